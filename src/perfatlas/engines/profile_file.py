@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.profile import (
     AllReduceRules,
+    BatchOverlap,
+    BatchOverlaps,
     DeviceLimits,
     Disaggregation,
     EngineMemory,
@@ -108,9 +110,32 @@ _OVERLAP: Final = Record(
         "prefix": _needed(_NAME, *OPERATORS),
         "beside": _needed(_NAME, *OPERATORS),
         "max_tokens": _needed(_SHARE, *OPERATORS),
+        "batch_overlap": _perhaps(Text(choices=("single_batch",)), *OPERATORS),
+        "architectures": _perhaps(_NAMES, *OPERATORS),
         "ref": _REF,
     },
     build=Overlap,
+)
+EXCHANGES: Final = ("all_to_all", "all_gather_reduce_scatter", "deepep")
+_BATCH_OVERLAP: Final = Record(
+    fields={
+        "exchanges": _needed(_NAMES, *COLLECTIVES),
+        "prefill_tokens": _perhaps(_SHARE, *OPERATORS),
+        "decode_tokens": _perhaps(_SHARE, *OPERATORS),
+        "ref": _REF,
+    },
+    build=BatchOverlap,
+)
+_BATCH_OVERLAPS: Final = Record(
+    fields={
+        "value": _needed(Text(choices=("none", "two_batch", "single_batch")), *OPERATORS),
+        "two_batch": _perhaps(_BATCH_OVERLAP),
+        "single_batch": _perhaps(_BATCH_OVERLAP),
+        "ref": _REF,
+    },
+    build=lambda *, two_batch=None, single_batch=None, **given: BatchOverlaps(
+        two_batch=two_batch, single_batch=single_batch, **given
+    ),
 )
 _HOST: Final = Record(
     fields={
@@ -153,6 +178,9 @@ _MEMORY: Final = Record(
         expert_multiples=expert_multiples or {}, **given
     ),
 )
+
+
+_NO_OVERLAP: Final = BatchOverlaps(value="none", two_batch=None, single_batch=None, source="")
 
 
 class _Documented(Generic[T]):
@@ -293,12 +321,13 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "kernel_family": _needed(Text(), *STEPS),
     "formats": _needed(Named(of=_FORMAT), into="format_aliases"),
     "expert_exchange": _needed(
-        _Documented(Text(choices=("all_to_all", "all_gather_reduce_scatter")), *COLLECTIVES)
+        _Documented(Text(choices=EXCHANGES), *COLLECTIVES)
     ),
     "all_reduce": _needed(_ALL_REDUCE),
     "all_reduce_norm_fusion": _perhaps(_NormFusion()),
     "fusion": _perhaps(Array(of=_FUSION), into="fusions"),
     "overlap": _perhaps(Array(of=_OVERLAP), into="overlaps"),
+    "batch_overlap": _perhaps(_BATCH_OVERLAPS),
     "host": _needed(_HOST),
     "front": _needed(_FRONT),
     "memory": _needed(_MEMORY),
@@ -375,7 +404,7 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
         expert_exchange=exchange["value"],
         expert_exchange_source=exchange["source"],
         all_reduce=rules,
-        **{"fusions": (), "overlaps": (), "recipes": (), **given},
+        **{"fusions": (), "overlaps": (), "recipes": (), "batch_overlap": _NO_OVERLAP, **given},
     )
 
 

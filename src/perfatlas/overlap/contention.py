@@ -1,4 +1,4 @@
-"""Speed of computation beside communication, and what of a transfer it does not hide.
+"""Speed of computation beside communication, and the part of a transfer that it does not hide.
 
 Shape legend: any shape; all arguments broadcast.
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.answer import require_tier
-from perfatlas.engines import resolve_engine
+from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
 from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
@@ -187,7 +187,9 @@ def candidates_of(
         PerfatlasError: The model or engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
-    model, profile = resolve_model(fields["model"]), resolve_engine(fields["engine"])
+    model, engine = resolve_model(fields["model"]), resolve_engine(fields["engine"])
+    settings = fields["expert_exchange"], fields["batch_overlap"]
+    profile = with_launch_settings(engine, *settings)
     version = fields["silicon_version"]
 
     def usable(name: str) -> System:
