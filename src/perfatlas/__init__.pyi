@@ -130,6 +130,8 @@ def compare(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -204,6 +206,13 @@ def compare(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -299,6 +308,8 @@ def estimate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -372,6 +383,13 @@ def estimate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -472,6 +490,8 @@ def explain(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -550,6 +570,13 @@ def explain(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -778,6 +805,8 @@ def frontier(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -852,6 +881,13 @@ def frontier(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1470,6 +1506,8 @@ def max_request_rate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -1641,6 +1679,13 @@ def max_request_rate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1801,6 +1846,8 @@ def required_replicas(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -1972,6 +2019,13 @@ def required_replicas(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2093,6 +2147,8 @@ def search(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2164,6 +2220,13 @@ def search(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2280,6 +2343,8 @@ def simulate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2446,6 +2511,13 @@ def simulate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.

@@ -42,7 +42,9 @@ def asked(**fields: Any) -> StepContext:  # noqa: ANN401 - names of the vocabula
 
 
 def prompts(context: StepContext, tokens: float = 8192.0) -> StepCost:
-    return prefill_step(context, StepTokens(batch=ONE * tokens / 1024, q_len=ONE * 1024, kv_len=ONE * 1024))
+    return prefill_step(
+        context, StepTokens(batch=ONE * tokens / 1024, q_len=ONE * 1024, kv_len=ONE * 1024)
+    )
 
 
 def busy(cost: StepCost, label: str, *, hidden: bool = False) -> float:
@@ -213,7 +215,9 @@ def test_tables_of_the_simulator_are_the_step() -> None:
     found = linear + apart + parts.decode_keyed(batch, keys) + parts.head(batch)
     whole = decode_step(context, batch, keys)
     assert found[0] == pytest.approx(whole.total("time_s_CO"), rel=1e-3)
-    chunk = parts.mixed(8192 * ONE) + parts.chunk(8 * ONE, 1024 * ONE, 0 * ONE) + parts.head(8 * ONE)
+    chunk = (
+        parts.mixed(8192 * ONE) + parts.chunk(8 * ONE, 1024 * ONE, 0 * ONE) + parts.head(8 * ONE)
+    )
     assert chunk[0] == pytest.approx(prompts(context).total("time_s_CO"), rel=1e-3)
 
 

@@ -37,8 +37,9 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
 
     Returns:
         Rows of name, phase, count, time_s, share, hidden_time_s, bound, bound_time_s, energy_j,
-        tier, calibration, stream; times and energies are over all executions of the step [s, J], shares of the step
-        sum to 1. Energies are dynamic ones of one GPU, None without known energies.
+        tier, calibration, stream; times and energies are over all executions of the step [s, J],
+        shares of the step sum to 1, hidden times come in addition. Energies are dynamic ones of one
+        GPU, None without known energies.
     """
     count_O = cost.count_CO[candidate]
     energy_O = cost.operator_energy_j()[candidate]

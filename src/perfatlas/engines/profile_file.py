@@ -110,27 +110,30 @@ _OVERLAP: Final = Record(
         "prefix": _needed(_NAME, *OPERATORS),
         "beside": _needed(_NAME, *OPERATORS),
         "max_tokens": _needed(_SHARE, *OPERATORS),
-        "batch_overlap": _perhaps(Text(choices=("single_batch",)), *OPERATORS),
+        "batch_overlap": _perhaps(Text(choices=("", "single_batch")), *OPERATORS),
         "architectures": _perhaps(_NAMES, *OPERATORS),
         "ref": _REF,
     },
     build=Overlap,
 )
 EXCHANGES: Final = ("all_to_all", "all_gather_reduce_scatter", "deepep")
-_BATCH_OVERLAP: Final = Record(
+_TWO_BATCH: Final = Record(
     fields={
-        "exchanges": _needed(_NAMES, *COLLECTIVES),
-        "prefill_tokens": _perhaps(_SHARE, *OPERATORS),
-        "decode_tokens": _perhaps(_SHARE, *OPERATORS),
+        "exchanges": _needed(_NAMES),
+        "prefill_tokens": _perhaps(_SHARE, *STEPS),
+        "decode_tokens": _perhaps(_SHARE, *STEPS),
         "ref": _REF,
     },
     build=BatchOverlap,
 )
+_SINGLE_BATCH: Final = Record(
+    fields={"exchanges": _needed(_NAMES), "ref": _REF}, build=BatchOverlap
+)
 _BATCH_OVERLAPS: Final = Record(
     fields={
-        "value": _needed(Text(choices=("none", "two_batch", "single_batch")), *OPERATORS),
-        "two_batch": _perhaps(_BATCH_OVERLAP),
-        "single_batch": _perhaps(_BATCH_OVERLAP),
+        "value": _needed(Text(choices=("none", "two_batch", "single_batch")), *STEPS),
+        "two_batch": _perhaps(_TWO_BATCH),
+        "single_batch": _perhaps(_SINGLE_BATCH),
         "ref": _REF,
     },
     build=lambda *, two_batch=None, single_batch=None, **given: BatchOverlaps(
@@ -320,9 +323,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "date": _needed(_NAME),
     "kernel_family": _needed(Text(), *STEPS),
     "formats": _needed(Named(of=_FORMAT), into="format_aliases"),
-    "expert_exchange": _needed(
-        _Documented(Text(choices=EXCHANGES), *COLLECTIVES)
-    ),
+    "expert_exchange": _needed(_Documented(Text(choices=EXCHANGES), *COLLECTIVES)),
     "all_reduce": _needed(_ALL_REDUCE),
     "all_reduce_norm_fusion": _perhaps(_NormFusion()),
     "fusion": _perhaps(Array(of=_FUSION), into="fusions"),

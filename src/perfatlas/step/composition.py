@@ -70,8 +70,7 @@ def _limited(
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
         costs = tuple(
-            compose_streams(priced, context.profile)
-            for priced in _priced_at(gathered, ratio_SC)
+            compose_streams(priced, context.profile) for priced in _priced_at(gathered, ratio_SC)
         )
         last.ratio_SC, last.costs = ratio_SC, costs
         return _energy(costs)

@@ -94,7 +94,8 @@ def rate_beside_exchange(
             np.minimum(bandwidth_C, MOST_TAKEN),
         )
         rate_CW[:, place] = 1.0 / (own_C / kernels_C + links_C / SHARED_LINK)
-    return np.minimum(rate_CW, 1.0)
+    slowed_CW: FloatArray = np.minimum(rate_CW, 1.0)
+    return slowed_CW
 
 
 def beside_communication(
@@ -110,7 +111,8 @@ def beside_communication(
     """
     rate_C = rate_beside_exchange(step, busy_s_CO, [window], moved)[:, 0]
     moving_s_C, window_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (moved, window))
-    return np.minimum(exposed_beside(moving_s_C, window_s_C, rate_C), moving_s_C)
+    added_s_C: FloatArray = np.minimum(exposed_beside(moving_s_C, window_s_C, rate_C), moving_s_C)
+    return added_s_C
 
 
 def together(
@@ -130,13 +132,14 @@ def together(
     Source: derived: a resource has no more than all of its rate to give.
     """
     hidden_s_C, beside_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (hidden, beside))
-    longer_s_C = np.maximum(hidden_s_C - beside_s_C, 0.0)
+    longer_s_C: FloatArray = np.maximum(hidden_s_C - beside_s_C, 0.0)
     if not step.contends:
         return longer_s_C
     used = [_used(step, busy_s_CO, some) for some in (hidden, beside)]
     slower_C = np.maximum(np.max(used[0] + used[1], axis=0), 1.0)
     both_s_C = np.minimum(hidden_s_C, beside_s_C) * (slower_C - 1.0)
-    return np.minimum(longer_s_C + both_s_C, hidden_s_C)
+    added_s_C: FloatArray = np.minimum(longer_s_C + both_s_C, hidden_s_C)
+    return added_s_C
 
 
 def _used(step: PricedStep, busy_s_CO: FloatArray, some: Sequence[int]) -> FloatArray:
@@ -145,8 +148,6 @@ def _used(step: PricedStep, busy_s_CO: FloatArray, some: Sequence[int]) -> Float
     safe_C = np.where(time_s_C > 0.0, time_s_C, 1.0)
     prices, count_CO = step.prices, step.count_CO[:, some]
     bytes_C = (count_CO * prices.memory_bytes_CO[:, some]).sum(axis=1)
-    limited_CO = np.where(
-        prices.code_CO[:, some] == BOUND_COMPUTE, prices.bound_s_CO[:, some], 0.0
-    )
+    limited_CO = np.where(prices.code_CO[:, some] == BOUND_COMPUTE, prices.bound_s_CO[:, some], 0.0)
     memory_C = bytes_C / (step.devices.gather("memory_bandwidth") * safe_C)
     return np.stack((memory_C, (count_CO * limited_CO).sum(axis=1) / safe_C))

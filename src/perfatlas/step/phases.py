@@ -111,9 +111,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
         operators += drafting_passes(context, batch, kv_len)
     host = context.profile.host
     host_s = host.step_s + batch * host.per_sequence_s
-    return Step(
-        operators=operators, tokens_C=batch * queries, host_s_C=host_s, batches_C=batches
-    )
+    return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s, batches_C=batches)
 
 
 def _in_batches(

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "_"  # a name that ends with it stands for all names that begin with it
 
 
-def exposed_share(
-    step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfile
-) -> FloatArray:
+def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfile) -> FloatArray:
     """Return the fraction of each operator's time that is not overlapped (C, O).
 
     Operators on a second stream cost the time by which they exceed the operators beside them, and

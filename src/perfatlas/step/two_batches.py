@@ -48,7 +48,7 @@ class _Layers(NamedTuple):
         experts: Between dispatch and combine.
         shared: The shared expert.
         combine: The combine.
-        count: Layers.
+        number: Layers.
     """
 
     attention: list[int]
@@ -56,7 +56,7 @@ class _Layers(NamedTuple):
     experts: list[int]
     shared: list[int]
     combine: int
-    count: int
+    number: int
 
 
 def batch_count(context: StepContext, phase: Phase, tokens_C: FloatArray) -> FloatArray | None:
@@ -121,7 +121,7 @@ def two_batch_share(step: PricedStep, busy_s_CO: FloatArray) -> FloatArray:
 
 def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> FloatArray:
     """Return the time that the exchanges of equal layers add to their computation (C,) [s]."""
-    number = layers.count
+    number = layers.number
     windows = {
         "attention": layers.attention,
         "experts": layers.experts,
@@ -130,8 +130,7 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
     moved = [layers.dispatch, layers.combine]
     rates_CW = rate_beside_exchange(step, busy_s_CO, list(windows.values()), moved)
     each = {
-        name: busy_s_CO[:, some].sum(axis=1) / (number * BATCHES)
-        for name, some in windows.items()
+        name: busy_s_CO[:, some].sum(axis=1) / (number * BATCHES) for name, some in windows.items()
     }
     rate = dict(zip(windows, rates_CW.T, strict=True))
     window_CL = np.tile(np.stack([each[kind] for kind in _KINDS], axis=1), (1, number))
@@ -179,7 +178,7 @@ def _sections(step: PricedStep) -> list[_Layers]:
                 experts=[at[i] for i in within if i not in shared],
                 shared=[at[i] for i in shared],
                 combine=at[combine],
-                count=max(round(float(np.max(operator.count)) / BATCHES), 1),
+                number=max(round(float(np.max(operator.count)) / BATCHES), 1),
             )
         )
         begun = combine + 1
