@@ -32,9 +32,9 @@ SWITCH_NOTE: Final = (
     " on more ranks too, which is probably too slow"
 )
 TREE_NOTE: Final = (
-    "NVLink switches reduce inside each node and trees of nodes exchange the sums over the NICs (NCCL"
-    " NVLSTree), so that the bus bandwidth of two nodes may exceed that of their NICs; switches between"
-    " nodes reduce only with fabric.in_network_reduction = true (SHARP)"
+    "NVLink switches reduce inside each node and trees of nodes exchange the sums over the NICs"
+    " (NCCL NVLSTree), so that the bus bandwidth of two nodes may exceed that of their NICs;"
+    " switches between nodes reduce only with fabric.in_network_reduction = true (SHARP)"
 )
 EXPERTS_NOTE: Final = (
     "dispatch and combine use tier physics: measured rows of one size and number of ranks differ in"
