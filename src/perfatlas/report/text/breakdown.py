@@ -124,13 +124,14 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
             style="dim" if name == "calibration" else "",
             header_style="dim",
         )
-    shown = [row for row in rows if float(row.get("share") or 0.0) >= SMALLEST_SHARE] or rows[:1]
+    whole_s = sum(float(row.get("time_s") or 0.0) for row in rows)
+    shown = [row for row in rows if _matters(row, whole_s)] or rows[:1]
     shown = shown if most is None else shown[:most]
     if len(rows) == len(shown) + 1:
         shown = list(rows)
     cells = [_cells(row, width=width) for row in shown]
-    if hidden := rows[len(shown) :]:
-        cells.append(_folded(hidden, "small operators" if most is None else "others"))
+    if folded := [row for row in rows if not any(row is one for one in shown)]:
+        cells.append(_folded(folded, "small operators" if most is None else "others"))
     for row_cells in cells:
         table.add_row(*(row_cells.get(name, "") for name in names))
     return table
@@ -138,8 +139,14 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
 
 def _hides(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether an operator of a phase has a hidden time that is not small."""
-    whole_s = sum(float(row.get("time_s") or 0.0) for row in rows)
-    return any(float(row.get("hidden_time_s") or 0.0) > SMALLEST_SHARE * whole_s for row in rows)
+    least_s = SMALLEST_SHARE * sum(float(row.get("time_s") or 0.0) for row in rows)
+    return any(float(row.get("hidden_time_s") or 0.0) > least_s for row in rows)
+
+
+def _matters(row: Mapping[str, Any], whole_s: float) -> bool:
+    """Return whether the share of an operator, or its hidden time, is not small."""
+    hidden_s = float(row.get("hidden_time_s") or 0.0)
+    return float(row.get("share") or 0.0) >= SMALLEST_SHARE or hidden_s > SMALLEST_SHARE * whole_s
 
 
 def _columns(width: int, *, with_energy: bool, with_hidden: bool) -> tuple[str, ...]:
