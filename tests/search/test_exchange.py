@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from perfatlas import estimate, search
 
 
 def test_the_best_plan_with_two_batches_is_what_estimate_prices() -> None:
-    asked = {
+    asked: dict[str, Any] = {
         "model": "deepseek-ai/DeepSeek-V3",
         "system": "h200_sxm",
         "engine": "vllm",
