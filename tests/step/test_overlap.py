@@ -12,7 +12,7 @@ from perfatlas import estimate
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.models import StepTokens
 from perfatlas.overlap import Streams, exposed_communication
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.step import (
     StepContext,
@@ -26,7 +26,7 @@ from perfatlas.step.composition import compose_streams
 from perfatlas.step.cost import PricedStep
 from perfatlas.step.streams import exposed_share
 from perfatlas.step.two_batches import part_of
-from tests.laws.support import question_of
+from tests.laws.support import question_of, table_of
 
 DEEPSEEK = "deepseek-ai/DeepSeek-V3"
 ONE = np.ones(1)
@@ -230,12 +230,25 @@ def test_tables_of_the_simulator_are_the_step() -> None:
     ],
 )
 def test_overlaps_that_an_engine_refuses_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message):
+    with pytest.raises(InvalidSpecError, match=message):
         estimate(
             **{"model": DEEPSEEK, "system": "h200_sxm", "engine": "sglang", **fields},
             attention_dp=16,
             ep=16,
         )
+
+
+def test_a_refused_overlap_leaves_the_other_rows_of_a_table() -> None:
+    rows = [{"batch_overlap": name} for name in ("none", "two_batch")]
+    shared = {
+        "model": DEEPSEEK,
+        "system": "h200_sxm",
+        "attention_dp": 16,
+        "ep": 16,
+        "tier": "bound",
+    }
+    answered = table_of(rows, **shared)
+    assert [bool(error) for error in answered["error"]] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.engines.profile import EngineProfile
@@ -22,7 +22,7 @@ def with_launch_settings(
         batch_overlap: "none", "two_batch" or "single_batch".
 
     Raises:
-        UnsupportedError: The engine has no such overlap, or refuses it with the exchange.
+        InvalidSpecError: The engine has no such overlap, or refuses it with the exchange.
 
     Example:
         >>> from perfatlas.engines import resolve_engine, with_launch_settings
@@ -50,10 +50,10 @@ def _refuse(profile: EngineProfile, wanted: str) -> None:
     }
     if wanted not in known:
         others = f"; it supports {' and '.join(known)}" if known else ""
-        raise UnsupportedError(f"{profile.id} has no batch_overlap = {wanted}{others}")
+        raise InvalidSpecError(f"{profile.id} has no batch_overlap = {wanted}{others}")
     exchanges = known[wanted].exchanges
     if profile.expert_exchange not in exchanges:
-        raise UnsupportedError(
+        raise InvalidSpecError(
             f"batch_overlap = {wanted} of {profile.id} needs expert_exchange ="
             f" {' or '.join(exchanges)}, not {profile.expert_exchange}; set expert_exchange ="
             f" {exchanges[-1]}"

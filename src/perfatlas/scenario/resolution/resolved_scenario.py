@@ -189,7 +189,11 @@ def candidates_of(
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
     model, engine = resolve_model(fields["model"]), resolve_engine(fields["engine"])
     settings = fields["expert_exchange"], fields["batch_overlap"]
-    profile = with_launch_settings(engine, *settings)
+    try:
+        profile = with_launch_settings(engine, *settings)
+    except InvalidSpecError as problem:
+        refusals.refuse(rows_C, _always(problem), workers.stage)
+        return None
     version = fields["silicon_version"]
 
     def usable(name: str) -> System:
