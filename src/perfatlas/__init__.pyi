@@ -135,6 +135,8 @@ def compare(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -211,6 +213,13 @@ def compare(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -306,6 +315,8 @@ def estimate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -379,6 +390,13 @@ def estimate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -479,6 +497,8 @@ def explain(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -557,6 +577,13 @@ def explain(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -800,6 +827,8 @@ def frontier(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -874,6 +903,13 @@ def frontier(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1662,6 +1698,8 @@ def max_request_rate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -1833,6 +1871,13 @@ def max_request_rate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1993,6 +2038,8 @@ def required_replicas(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2167,6 +2214,13 @@ def required_replicas(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2289,6 +2343,8 @@ def search(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2360,6 +2416,13 @@ def search(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2585,6 +2648,8 @@ def simulate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2751,6 +2816,13 @@ def simulate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            engine's. Needs an MoE model and attention_dp above 1.
+        batch_overlap: Overlap of that exchange with computation: of two batches whose layers
+            alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
+            expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
+            which is none. Needs an MoE model and attention_dp above 1.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.

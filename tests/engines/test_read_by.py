@@ -125,7 +125,7 @@ CHANGED: Final[dict[str, Any]] = {
     "kernel_family": "sglang",
     "formats.<name>.value": "fp8_static",
     "formats.<name>.architectures": ["hopper"],
-    "expert_exchange.value": "all_to_all",
+    "expert_exchange.value": "all_gather_reduce_scatter",
     "all_reduce.group_sizes.value": [2, 4],
     "all_reduce.pcie_group_sizes.value": [4],
     "all_reduce_norm_fusion.formats": [],
@@ -137,6 +137,13 @@ CHANGED: Final[dict[str, Any]] = {
     "fusion[].into": "activation",
     "overlap[].prefix": "no_such_operator",
     "overlap[].beside": "no_such_operator",
+    "overlap[].batch_overlap": "single_batch",
+    "overlap[].architectures": ["blackwell"],
+    "batch_overlap.value": "none",
+    "batch_overlap.two_batch.exchanges": ["deepep", "all_gather_reduce_scatter"],
+    "batch_overlap.two_batch.prefill_tokens": 1e6,
+    "batch_overlap.two_batch.decode_tokens": 0,
+    "batch_overlap.single_batch.exchanges": ["all_to_all"],
     "front.per": "replica",
     "memory.rule": "static",
     "memory.graphs_up_to": 0.1,
@@ -160,6 +167,14 @@ def profile() -> dict[str, Any]:
     table["formats"]["mxfp4"] = {"value": "mxfp4_mxfp8", "architectures": ["blackwell"], "ref": "t"}
     table["fusion"][0]["model_types"] = ["llama"]
     table["all_reduce_norm_fusion"]["model_types"] = ["llama"]
+    table["overlap"][0] |= {"batch_overlap": "", "architectures": ["hopper"]}
+    table["expert_exchange"]["value"] = "deepep"
+    exchanges = ["deepep", "all_to_all", "all_gather_reduce_scatter"]
+    table["batch_overlap"] |= {
+        "value": "two_batch",
+        "two_batch": table["batch_overlap"]["two_batch"] | {"exchanges": exchanges},
+        "single_batch": {"exchanges": ["deepep"], "ref": "t"},
+    }
     table["front"]["tokenizing_ratio"] = 2.0
     table["recipe"] = [
         {

@@ -36,6 +36,8 @@ _SERVING: Final[Values] = {
     "moe_tp": (2, 4),
     "dp": (2, 3),
     "expert_distribution": ("balanced", "power_law_1.2"),
+    "expert_exchange": ("deepep", "all_to_all"),
+    "batch_overlap": ("two_batch", "single_batch"),
     "format": ("fp8", "int8"),
     "gemm_format": ("fp8", "int8"),
     "moe_format": ("fp8_block", "fp8", "bf16"),

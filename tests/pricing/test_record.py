@@ -31,7 +31,7 @@ from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import (
     PricedStep,
     StepContext,
-    compose_single_stream,
+    compose_streams,
     decode_work,
     gather_steps,
 )
@@ -138,7 +138,7 @@ def test_a_step_totals_a_declared_column() -> None:
     energy_CO = 2.0 * priced.prices.flop_CO
     prices = WithEnergy(**vars(priced.prices), energy_j_CO=energy_CO)
     step: PricedStep = replace(priced, prices=prices)
-    cost = compose_single_stream(step, resolve_engine("ideal"))
+    cost = compose_streams(step, resolve_engine("ideal"))
     assert cost.total("energy_j_CO") == pytest.approx(2.0 * cost.total("flop_CO"))
 
 
@@ -148,7 +148,7 @@ def test_the_work_of_a_decode_step_by_hand() -> None:
     attention = 32 * 2 * 2 * 32 * 128  # Q K and P V of 32 heads of 128 over one key
     bound = context()
     (priced,) = gather_steps([decode_work(bound, np.ones(1), np.ones(1))], bound).full()
-    cost = compose_single_stream(priced, bound.profile)
+    cost = compose_streams(priced, bound.profile)
     assert cost.total("flop_CO")[0] == pytest.approx(2 * linear + attention, rel=1e-12)
     # weights, 65 norm weights and one embedding row; no earlier key, and activations stay in cache
     assert cost.total("memory_bytes_CO")[0] == pytest.approx(2 * linear + 66 * 4096 * 2, rel=1e-12)
@@ -160,7 +160,7 @@ def test_the_bytes_of_a_tensor_parallel_step_by_hand() -> None:
     # sums in the switch
     bound = context(tp=2)
     (priced,) = gather_steps([decode_work(bound, np.ones(1), np.ones(1))], bound).full()
-    cost = compose_single_stream(priced, bound.profile)
+    cost = compose_streams(priced, bound.profile)
     sums = [o for o, op in enumerate(cost.operators) if getattr(op, "op", "") == "all_reduce"]
     sent = (cost.count_CO * cost.prices.link_bytes_CO)[0, sums].sum()
     reductions = cost.count_CO[0, sums].sum()

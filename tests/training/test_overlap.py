@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfatlas.overlap import Exposed, Streams, contended_rate, exposed_communication
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.training.overlap import (
-    Exposed,
-    Streams,
-    contended_rate,
-    exposed_communication,
-    gather_order,
-    gradient_buckets,
-    sharded_backward_order,
-)
+from perfatlas.training.overlap import gather_order, gradient_buckets, sharded_backward_order
 
 
 def streams(windows: Any, transfers: Any, ready: Any, needed: Any, **rates: Any) -> Streams:  # noqa: ANN401 - columns

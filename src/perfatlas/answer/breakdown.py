@@ -36,13 +36,15 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         candidate: Index of the candidate.
 
     Returns:
-        Rows of name, phase, count, time_s, share, bound, bound_time_s, energy_j, tier, calibration,
-        stream; times and energies are over all executions of the step [s, J], shares of the step
-        sum to 1. Energies are dynamic ones of one GPU, None without known energies.
+        Rows of name, phase, count, time_s, share, hidden_time_s, bound, bound_time_s, energy_j,
+        tier, calibration, stream; times and energies are over all executions of the step [s, J],
+        shares of the step sum to 1, hidden times come in addition. Energies are dynamic ones of one
+        GPU, None without known energies.
     """
     count_O = cost.count_CO[candidate]
     energy_O = cost.operator_energy_j()[candidate]
     total_O = count_O * cost.prices.time_s_CO[candidate]
+    hidden_O = count_O * cost.hidden_s_CO[candidate]
     stream_O = cost.prices.stream_O.tolist()
     step_s = float(cost.total_s()[candidate])
     rows: dict[str, dict[str, Any]] = {}
@@ -52,6 +54,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         row = rows.setdefault(operator.name, _empty_row(operator.name, phase, stream_O[o]))
         row["count"] += float(count_O[o])
         row["time_s"] += float(total_O[o])
+        row["hidden_time_s"] += float(hidden_O[o])
         row["energy_j"] += float(energy_O[o])
         row["bound_time_s"] += float(count_O[o] * cost.prices.bound_s_CO[candidate, o])
         if total_O[o] >= longest.get(operator.name, -1.0):
@@ -81,6 +84,7 @@ def _empty_row(name: str, phase: str, stream: int) -> dict[str, Any]:
         "count": 0.0,
         "time_s": 0.0,
         "share": 0.0,
+        "hidden_time_s": 0.0,
         "bound": "latency",
         "bound_time_s": 0.0,
         "energy_j": 0.0,
@@ -242,6 +246,7 @@ def single_row(
         "count": 1.0,
         "time_s": results["time_s"],
         "share": 1.0,
+        "hidden_time_s": 0.0,
         "bound": results["bound"],
         "bound_time_s": results["bound_time_s"],
         "tier": results["tier"],

@@ -22,6 +22,7 @@ from perfatlas.collectives.notes import (
     RANKS_NOTE,
     SEND_NOTE,
     SWITCH_NOTE,
+    TREE_NOTE,
     assumed_fabrics,
     refused_groups,
     refused_pcie_groups,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
     FlagArray = NDArray[np.bool_]
+    Names = NDArray[np.str_]
 
 Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]
 MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
@@ -297,7 +299,12 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
         algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
-        notes=(*inner.notes, *cells.notes, *_fabric_notes(query, crosses_U, beyond=bool(beyond))),
+        notes=(
+            *inner.notes,
+            *cells.notes,
+            *_fabric_notes(query, crosses_U, beyond=bool(beyond)),
+            *([TREE_NOTE] if _by_trees(query, crosses_U, inner.algorithm_U) else []),
+        ),
     )
 
 
@@ -305,6 +312,12 @@ def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool)
     """Return the notes on groups that span nodes."""
     crossed = [query.systems[place] for place in np.unique(query.index_U[crosses_U]).tolist()]
     return [FABRIC_NOTE, *assumed_fabrics(crossed), *([NODES_NOTE] if beyond else [])]
+
+
+def _by_trees(query: CollectiveQuery, crosses_U: FlagArray, algorithm_U: Names) -> bool:
+    """Return whether a group reduces in the switches of its nodes and by trees between them."""
+    trees_U = crosses_U & (algorithm_U == "in_network") & (query.links.fabric_adds_U == 0.0)
+    return query.op == "all_reduce" and bool(np.any(trees_U))
 
 
 def _exchanges(op: str) -> bool:

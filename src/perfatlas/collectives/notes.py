@@ -31,6 +31,11 @@ SWITCH_NOTE: Final = (
     "in-network all_reduce was not observed on the measured ranks; large ones are priced as rings"
     " on more ranks too, which is probably too slow"
 )
+TREE_NOTE: Final = (
+    "NVLink switches reduce inside each node and trees of nodes exchange the sums over the NICs"
+    " (NCCL NVLSTree), so that the bus bandwidth of two nodes may exceed that of their NICs;"
+    " switches between nodes reduce only with fabric.in_network_reduction = true (SHARP)"
+)
 EXPERTS_NOTE: Final = (
     "dispatch and combine use tier physics: measured rows of one size and number of ranks differ in"
     " tokens, experts and kernel"

@@ -12,6 +12,7 @@ from .laboratories import (
     shipped_laboratories as shipped_laboratories,
     step_spreads as step_spreads,
 )
+from .launch_settings import with_launch_settings as with_launch_settings
 from .profile import (
     EngineProfile as EngineProfile,
 )

@@ -52,13 +52,52 @@ class Overlap:
     Args:
         prefix: Name prefix of the hidden operators.
         beside: Operator of the main stream that hides them.
+            A name that ends with "_" is a prefix.
         max_tokens: Largest step with this overlap [tokens].
         source: Documentation reference.
+        batch_overlap: Batch overlap that it belongs to, "" if it always runs.
+        architectures: Device architectures with it; empty for all.
     """
 
     prefix: str
     beside: str
     max_tokens: float
+    source: str
+    batch_overlap: str = ""
+    architectures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOverlap:
+    """A launch setting that hides the exchange of tokens between expert-parallel ranks.
+
+    Args:
+        exchanges: Expert exchanges with which the engine accepts it.
+        source: Documentation reference.
+        prefill_tokens: Largest step with prompts that is not split into two batches [tokens].
+        decode_tokens: The same of a step with decodes alone [tokens].
+    """
+
+    exchanges: tuple[str, ...]
+    source: str
+    prefill_tokens: float = 0.0
+    decode_tokens: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOverlaps:
+    """The batch overlaps of an engine.
+
+    Args:
+        value: The one that runs: "none", "two_batch" or "single_batch".
+        two_batch: Two batches whose layers alternate; None if the engine has none.
+        single_batch: Shared experts beside the exchange of the same batch; None if it has none.
+        source: Documentation reference of the default.
+    """
+
+    value: str
+    two_batch: BatchOverlap | None
+    single_batch: BatchOverlap | None
     source: str
 
 
@@ -279,11 +318,12 @@ class EngineProfile:
         kernel_family: Family of kernel calibrations, "" for the fastest of all.
         format_aliases: Formats that the engine replaces, such as the generic "fp8", or formats
             that it runs differently on some devices.
-        expert_exchange: "all_to_all" or "all_gather_reduce_scatter".
+        expert_exchange: "all_to_all", "all_gather_reduce_scatter" or "deepep".
         expert_exchange_source: Documentation reference for the exchange.
         all_reduce: All-reduce implementation.
         fusions: Operators fused into other kernels.
         overlaps: Operators that run on a second stream.
+        batch_overlap: Overlap of the exchange between expert-parallel ranks.
         host: Host work per step.
         front: Latency of the front end.
         memory: Device memory used by the engine itself.
@@ -300,11 +340,12 @@ class EngineProfile:
     date: str
     kernel_family: str
     format_aliases: Mapping[str, FormatAlias]
-    expert_exchange: Literal["all_to_all", "all_gather_reduce_scatter"]
+    expert_exchange: Literal["all_to_all", "all_gather_reduce_scatter", "deepep"]
     expert_exchange_source: str
     all_reduce: AllReduceRules
     fusions: tuple[Fusion, ...]
     overlaps: tuple[Overlap, ...]
+    batch_overlap: BatchOverlaps
     host: HostTime
     front: FrontEnd
     memory: EngineMemory

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from perfatlas.engines.field_readers import (
+    BATCHING,
+    BYTES,
+    COLLECTIVES,
+    COUNT,
+    HOST,
+    INTERVALS,
+    MEMORY,
+    NAME,
+    NAMES,
+    OPERATORS,
+    POOLS,
+    REF,
+    REQUESTS,
+    SHARE,
+    STEPS,
+    TIME,
+    WHOLE,
+    WIDTHS,
+    ProfileField,
+    needed,
+    perhaps,
+)
 from perfatlas.engines.misplaced_keys import refuse_misplaced
+from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
 from perfatlas.engines.profile import (
     AllReduceRules,
     DeviceLimits,
@@ -17,7 +40,6 @@ from perfatlas.engines.profile import (
     FrontEnd,
     Fusion,
     HostTime,
-    Overlap,
     SchedulerDefaults,
 )
 from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
@@ -30,7 +52,6 @@ from perfatlas.files import (
     Reader,
     Record,
     Text,
-    Whole,
     read_fields,
     sub_table,
 )
@@ -42,112 +63,60 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MEBIBYTE: Final = 2.0**20
 
-# What may read a field of a profile; nothing reads what only describes.
-OPERATORS: Final = ("operators",)
-COLLECTIVES: Final = ("collectives",)
-STEPS: Final = (*OPERATORS, *COLLECTIVES)
-HOST: Final = ("host time of steps",)
-MEMORY: Final = ("memory",)
-BATCHING: Final = ("continuous batching",)
-POOLS: Final = ("disaggregated serving",)
-REQUESTS: Final = (*BATCHING, *POOLS)
-INTERVALS: Final = ("intervals of times per output token",)
-
-
-@dataclass(frozen=True)
-class ProfileField(Field[T]):
-    """One field of a profile.
-
-    Args:
-        read_by: What may read it.
-    """
-
-    read_by: tuple[str, ...] = ()
-
-
-def _needed(reader: Reader[T], *read_by: str, into: str = "") -> ProfileField[T]:
-    return ProfileField(reader, required=True, into=into, read_by=read_by)
-
-
-def _perhaps(reader: Reader[T], *read_by: str, into: str = "") -> ProfileField[T]:
-    return ProfileField(reader, into=into, read_by=read_by)
-
-
-_REF: Final = _needed(
-    Text(empty=False, longest=4000, expected="a documentation reference"), into="source"
-)
-_NAME: Final = Text(empty=False)
-_NAMES: Final = Array(of=Text(), expected="an array of names")
-_TIME: Final = Number(dimension="s", unit="s", least=0.0, example="126 us")
-_BYTES: Final = Number(dimension="bytes", unit="B", least=0.0, example="0.65 GiB")
-_COUNT: Final = Whole(least=1)
-_WHOLE: Final = Whole(least=0)
-_SHARE: Final = Number(least=0.0)
-_WIDTHS: Final[Array[int]] = Array(of=Whole(least=1), expected="an array of whole numbers")
-
 _FORMAT: Final = Record(
     fields={
-        "value": _needed(_NAME, *OPERATORS),
-        "architectures": _perhaps(_NAMES, *OPERATORS),
-        "ref": _REF,
+        "value": needed(NAME, *OPERATORS),
+        "architectures": perhaps(NAMES, *OPERATORS),
+        "ref": REF,
     },
     build=lambda *, architectures=(), **given: FormatAlias(architectures=architectures, **given),
 )
 _FUSION: Final = Record(
     fields={
-        "operators": _needed(_NAMES, *OPERATORS),
-        "formats": _needed(_NAMES, *OPERATORS),
-        "model_types": _perhaps(_NAMES, *OPERATORS),
-        "into": _needed(Text(choices=("norm", "activation", "attention")), *OPERATORS),
-        "ref": _REF,
+        "operators": needed(NAMES, *OPERATORS),
+        "formats": needed(NAMES, *OPERATORS),
+        "model_types": perhaps(NAMES, *OPERATORS),
+        "into": needed(Text(choices=("norm", "activation", "attention")), *OPERATORS),
+        "ref": REF,
     },
     build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),
 )
-_OVERLAP: Final = Record(
-    fields={
-        "prefix": _needed(_NAME, *OPERATORS),
-        "beside": _needed(_NAME, *OPERATORS),
-        "max_tokens": _needed(_SHARE, *OPERATORS),
-        "ref": _REF,
-    },
-    build=Overlap,
-)
 _HOST: Final = Record(
     fields={
-        "step": _needed(_TIME, *HOST, into="step_s"),
-        "per_sequence": _needed(_TIME, *HOST, into="per_sequence_s"),
-        "per_layer_prefill": _needed(_TIME, *HOST, into="per_layer_prefill_s"),
-        "overlapped": _needed(Flag(), *HOST),
-        "ref": _REF,
+        "step": needed(TIME, *HOST, into="step_s"),
+        "per_sequence": needed(TIME, *HOST, into="per_sequence_s"),
+        "per_layer_prefill": needed(TIME, *HOST, into="per_layer_prefill_s"),
+        "overlapped": needed(Flag(), *HOST),
+        "ref": REF,
     },
     build=HostTime,
 )
 _FRONT: Final = Record(
     fields={
-        "request": _needed(_TIME, *REQUESTS, into="request_s"),
-        "token": _needed(_TIME, *REQUESTS, into="token_s"),
-        "response": _needed(_TIME, *REQUESTS, into="response_s"),
-        "tokenizes": _needed(Flag(), *REQUESTS),
-        "tokenizing_ratio": _perhaps(Number(least=0.0), *REQUESTS),
-        "per": _needed(Text(choices=("rank", "replica")), *BATCHING),
-        "assumed": _perhaps(Flag(), *BATCHING),
-        "ref": _REF,
+        "request": needed(TIME, *REQUESTS, into="request_s"),
+        "token": needed(TIME, *REQUESTS, into="token_s"),
+        "response": needed(TIME, *REQUESTS, into="response_s"),
+        "tokenizes": needed(Flag(), *REQUESTS),
+        "tokenizing_ratio": perhaps(Number(least=0.0), *REQUESTS),
+        "per": needed(Text(choices=("rank", "replica")), *BATCHING),
+        "assumed": perhaps(Flag(), *BATCHING),
+        "ref": REF,
     },
     build=lambda *, per, **given: FrontEnd(per_rank=per == "rank", **given),
 )
 _MEMORY: Final = Record(
     fields={
-        "rule": _needed(Text(choices=("total", "free", "static")), *MEMORY),
-        "gpu_memory_utilization": _needed(Number(least=0.0, most=1.0), *MEMORY),
-        "reserves_sampler": _needed(Flag(), *MEMORY),
-        "sampler_copies": _needed(_SHARE, *MEMORY),
-        "context": _needed(_BYTES, *MEMORY, into="context_bytes"),
-        "communication": _needed(_BYTES, *MEMORY, into="communication_bytes"),
-        "graphs": _needed(_BYTES, *MEMORY, into="graph_bytes"),
-        "graphs_up_to": _needed(_SHARE, *MEMORY),
-        "reserved_blocks": _needed(_WHOLE, *REQUESTS),
-        "expert_multiples": _perhaps(Named(of=Named(of=_WIDTHS)), *MEMORY),
-        "ref": _REF,
+        "rule": needed(Text(choices=("total", "free", "static")), *MEMORY),
+        "gpu_memory_utilization": needed(Number(least=0.0, most=1.0), *MEMORY),
+        "reserves_sampler": needed(Flag(), *MEMORY),
+        "sampler_copies": needed(SHARE, *MEMORY),
+        "context": needed(BYTES, *MEMORY, into="context_bytes"),
+        "communication": needed(BYTES, *MEMORY, into="communication_bytes"),
+        "graphs": needed(BYTES, *MEMORY, into="graph_bytes"),
+        "graphs_up_to": needed(SHARE, *MEMORY),
+        "reserved_blocks": needed(WHOLE, *REQUESTS),
+        "expert_multiples": perhaps(Named(of=Named(of=WIDTHS)), *MEMORY),
+        "ref": REF,
     },
     build=lambda *, expert_multiples=None, **given: EngineMemory(
         expert_multiples=expert_multiples or {}, **given
@@ -160,8 +129,8 @@ class _Documented(Generic[T]):
 
     def __init__(self, reader: Reader[T], *read_by: str, **more: Field[Any]) -> None:
         self.fields: dict[str, Field[Any]] = {
-            "value": _needed(reader, *read_by),
-            "ref": _REF,
+            "value": needed(reader, *read_by),
+            "ref": REF,
             **more,
         }
 
@@ -171,27 +140,27 @@ class _Documented(Generic[T]):
 
 _DEVICE_LIMITS: Final = Record(
     fields={
-        "memory": _needed(_BYTES, *STEPS, *MEMORY, into="memory_bytes"),
-        "excludes": _perhaps(_NAMES, *STEPS, *MEMORY),
-        "max_num_seqs": _needed(_COUNT, *MEMORY),
-        "max_num_batched_tokens": _needed(_COUNT, *STEPS, *MEMORY),
+        "memory": needed(BYTES, *STEPS, *MEMORY, into="memory_bytes"),
+        "excludes": perhaps(NAMES, *STEPS, *MEMORY),
+        "max_num_seqs": needed(COUNT, *MEMORY),
+        "max_num_batched_tokens": needed(COUNT, *STEPS, *MEMORY),
     },
     build=lambda *, excludes=(), **given: DeviceLimits(excludes=excludes, **given),
 )
 _TOKENS: Final = Record(
     fields={
-        "isl": _perhaps(_WHOLE, *STEPS, *MEMORY),
-        "requests": _perhaps(_WHOLE, *STEPS, *MEMORY),
-        "more": _perhaps(_WHOLE, *STEPS, *MEMORY),
-        "multiple": _perhaps(_COUNT, *STEPS, *MEMORY),
+        "isl": perhaps(WHOLE, *STEPS, *MEMORY),
+        "requests": perhaps(WHOLE, *STEPS, *MEMORY),
+        "more": perhaps(WHOLE, *STEPS, *MEMORY),
+        "multiple": perhaps(COUNT, *STEPS, *MEMORY),
     },
     build=lambda **given: TokenSum(**{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}),
 )
 _RECEIVE: Final = Record(
     fields={
-        "few": _needed(_COUNT, *BATCHING),
-        "many": _needed(_COUNT, *BATCHING),
-        "many_from": _needed(_COUNT, *BATCHING),
+        "few": needed(COUNT, *BATCHING),
+        "many": needed(COUNT, *BATCHING),
+        "many_from": needed(COUNT, *BATCHING),
     },
     build=ReceiveInterval,
 )
@@ -205,16 +174,16 @@ _LAUNCH: Final[tuple[str, ...]] = (
 )
 _RECIPE: Final = Record(
     fields={
-        "name": _needed(_NAME),
-        "models": _needed(_NAMES, *STEPS, *MEMORY),
-        "devices": _needed(_NAMES, *STEPS, *MEMORY),
-        "least_gpus": _perhaps(_COUNT, *STEPS, *MEMORY),
-        "max_num_batched_tokens": _perhaps(_TOKENS),
-        "max_num_seqs": _perhaps(_COUNT, *MEMORY),
-        "gpu_memory_utilization": _perhaps(Number(least=0.0, most=1.0), *MEMORY),
-        "stream_interval": _perhaps(_COUNT, *BATCHING),
-        "scheduler_recv_interval": _perhaps(_RECEIVE),
-        "ref": _REF,
+        "name": needed(NAME),
+        "models": needed(NAMES, *STEPS, *MEMORY),
+        "devices": needed(NAMES, *STEPS, *MEMORY),
+        "least_gpus": perhaps(COUNT, *STEPS, *MEMORY),
+        "max_num_batched_tokens": perhaps(_TOKENS),
+        "max_num_seqs": perhaps(COUNT, *MEMORY),
+        "gpu_memory_utilization": perhaps(Number(least=0.0, most=1.0), *MEMORY),
+        "stream_interval": perhaps(COUNT, *BATCHING),
+        "scheduler_recv_interval": perhaps(_RECEIVE),
+        "ref": REF,
     },
     build=lambda **given: Recipe(**{"least_gpus": 1, **dict.fromkeys(_LAUNCH), **given}),
 )
@@ -241,27 +210,27 @@ def _scheduler(
 
 _SCHEDULER: Final = Record(
     fields={
-        "block_size": _needed(_COUNT, *MEMORY),
-        "by_memory": _needed(Array(of=_DEVICE_LIMITS)),
-        "graph_sizes": _needed(
-            Array(of=_WIDTHS, expected="an array of [first, last, step]"), *STEPS, *MEMORY
+        "block_size": needed(COUNT, *MEMORY),
+        "by_memory": needed(Array(of=_DEVICE_LIMITS)),
+        "graph_sizes": needed(
+            Array(of=WIDTHS, expected="an array of [first, last, step]"), *STEPS, *MEMORY
         ),
-        "mixes": _needed(_Documented(Flag(), *BATCHING)),
-        "rules": _needed(
-            _Documented(Text(), *REQUESTS, chunked_prefill=_needed(Flag(), *STEPS, *MEMORY))
+        "mixes": needed(_Documented(Flag(), *BATCHING)),
+        "rules": needed(
+            _Documented(Text(), *REQUESTS, chunked_prefill=needed(Flag(), *STEPS, *MEMORY))
         ),
-        "holds_prompts": _needed(_Documented(Flag(), *STEPS, *MEMORY)),
-        "shared_by_ranks": _needed(_Documented(Flag(), *STEPS, *MEMORY)),
-        "ref": _REF,
+        "holds_prompts": needed(_Documented(Flag(), *STEPS, *MEMORY)),
+        "shared_by_ranks": needed(_Documented(Flag(), *STEPS, *MEMORY)),
+        "ref": REF,
     },
     build=_scheduler,
 )
 _ALL_REDUCE: Final = Record[dict[str, Any]](
     fields={
-        "implementation": _needed(Text(choices=("custom", "library")), *COLLECTIVES),
-        "group_sizes": _perhaps(_Documented(_WIDTHS, *COLLECTIVES)),
-        "pcie_group_sizes": _perhaps(_Documented(_WIDTHS, *COLLECTIVES)),
-        "ref": _REF,
+        "implementation": needed(Text(choices=("custom", "library")), *COLLECTIVES),
+        "group_sizes": perhaps(_Documented(WIDTHS, *COLLECTIVES)),
+        "pcie_group_sizes": perhaps(_Documented(WIDTHS, *COLLECTIVES)),
+        "ref": REF,
     },
     build=dict,
 )
@@ -271,10 +240,10 @@ class _NormFusion:
     """Limits [MiB] by architecture and group size, and their conditions."""
 
     fields: Final[dict[str, Field[Any]]] = {
-        "formats": _perhaps(_NAMES, *OPERATORS),
-        "model_types": _perhaps(_NAMES, *OPERATORS),
-        "ref": _REF,
-        "<architecture>": _perhaps(Named(of=Number(least=0.0, unit="MiB")), *OPERATORS),
+        "formats": perhaps(NAMES, *OPERATORS),
+        "model_types": perhaps(NAMES, *OPERATORS),
+        "ref": REF,
+        "<architecture>": perhaps(Named(of=Number(least=0.0, unit="MiB")), *OPERATORS),
     }
 
     def read(self, value: object, where: str) -> dict[str, Any]:
@@ -287,35 +256,34 @@ class _NormFusion:
 
 
 _PROFILE: Final[dict[str, Field[Any]]] = {
-    "name": _needed(_NAME, *INTERVALS),
-    "version": _needed(_NAME, *OPERATORS),
-    "date": _needed(_NAME),
-    "kernel_family": _needed(Text(), *STEPS),
-    "earlier_kernels": _perhaps(
-        Record(fields={"through": _needed(_NAME, *OPERATORS), "ref": _REF}, build=EarlierKernels)
+    "name": needed(NAME, *INTERVALS),
+    "version": needed(NAME, *OPERATORS),
+    "date": needed(NAME),
+    "kernel_family": needed(Text(), *STEPS),
+    "earlier_kernels": perhaps(
+        Record(fields={"through": needed(NAME, *OPERATORS), "ref": REF}, build=EarlierKernels)
     ),
-    "formats": _needed(Named(of=_FORMAT), into="format_aliases"),
-    "expert_exchange": _needed(
-        _Documented(Text(choices=("all_to_all", "all_gather_reduce_scatter")), *COLLECTIVES)
-    ),
-    "all_reduce": _needed(_ALL_REDUCE),
-    "all_reduce_norm_fusion": _perhaps(_NormFusion()),
-    "fusion": _perhaps(Array(of=_FUSION), into="fusions"),
-    "overlap": _perhaps(Array(of=_OVERLAP), into="overlaps"),
-    "host": _needed(_HOST),
-    "front": _needed(_FRONT),
-    "memory": _needed(_MEMORY),
-    "scheduler": _needed(_SCHEDULER),
-    "disaggregation": _needed(
+    "formats": needed(Named(of=_FORMAT), into="format_aliases"),
+    "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *COLLECTIVES)),
+    "all_reduce": needed(_ALL_REDUCE),
+    "all_reduce_norm_fusion": perhaps(_NormFusion()),
+    "fusion": perhaps(Array(of=_FUSION), into="fusions"),
+    "overlap": perhaps(Array(of=OVERLAP), into="overlaps"),
+    "batch_overlap": perhaps(BATCH_OVERLAPS),
+    "host": needed(_HOST),
+    "front": needed(_FRONT),
+    "memory": needed(_MEMORY),
+    "scheduler": needed(_SCHEDULER),
+    "disaggregation": needed(
         Record(
             fields={
-                "first_from": _needed(Text(choices=("prefill", "arrival", "recomputed")), *POOLS),
-                "ref": _REF,
+                "first_from": needed(Text(choices=("prefill", "arrival", "recomputed")), *POOLS),
+                "ref": REF,
             },
             build=Disaggregation,
         )
     ),
-    "recipe": _perhaps(Array(of=_RECIPE), into="recipes"),
+    "recipe": perhaps(Array(of=_RECIPE), into="recipes"),
 }
 
 
@@ -346,7 +314,7 @@ def _leaves(
                 break
         if within := getattr(reader, "fields", None):
             yield from _leaves(within, f"{path}.")
-        elif isinstance(field, ProfileField) and field is not _REF:
+        elif isinstance(field, ProfileField) and field is not REF:
             yield path, field
 
 
@@ -378,7 +346,7 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
         expert_exchange=exchange["value"],
         expert_exchange_source=exchange["source"],
         all_reduce=rules,
-        **{"fusions": (), "overlaps": (), "recipes": (), **given},
+        **{"fusions": (), "overlaps": (), "recipes": (), "batch_overlap": NO_OVERLAP, **given},
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from perfatlas.operators import with_fields
+from perfatlas.operators import Phase, with_fields
 from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import Collective, FloatArray, GroupedGemm
     from perfatlas.parallelism.plan import PlanColumns
 
-ExpertExchange = Literal["all_to_all", "all_gather_reduce_scatter"]
+ExpertExchange = Literal["all_to_all", "all_gather_reduce_scatter", "deepep"]
 
 
 def expert_collectives(
@@ -29,6 +29,7 @@ def expert_collectives(
     *,
     hidden: float,
     merged: bool,
+    domain: FloatArray | None = None,
 ) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
     """Return the collectives before and after the experts of one rank.
 
@@ -44,6 +45,9 @@ def expert_collectives(
     partial sums; combine returns the rows in 16 bits; the tp group then assembles its tokens
     by all-gather, or by all-reduce when a shared expert's partial sums ride along.
 
+    attention_dp > 1, "deepep": as "all_to_all" in decode, with the low-latency kernels. In prefill
+    the normal kernels send one copy per scale-up domain that holds one of the token's experts.
+
     Args:
         local: The experts on one rank, with `tokens` of the whole expert group.
         plan: The plans (C,).
@@ -51,11 +55,14 @@ def expert_collectives(
         hidden: Hidden size of the model, the width of the sums over the tp group; experts with a
             latent width exchange tokens in that width.
         merged: Whether a shared expert's partial sums are reduced together with the experts'.
+        domain: GPUs of a scale-up domain (C,); read by "deepep", None for one domain.
 
     Source: vLLM documentation, "Expert Parallel Deployment" (all2all backends
-        allgather_reducescatter and deepep); DeepSeek-V3 report (arXiv 2412.19437, section 3.2).
+        allgather_reducescatter and deepep); DeepSeek-V3 report (arXiv 2412.19437, section 3.2);
+        DeepEP README, normal and low-latency kernels.
     Limits: Routing is uniform and not limited to node groups; scales of a quantized dispatch
         and the token-to-expert tables are not counted; all attention-DP ranks have equal tokens.
+        Forwarding inside a domain runs beside the transfers between domains, which are slower.
     """
     tokens = local.tokens / plan.attention_dp
     full_bytes = tokens * hidden * ACTIVATION_BYTES
@@ -67,7 +74,8 @@ def expert_collectives(
         dispatch = collective(local, "all_gather", gathered, across, label="dispatch")
         combine = collective(local, "reduce_scatter", gathered, across, label="combine")
         return (dispatch,), (combine, total)
-    before, after = _all_to_all(local, plan)
+    per_domain = exchange == "deepep" and local.phase != Phase.DECODE
+    before, after = _all_to_all(local, plan, domain if per_domain else None)
     if merged:
         return before, (*after, total)
     alone = plan.attention_dp == 1
@@ -76,13 +84,14 @@ def expert_collectives(
 
 
 def _all_to_all(
-    local: GroupedGemm, plan: PlanColumns
+    local: GroupedGemm, plan: PlanColumns, domain: FloatArray | None
 ) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
     """Return (dispatch, gather) and (reduction, combine), with count 0 if attention_dp is 1."""
     sharing = plan.attention_dp > 1
-    sent_rows = local.tokens / (plan.attention_dp * plan.tp) * expert_groups_reached(local)
-    received_rows = sent_rows * plan.moe_tp
-    peers = Group(ranks=plan.ep, stride=plan.moe_tp)
+    own_rows = local.tokens / (plan.attention_dp * plan.tp)
+    received_rows = own_rows * expert_groups_reached(local) * plan.moe_tp
+    copies, peers = _copies(local, plan, domain)
+    sent_rows = own_rows * copies
     inside = Group(ranks=plan.moe_tp, stride=np.ones_like(plan.tp))
     row_in = local.hidden * local.input_bytes_per_element
     row_out = local.hidden * ACTIVATION_BYTES
@@ -96,6 +105,22 @@ def _all_to_all(
         (_only(dispatch, sharing), _only(gather, sharing)),
         (_only(reduction, sharing), _only(combine, sharing)),
     )
+
+
+def _copies(
+    local: GroupedGemm, plan: PlanColumns, domain: FloatArray | None
+) -> tuple[FloatArray, Group]:
+    """Return the copies of a token (C,), and the group that exchanges them.
+
+    One copy per ep group, or with `domain` one per scale-up domain of groups that span several.
+    """
+    if domain is None:
+        return expert_groups_reached(local), Group(ranks=plan.ep, stride=plan.moe_tp)
+    span = plan.ep * plan.moe_tp
+    several = (span > domain) & (span % domain == 0.0)
+    units = np.where(several, span / domain, plan.ep)
+    copies = expert_groups_reached(with_fields(local, ep=units))
+    return copies, Group(ranks=units, stride=np.where(several, domain, plan.moe_tp))
 
 
 def expert_groups_reached(experts: GroupedGemm) -> FloatArray:

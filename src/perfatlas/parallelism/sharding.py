@@ -65,6 +65,7 @@ def shard_operators(
     architecture: Architecture,
     *,
     expert_exchange: ExpertExchange = "all_to_all",
+    domain: FloatArray | None = None,
 ) -> tuple[Operator, ...]:
     """Return the operators of one rank, with collectives inserted in execution order.
 
@@ -75,7 +76,8 @@ def shard_operators(
         architecture: The model.
         expert_exchange: Exchange of tokens between attention-DP ranks: "all_to_all" sends each
             token to the ranks with its experts, "all_gather_reduce_scatter" sends all tokens to
-            all ranks.
+            all ranks, "deepep" sends each prompt token once to every scale-up domain.
+        domain: GPUs of a scale-up domain (C,); None for one domain.
 
     Returns:
         Divided operators in the given order. A collective has count 0 if its group is a single
@@ -96,7 +98,7 @@ def shard_operators(
         local = _divide(operator, plan, plan.cp if _spans_sequence(operator) else one)
         if isinstance(local, GroupedGemm):
             before, waiting = expert_collectives(
-                local, plan, expert_exchange, hidden=hidden, merged=merged
+                local, plan, expert_exchange, hidden=hidden, merged=merged, domain=domain
             )
             result += [*before, local]
         else:

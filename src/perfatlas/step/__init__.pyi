@@ -5,7 +5,7 @@ from .columns import (
     take_columns as take_columns,
 )
 from .composition import (
-    compose_single_stream as compose_single_stream,
+    compose_streams as compose_streams,
     step_costs as step_costs,
 )
 from .context import (

@@ -14,7 +14,7 @@ from perfatlas.energy import CappedClock, StepEnergy, capped_clock_ratio, energy
 from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.pricing import exposed
 from perfatlas.step.cost import StepClock, StepCost, gather_steps
-from perfatlas.step.fusion import exposed_share
+from perfatlas.step.streams import exposed_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def step_costs(
     steps: Sequence[Step], context: StepContext, clocks: Sequence[StepClock] | None = None
 ) -> tuple[StepCost, ...]:
-    """Return the cost of each step on one rank, with its operators in one stream.
+    """Return the cost of each step on one rank, with the streams of its engine.
 
     Args:
         steps: Steps of one scenario, such as prefill and decode; shared shapes are priced once.
@@ -39,10 +39,10 @@ def step_costs(
     if clocks is not None:
         ratio_SC = np.stack([clock.ratio for clock in clocks])
         return tuple(
-            _with_clock(compose_single_stream(priced, context.profile), clock)
+            _with_clock(compose_streams(priced, context.profile), clock)
             for priced, clock in zip(_priced_at(gathered, ratio_SC), clocks, strict=True)
         )
-    full = tuple(compose_single_stream(priced, context.profile) for priced in gathered.full())
+    full = tuple(compose_streams(priced, context.profile) for priced in gathered.full())
     return _limited(gathered, full, context)
 
 
@@ -70,8 +70,7 @@ def _limited(
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
         costs = tuple(
-            compose_single_stream(priced, context.profile)
-            for priced in _priced_at(gathered, ratio_SC)
+            compose_streams(priced, context.profile) for priced in _priced_at(gathered, ratio_SC)
         )
         last.ratio_SC, last.costs = ratio_SC, costs
         return _energy(costs)
@@ -116,29 +115,30 @@ def _with_clock(cost: StepCost, clock: StepClock) -> StepCost:
     return replace(cost, prices=with_fields(cost.prices, chip_energy_j_CO=chip_j_CO), clock=clock)
 
 
-def compose_single_stream(step: PricedStep, profile: EngineProfile) -> StepCost:
+def compose_streams(step: PricedStep, profile: EngineProfile) -> StepCost:
     """Return the cost of a step whose operators run back to back, as in a CUDA graph.
 
     The energy of its chip is that at the voltage of the highest clock.
 
-    Operators on a second stream cost only the time by which they exceed the overlapped operator;
-    overlapped host time costs only the time by which it exceeds that of the GPU.
+    Operators on a second stream cost the time that the operators beside them do not hide, and that
+    by which they slow them down; overlapped host time costs only the time by which it exceeds that
+    of the GPU.
 
     Args:
         step: The step with its priced operators.
         profile: The engine, with its overlaps and host costs.
-
-    Limits: Communication is not overlapped with computation.
     """
-    busy_s_CO = step.count_CO * step.prices.time_s_CO
-    share_CO = exposed_share(step.operators, busy_s_CO, profile, step.tokens_C)
-    host_s_C = step.host_s_C
+    prices = step.prices
+    busy_s_CO = step.count_CO * prices.time_s_CO
+    share_CO = exposed_share(step, busy_s_CO, profile)
+    host_s_C = step.step.host_s_C
     if profile.host.overlapped:
         host_s_C = np.maximum(host_s_C - (busy_s_CO * share_CO).sum(axis=1), 0.0)
     return StepCost(
         operators=step.operators,
         count_CO=step.count_CO,
-        prices=exposed(step.prices, share_CO),
+        prices=exposed(prices, share_CO),
+        hidden_s_CO=prices.time_s_CO * (1.0 - share_CO),
         host_s_C=host_s_C,
         clock=StepClock(
             np.ones_like(host_s_C), np.ones_like(host_s_C), np.full_like(host_s_C, np.nan)

@@ -55,6 +55,12 @@ class Placement:
         """Return the devices of the systems at their sustained clocks."""
         return replace(self.devices(), clock_ratio_C=None, gathered={})
 
+    def domain(self) -> FloatArray:
+        """Return the GPUs of a scale-up domain (C,)."""
+        sizes = [float(system.device.scale_up.domain_size) for system in self.systems]
+        domain_C: FloatArray = np.array(sizes)[self.index_C]
+        return domain_C
+
     def power(self) -> PowerColumns:
         """Return the power of the devices, with their limits."""
         return power_columns(self.devices(), self.power_cap_w_C)

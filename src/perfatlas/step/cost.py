@@ -37,11 +37,13 @@ class Step:
         operators: Operators, including collectives, with fusions applied.
         tokens_C: Tokens of the step (C,).
         host_s_C: Host time of the step (C,) [s].
+        batches_C: Batches whose layers alternate, 1 or 2 (C,); None for 1.
     """
 
     operators: Sequence[Operator]
     tokens_C: FloatArray
     host_s_C: FloatArray
+    batches_C: FloatArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +54,17 @@ class PricedStep:
         operators: Operators, collectives last (O).
         count_CO: Number of executions (C, O).
         prices: Prices of one execution each (C, O).
-        tokens_C: Tokens of the step (C,).
-        host_s_C: Host time of the step (C,) [s].
+        step: The step before it was priced.
+        devices: Device of each candidate.
+        contends: Whether streams slow each other down; in tier bound they do not.
     """
 
     operators: tuple[Operator, ...]
     count_CO: FloatArray
     prices: PricedOperators
-    tokens_C: FloatArray
-    host_s_C: FloatArray
+    step: Step
+    devices: DeviceColumns
+    contends: bool
 
 
 class StepClock(NamedTuple):
@@ -85,6 +89,7 @@ class StepCost:
         operators: Operators, collectives last (O).
         count_CO: Number of executions (C, O).
         prices: Prices of one execution each (C, O); times exclude overlapped parts.
+        hidden_s_CO: Overlapped part of one execution of each (C, O) [s].
         host_s_C: Host time exposed by the step (C,) [s].
         clock: The clock of the step.
     """
@@ -92,6 +97,7 @@ class StepCost:
     operators: tuple[Operator, ...]
     count_CO: FloatArray
     prices: PricedOperators
+    hidden_s_CO: FloatArray
     host_s_C: FloatArray
     clock: StepClock
 
@@ -182,6 +188,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         devices=devices,
         gathered=gathered,
         moved=price_links(list(chain(*links)), context),
+        contends=context.tier != "bound",
     )
 
 
@@ -196,6 +203,7 @@ class GatheredSteps:
         devices: Device of each candidate at its sustained clock.
         gathered: Operators of all steps without collectives.
         moved: Prices of the collectives of all steps.
+        contends: Whether streams slow each other down.
     """
 
     steps: tuple[Step, ...]
@@ -204,6 +212,7 @@ class GatheredSteps:
     devices: DeviceColumns
     gathered: GatheredOperators
     moved: PricedOperators
+    contends: bool
 
     def full(self) -> tuple[PricedStep, ...]:
         """Return the prices of each step at the sustained clock."""
@@ -235,8 +244,9 @@ class GatheredSteps:
                     operators=operators,
                     count_CO=self.counts[place],
                     prices=with_energy(operators, join((mine, theirs)), self.devices),
-                    tokens_C=self.steps[place].tokens_C,
-                    host_s_C=self.steps[place].host_s_C,
+                    step=self.steps[place],
+                    devices=self.devices,
+                    contends=self.contends,
                 )
             )
             first, first_link = first + own, first_link + links

@@ -1,4 +1,4 @@
-"""Operators that an engine fuses into other kernels or overlaps with them.
+"""Operators that an engine fuses into other kernels.
 
 Shape legend: C candidates.
 """
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.engines import EngineProfile
     from perfatlas.step.context import StepContext
 
 
@@ -88,32 +87,3 @@ def _norm_fused(operators: Sequence[Operator], context: StepContext) -> NDArray[
             limit_C[(context.placement.index_C == position) & (tp_C == tp)] = limit
     fused_C: NDArray[np.bool_] = (tp_C > 1) & (np.maximum.reduce(sizes) <= limit_C)
     return fused_C
-
-
-def exposed_share(
-    operators: Sequence[Operator],
-    busy_s_CO: FloatArray,
-    profile: EngineProfile,
-    tokens_C: FloatArray,
-) -> FloatArray:
-    """Return the fraction of each operator's time that is not overlapped (C, O).
-
-    Operators on a second stream cost only the time by which they exceed the overlapped operator.
-
-    Args:
-        operators: Operators of the step (O).
-        busy_s_CO: Time over all executions (C, O) [s].
-        profile: The engine.
-        tokens_C: Tokens of the step (C,).
-
-    Limits: Assumes that the two streams do not slow each other down, which is optimistic.
-    """
-    share_CO = np.ones(busy_s_CO.shape)
-    for overlap in profile.overlaps:
-        hidden = [i for i, op in enumerate(operators) if op.name.startswith(overlap.prefix)]
-        beside = [i for i, op in enumerate(operators) if op.name == overlap.beside]
-        hidden_C = busy_s_CO[:, hidden].sum(axis=1)
-        beside_C = busy_s_CO[:, beside].sum(axis=1)
-        exposed_C = np.maximum(hidden_C - beside_C, 0.0) / np.maximum(hidden_C, 1e-30)
-        share_CO[:, hidden] = np.where(tokens_C <= overlap.max_tokens, exposed_C, 1.0)[:, None]
-    return share_CO

@@ -28,6 +28,11 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
         else op
         for op in whole
     )
-    exchange = context.profile.expert_exchange
-    local = shard_operators(loaded, context.plan, context.architecture, expert_exchange=exchange)
+    local = shard_operators(
+        loaded,
+        context.plan,
+        context.architecture,
+        expert_exchange=context.profile.expert_exchange,
+        domain=context.placement.domain(),
+    )
     return apply_fusions(local, context)

@@ -30,6 +30,7 @@ from perfatlas.step.cost import Step, StepCost
 from perfatlas.step.drafting import drafting_passes, prompt_pass, verification_operator
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
+from perfatlas.step.two_batches import OUTER, batch_count, part_of
 
 if TYPE_CHECKING:
     from perfatlas.step.context import StepContext
@@ -72,7 +73,8 @@ def prefill_work(
         tokens: The chunk on one attention-DP rank.
         busy_ranks: Attention-DP ranks that prefill at the same time (C,); None for all.
     """
-    operators = rank_operators(context, Phase.PREFILL, tokens)
+    batches = batch_count(context, Phase.PREFILL, tokens.all)
+    operators = _in_batches(context, Phase.PREFILL, tokens, batches)
     if context.drafts:
         operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
@@ -80,8 +82,9 @@ def prefill_work(
         operators = _on_busy_ranks(operators, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
     layers = float(context.architecture.num_layers)
-    host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
-    return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s)
+    launched = layers if batches is None else layers * batches
+    host_s = host.step_s + tokens.batch * host.per_sequence_s + launched * host.per_layer_prefill_s
+    return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s, batches_C=batches)
 
 
 def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> Step:
@@ -98,15 +101,31 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     queries = 1 + context.drafts
     padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
+    batches = batch_count(context, Phase.DECODE, batch * queries)
+    own = batch if batches is None else batch / batches
     operators = tuple(
-        verification_operator(op, batch, queries)
-        for op in rank_operators(context, Phase.DECODE, tokens)
+        verification_operator(op, own, queries)
+        for op in _in_batches(context, Phase.DECODE, tokens, batches)
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)
     host = context.profile.host
     host_s = host.step_s + batch * host.per_sequence_s
-    return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s)
+    return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s, batches_C=batches)
+
+
+def _in_batches(
+    context: StepContext, phase: Phase, tokens: StepTokens, batches: FloatArray | None
+) -> tuple[Operator, ...]:
+    """Return the operators of one rank, those of layers once per batch."""
+    whole = rank_operators(context, phase, tokens)
+    if batches is None:
+        return whole
+    parts = rank_operators(context, phase, part_of(tokens, batches))
+    return tuple(
+        all_ if all_.name.startswith(OUTER) else with_fields(part, count=part.count * batches)
+        for all_, part in zip(whole, parts, strict=True)
+    )
 
 
 def _on_busy_ranks(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:

@@ -30,7 +30,8 @@ BREAKS: Final = re.compile(r"([_./])")
 OPERATOR: Final = "  operator"
 ROOFLINE: Final = "roofline"
 ENERGY: Final = "energy"
-NUMERIC: Final = frozenset(("count", "time", ENERGY, "share", ROOFLINE))
+HIDDEN: Final = "hidden"
+NUMERIC: Final = frozenset(("count", "time", HIDDEN, ENERGY, "share", ROOFLINE))
 
 
 def rows_by_phase(
@@ -105,12 +106,12 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
         width: Maximum width; the calibration is shown if it fits, and the count, the roofline
             time and the tier are omitted if they do not.
         most: Number of operators with their own row; by default all that are not small, with their
-            energy on one GPU if it is known.
+            energy on one GPU if it is known. Time hidden by overlap is shown where it is not small.
     """
     from rich.table import Table
 
     known = most is None and any(row.get("energy_j") for row in rows)
-    names = _columns(width, with_energy=known)
+    names = _columns(width, with_energy=known, with_hidden=_hides(rows))
     table = Table(
         box=None, pad_edge=False, padding=(0, 2 if width >= WIDE else 1, 0, 0), show_edge=False
     )
@@ -123,25 +124,39 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
             style="dim" if name == "calibration" else "",
             header_style="dim",
         )
-    shown = [row for row in rows if float(row.get("share") or 0.0) >= SMALLEST_SHARE] or rows[:1]
+    whole_s = sum(float(row.get("time_s") or 0.0) for row in rows)
+    shown = [row for row in rows if _matters(row, whole_s)] or rows[:1]
     shown = shown if most is None else shown[:most]
     if len(rows) == len(shown) + 1:
         shown = list(rows)
     cells = [_cells(row, width=width) for row in shown]
-    if hidden := rows[len(shown) :]:
-        cells.append(_folded(hidden, "small operators" if most is None else "others"))
+    if folded := [row for row in rows if not any(row is one for one in shown)]:
+        cells.append(_folded(folded, "small operators" if most is None else "others"))
     for row_cells in cells:
         table.add_row(*(row_cells.get(name, "") for name in names))
     return table
 
 
-def _columns(width: int, *, with_energy: bool = False) -> tuple[str, ...]:
+def _hides(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether an operator of a phase has a hidden time that is not small."""
+    least_s = SMALLEST_SHARE * sum(float(row.get("time_s") or 0.0) for row in rows)
+    return any(float(row.get("hidden_time_s") or 0.0) > least_s for row in rows)
+
+
+def _matters(row: Mapping[str, Any], whole_s: float) -> bool:
+    """Return whether the share of an operator, or its hidden time, is not small."""
+    hidden_s = float(row.get("hidden_time_s") or 0.0)
+    return float(row.get("share") or 0.0) >= SMALLEST_SHARE or hidden_s > SMALLEST_SHARE * whole_s
+
+
+def _columns(width: int, *, with_energy: bool, with_hidden: bool) -> tuple[str, ...]:
     """Return the columns that fit a terminal; columns are never truncated."""
     if width < NARROW:
         return (OPERATOR, "time", "share", "bound")
-    energy = (ENERGY,) if with_energy else ()
+    hidden = (HIDDEN,) if with_hidden else ()
+    energy = (ENERGY,) if with_energy and (width >= WIDE or not hidden) else ()
     everything = (
-        *(OPERATOR, "count", "time", *energy, "share"),
+        *(OPERATOR, "count", "time", *hidden, *energy, "share"),
         *("bound", ROOFLINE, "tier", "calibration"),
     )
     return everything if width >= WIDE else everything[:-1]
@@ -158,6 +173,7 @@ def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
         OPERATOR: break_name(str(row.get("name", MISSING)), room),
         "count": MISSING if count is None else f"{count:,.0f}",
         "time": format_value("time_s", row.get("time_s")),
+        HIDDEN: format_value("time_s", row.get("hidden_time_s") or None),
         ENERGY: format_value("energy_j", row.get("energy_j") or None),
         "share": MISSING if share is None else format_share(float(share)),
         "bound": Text(bound, style=BOUND_STYLES.get(bound, "")),
@@ -201,9 +217,11 @@ def _folded(rows: Sequence[Mapping[str, Any]], noun: str) -> dict[str, Any]:
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
     share = sum(float(row.get("share") or 0.0) for row in rows)
     energy_j = sum(float(row.get("energy_j") or 0.0) for row in rows)
+    hidden_s = sum(float(row.get("hidden_time_s") or 0.0) for row in rows)
     return {
         OPERATOR: f"  {len(rows)} {noun}",
         "time": format_value("time_s", time_s),
+        HIDDEN: format_value("time_s", hidden_s or None),
         ENERGY: format_value("energy_j", energy_j or None),
         "share": format_share(share),
     }

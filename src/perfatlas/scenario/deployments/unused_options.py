@@ -16,6 +16,7 @@ from perfatlas.scenario.resolution import (
     is_overridden,
     overridden_format,
     overridden_sentence,
+    token_exchange,
 )
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
@@ -81,6 +82,7 @@ def _facts(
 
     return {
         "experts": experts,
+        "token exchange": partial(_exchange, traffic, scenario),
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
         "random draws": random_draws,
@@ -106,6 +108,12 @@ def _front_end(traffic: Traffic, scenario: Scenario) -> Missing | None:
     if any(front.tokenizes or front.token_s for front in fronts):
         return None
     return Missing(f"the front end of engine {value_text(scenario.engine)} takes no time", "")
+
+
+def _exchange(traffic: Traffic, scenario: Scenario) -> Missing | None:
+    """Return that no kind of replica exchanges tokens between attention data-parallel ranks."""
+    found = [token_exchange(dict(one)) for one in _kinds(traffic, scenario)]
+    return None if any(one is None for one in found) else found[0]
 
 
 def _kinds(traffic: Traffic, scenario: Scenario) -> list[Scenario]:

@@ -48,4 +48,5 @@ from .unused_fields import (
     is_overridden as is_overridden,
     overridden_format as overridden_format,
     overridden_sentence as overridden_sentence,
+    token_exchange as token_exchange,
 )

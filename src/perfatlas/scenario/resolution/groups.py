@@ -32,6 +32,8 @@ SHARED_FIELDS: Final = (
     "tier",
     "silicon_version",
     "expert_distribution",
+    "expert_exchange",
+    "batch_overlap",
     "speculative_depth",
     "speculative_acceptance",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.engines import resolve_engine
+from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
@@ -91,3 +91,19 @@ def kernel_engine(name: str | None) -> EngineProfile:
         return resolve_engine(name or "ideal")
     except InvalidSpecError as error:
         raise InvalidSpecError(f"kernel_family must be the name of an engine: {error}") from error
+
+
+def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecError:
+    """Return the engine with the settings of its launch, or why it refuses them.
+
+    Args:
+        fields: engine, expert_exchange and batch_overlap.
+
+    Raises:
+        InvalidSpecError: There is no such engine.
+    """
+    engine = resolve_engine(fields["engine"])
+    try:
+        return with_launch_settings(engine, fields["expert_exchange"], fields["batch_overlap"])
+    except InvalidSpecError as problem:
+        return problem

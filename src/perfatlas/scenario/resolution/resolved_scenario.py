@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.answer import require_tier
-from perfatlas.engines import resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
 from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
@@ -35,6 +34,7 @@ from perfatlas.scenario.resolution.node_limits import (
     node_limit_error,
 )
 from perfatlas.scenario.resolution.refusals import Refusals
+from perfatlas.scenario.resolution.resolved_names import launched_engine
 from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
@@ -187,7 +187,10 @@ def candidates_of(
         PerfatlasError: The model or engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
-    model, profile = resolve_model(fields["model"]), resolve_engine(fields["engine"])
+    model, profile = resolve_model(fields["model"]), launched_engine(fields)
+    if isinstance(profile, InvalidSpecError):
+        refusals.refuse(rows_C, _always(profile), workers.stage)
+        return None
     version = fields["silicon_version"]
 
     def usable(name: str) -> System:
@@ -203,10 +206,9 @@ def candidates_of(
     _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
         refusals.refuse(rows_C[broken_N[rows_C]], reason, workers.stage)
-    kept_C = refusals.kept(rows_C, workers.stage)
-    if not np.any(kept_C):
+    rows_C = rows_C[refusals.kept(rows_C, workers.stage)]
+    if not rows_C.size:
         return None
-    rows_C = rows_C[kept_C]
     shared = Candidates(
         model=model,
         profile=profile,

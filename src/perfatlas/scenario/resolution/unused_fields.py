@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
 
 FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
-FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # fields they derive from
+RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
+# the fields that facts derive from
+FACTS: Final = {
+    "experts": ("model",),
+    "front end": ("mode", "engine"),
+    "token exchange": ("model", *RANKS),
+}
 
 
 def unused_rules(
@@ -161,7 +167,12 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
     if needs is None:
         return None
     return needs.missing(
-        values, {"experts": partial(_experts, values), "front end": partial(_front_end, values)}
+        values,
+        {
+            "experts": partial(_experts, values),
+            "front end": partial(_front_end, values),
+            "token exchange": partial(token_exchange, values),
+        },
     )
 
 
@@ -173,6 +184,21 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
         return None
     named = value_text(values["model"])
     return Missing(f"{named} is a dense model", "use an MoE model") if dense else None
+
+
+def token_exchange(values: Mapping[str, Any]) -> Missing | None:
+    """Return that no tokens are exchanged between attention data-parallel ranks.
+
+    Args:
+        values: model, and attention_dp of all pools.
+    """
+    if (dense := _experts(values)) is not None:
+        return dense
+    if any((values.get(name) or 1) > 1 for name in RANKS):
+        return None
+    return Missing(
+        "attention_dp = 1 exchanges no tokens between ranks", "set attention_dp, such as 8"
+    )
 
 
 def _front_end(values: Mapping[str, Any]) -> Missing | None:

@@ -37,7 +37,8 @@ class StepParts:
     """Parts of the steps of one candidate.
 
     The linear part processes the tokens of decodes and prompts together. All other operators run
-    separately for decodes and for each prompt chunk.
+    separately for decodes and for each prompt chunk. In steps of two batches, attention hides the
+    exchanges of the linear part: it then costs what it adds to a step without it.
 
     Args:
         context: Model, engine, system and plan of one candidate.
@@ -76,7 +77,13 @@ class StepParts:
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, keys_R)
         clocks = self._clocks(step)
-        return self._totals(_price(step, context, lambda op: isinstance(op, KEYED), clocks))
+        if step.batches_C is None:
+            return self._totals(_price(step, context, lambda op: isinstance(op, KEYED), clocks))
+        whole, rest = (
+            self._totals(_price(step, context, keep, clocks))
+            for keep in (_is_layer, lambda op: _is_layer(op) and not isinstance(op, KEYED))
+        )
+        return np.maximum(whole - rest, 0.0)
 
     def mixed(self, tokens_R: FloatArray) -> FloatArray:
         """Return the linear part of a step with prompts (N, R).
@@ -104,11 +111,16 @@ class StepParts:
         tokens = StepTokens(batch=chunks_R, q_len=queries_R, kv_len=before_R + queries_R)
         step = prefill_work(context, tokens)
         clocks = self._clocks(step)
-        return self._totals(
-            _price(
-                step, context, lambda op: not _is_head(op) and op.name not in self.shared, clocks
+        if step.batches_C is None:
+            kept = _price(
+                step, context, lambda op: _is_layer(op) and op.name not in self.shared, clocks
             )
+            return self._totals(kept)
+        whole, rest = (
+            self._totals(_price(step, context, keep, clocks))
+            for keep in (_is_layer, lambda op: op.name in self.shared)
         )
+        return np.maximum(whole - rest, 0.0)
 
     def head(self, sampled_R: FloatArray) -> FloatArray:
         """Return logits and sampling (N, R).
@@ -167,6 +179,11 @@ def step_parts(
 
 def _is_head(operator: Operator) -> bool:
     return operator.name.startswith(HEAD)
+
+
+def _is_layer(operator: Operator) -> bool:
+    """Return whether an operator runs in the layers, or before them."""
+    return not _is_head(operator)
 
 
 def _repeated(context: StepContext, rows: int) -> StepContext:

@@ -19,9 +19,8 @@ from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
 from perfatlas.operators import BOUND_MEMORY, GroupedGemm, with_fields
+from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
-from perfatlas.training.overlap import contended_rate
-from perfatlas.training.step.exposure import exposed_beside, exposed_in_tiles
 from perfatlas.training.work import (
     Part,
     RankParameters,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.overlap import exposed_beside
 from perfatlas.training.step.costs import GroupColumns, collective_times, rate_beside
-from perfatlas.training.step.exposure import exposed_beside
 from perfatlas.training.step.memory import WEIGHT_BYTES
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.operators import BOUND_MEMORY, GroupedGemm
+from perfatlas.overlap import contended_rate
 from perfatlas.training.layouts import distinct_rows
-from perfatlas.training.overlap import contended_rate
 from perfatlas.training.pairs import COMMUNICATION_PARTS, COMPUTE_PARTS, PairParts, pair_times
 from perfatlas.training.step.costs import MOST_TAKEN, micro_batch_costs
 from perfatlas.training.step.stages import group_shares

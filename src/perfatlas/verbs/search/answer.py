@@ -55,6 +55,11 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.question import SearchInputs
 
 __all__ = ["RESULTS", "SearchAnswer", "search"]
+EXCHANGE_ADDED: Final = (
+    "the launch command leaves out expert_exchange and batch_overlap: add vLLM's"
+    " --all2all-backend and --enable-dbo, or SGLang's --moe-a2a-backend and"
+    " --enable-two-batch-overlap or --enable-single-batch-overlap"
+)
 SHORTEST_S: Final = 1e-9
 PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
@@ -198,6 +203,8 @@ def _answer(
         needed = needed_checkpoint(inputs.emit, plans[0], stored)
         notes += [needed] if needed else []
         notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
+        if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
+            notes.append(EXCHANGE_ADDED)
     answer = Answer(
         command="search",
         scenario=_complete(inputs),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.verbs.search.find import METRICS
+from perfatlas.verbs.search.space import of_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,7 @@ def pool_fields(
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")}
     if inputs.concurrency is not None:
         fields["concurrency"] = inputs.concurrency
+    fields = of_plan(fields)
     return {**fields, "mode": "disaggregated", "system": row["prefill_system"], "method": "formula"}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
 from perfatlas.verbs.search.limits import HIGHER
 from perfatlas.verbs.search.pool_rows import pool_fields, pool_row, pool_table
+from perfatlas.verbs.search.space import of_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +111,7 @@ def estimate_fields(
     load = "batch" if inputs.mode == "static" else "concurrency"
     named = (*PLAN, "dp", load, "max_num_batched_tokens")
     fields = {**family.fields, **{name: row[name] for name in named if name in row}}
-    return fields | ({} if inputs.mode == "static" else {"method": "formula"})
+    return of_plan(fields) | ({} if inputs.mode == "static" else {"method": "formula"})
 
 
 def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:

@@ -45,6 +45,8 @@ NOT_SHARED: Final = frozenset(
     ("gpus", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp", "concurrency")
 )
 UNSUPPORTED: Final = "supported_by_system_and_engine"
+# settings of the exchange of tokens between attention data-parallel ranks
+EXCHANGE: Final = ("expert_exchange", "batch_overlap")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +154,24 @@ def _resolved(fields: dict[str, Any]) -> Candidates:
     Raises:
         PerfatlasError: A field is invalid or unsupported.
     """
-    question, errors = resolve_scenarios([read_scenario(fields)])
+    exchanges = any(fields.get(name) is not None for name in EXCHANGE)
+    plan = {"attention_dp": 2} if exchanges else {}  # replaced by the plans of the search
+    question, errors = resolve_scenarios([read_scenario({**fields, **plan})])
     if question is None:
         raise next(error for error in errors if error is not None)
     return question
+
+
+def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a plan, without settings of an exchange that it does not have.
+
+    Args:
+        fields: Fields of `estimate`.
+    """
+    ranks = ("attention_dp", "prefill_attention_dp", "decode_attention_dp")
+    if any((fields.get(name) or 1) > 1 for name in ranks):
+        return fields
+    return {name: value for name, value in fields.items() if name not in EXCHANGE}
 
 
 def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:

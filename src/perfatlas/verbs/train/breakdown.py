@@ -52,6 +52,7 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
             operators=tuple(row.operator for row in costs.rows),
             count_CO=np.tile(np.where(part_O == part, count_O, 0.0), (shapes, 1)),
             prices=costs.prices,
+            hidden_s_CO=np.zeros_like(costs.prices.time_s_CO),
             host_s_C=np.zeros(shapes),
             clock=StepClock(np.ones(shapes), np.ones(shapes), np.full(shapes, np.nan)),
         )
@@ -111,6 +112,7 @@ def _row(
         "count": count,
         "time_s": time_s,
         "share": 0.0,
+        "hidden_time_s": 0.0,
         "bound": bound,
         "bound_time_s": 0.0,
         "energy_j": None,

@@ -211,6 +211,31 @@ class Plan:
             needs=Fact("experts"),
         ),
     ] = "uniform"
+    expert_exchange: Annotated[
+        Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None,
+        Row(
+            "Exchange of tokens between attention data-parallel ranks; deepep runs DeepEP's normal"
+            " kernels in prefill and its low-latency kernels in decode.",
+            default="the engine's",
+            needs=Fact("token exchange"),
+            elsewhere=("moe_a2a_backend", "all2all_backend"),
+        ),
+    ] = None
+    batch_overlap: Annotated[
+        Literal["none", "two_batch", "single_batch"] | None,
+        Row(
+            "Overlap of that exchange with computation: of two batches whose layers alternate"
+            " (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared expert of"
+            " the same batch (SGLang --enable-single-batch-overlap).",
+            default="the engine's, which is none",
+            needs=Fact("token exchange"),
+            elsewhere=(
+                "enable_dbo",
+                "enable_two_batch_overlap",
+                "enable_single_batch_overlap",
+            ),
+        ),
+    ] = None
 
 
 @group("Formats", 4)

@@ -1,0 +1,60 @@
+"""Launch settings that change how an engine runs expert parallelism."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from perfatlas.engines.profile import EngineProfile
+
+
+def with_launch_settings(
+    profile: EngineProfile, expert_exchange: str | None, batch_overlap: str | None
+) -> EngineProfile:
+    """Return an engine with the settings of a launch; None keeps its default.
+
+    Args:
+        profile: The engine.
+        expert_exchange: Exchange of tokens between attention-DP ranks.
+        batch_overlap: "none", "two_batch" or "single_batch".
+
+    Raises:
+        InvalidSpecError: The engine has no such overlap, or refuses it with the exchange.
+
+    Example:
+        >>> from perfatlas.engines import resolve_engine, with_launch_settings
+        >>> with_launch_settings(resolve_engine("vllm"), "deepep", "two_batch").batch_overlap.value
+        'two_batch'
+    """
+    changes: dict[str, Any] = {}
+    if expert_exchange is not None:
+        changes["expert_exchange"] = expert_exchange
+    wanted = profile.batch_overlap.value if batch_overlap is None else batch_overlap
+    if wanted != profile.batch_overlap.value:
+        changes["batch_overlap"] = replace(profile.batch_overlap, value=wanted)
+    found = replace(profile, **changes) if changes else profile
+    if wanted != "none":
+        _refuse(found, wanted)
+    return found
+
+
+def _refuse(profile: EngineProfile, wanted: str) -> None:
+    """Refuse an overlap that the engine does not run."""
+    known = {
+        name: setting
+        for name in ("two_batch", "single_batch")
+        if (setting := getattr(profile.batch_overlap, name)) is not None
+    }
+    if wanted not in known:
+        others = f"; it supports {' and '.join(known)}" if known else ""
+        raise InvalidSpecError(f"{profile.id} has no batch_overlap = {wanted}{others}")
+    exchanges = known[wanted].exchanges
+    if profile.expert_exchange not in exchanges:
+        raise InvalidSpecError(
+            f"batch_overlap = {wanted} of {profile.id} needs expert_exchange ="
+            f" {' or '.join(exchanges)}, not {profile.expert_exchange}; set expert_exchange ="
+            f" {exchanges[-1]}"
+        )

@@ -1,0 +1,153 @@
+"""What operators that run at the same time cost each other.
+
+Shape legend: C candidates, O operators, W windows.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_MEMORY,
+    BOUND_NETWORK,
+    Collective,
+    Phase,
+)
+from perfatlas.overlap import contended_rate, exposed_beside
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.step.cost import PricedStep
+
+MOST_TAKEN: Final = 0.99  # of SMs or memory bandwidth: computation never stops
+# A token that travels is read once and written once on every rank.
+READ_AND_WRITTEN: Final = 2.0
+SHARED_LINK: Final = 0.5  # of a link's rate for each of two transfers
+
+
+@cache
+def deepep() -> Mapping[str, Any]:
+    """Return what the kernels of DeepEP take from computation, by mode."""
+    path = resources.files("perfatlas").joinpath("data/collectives/deepep.toml")
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def exchange_sms(phase: Phase) -> float:
+    """Return the SMs that an exchange of tokens occupies while it transfers.
+
+    Args:
+        phase: Prefill runs the normal kernels, decode the low-latency ones.
+    """
+    mode = "low_latency" if phase == Phase.DECODE else "normal"
+    return float(deepep()[mode]["sms"])
+
+
+def rate_beside_exchange(
+    step: PricedStep, busy_s_CO: FloatArray, windows: Sequence[Sequence[int]], moved: Sequence[int]
+) -> FloatArray:
+    """Return the speed of windows while tokens travel, over their speed alone (C, W).
+
+    Args:
+        step: The priced step.
+        busy_s_CO: Time over all executions (C, O) [s].
+        windows: Operators of each window (W).
+        moved: The exchanges.
+
+    Source: Assumption: SMs and memory bandwidth are lost as in `contended_rate`; a collective of
+        a window and the exchange halve each other's rate.
+    """
+    shape = (busy_s_CO.shape[0], len(windows))
+    if not step.contends:
+        return np.ones(shape)
+    moving_s_C = busy_s_CO[:, moved].sum(axis=1)
+    bytes_C = sum(
+        (
+            step.count_CO[:, i] * op.bytes * READ_AND_WRITTEN
+            for i in moved
+            if isinstance(op := step.operators[i], Collective)
+        ),
+        start=np.zeros(shape[0]),
+    )
+    traffic_C = bytes_C / np.where(moving_s_C > 0.0, moving_s_C, 1.0)
+    sms_C = exchange_sms(step.operators[moved[0]].phase) / step.devices.gather("sm_count")
+    bandwidth_C = traffic_C / step.devices.gather("memory_bandwidth")
+    code_CO, rate_CW = step.prices.code_CO, np.ones(shape)
+    for place, window in enumerate(windows):
+        time_s_C = busy_s_CO[:, window].sum(axis=1)
+        safe_C = np.where(time_s_C > 0.0, time_s_C, 1.0)
+        memory_C, links_C = (
+            np.where(code_CO[:, window] == code, busy_s_CO[:, window], 0.0).sum(axis=1) / safe_C
+            for code in (BOUND_MEMORY, BOUND_NETWORK)
+        )
+        own_C = np.maximum(1.0 - links_C, 1e-12)
+        kernels_C = contended_rate(
+            np.clip(memory_C / own_C, 0.0, 1.0),
+            np.minimum(sms_C, MOST_TAKEN),
+            np.minimum(bandwidth_C, MOST_TAKEN),
+        )
+        rate_CW[:, place] = 1.0 / (own_C / kernels_C + links_C / SHARED_LINK)
+    slowed_CW: FloatArray = np.minimum(rate_CW, 1.0)
+    return slowed_CW
+
+
+def beside_communication(
+    step: PricedStep, busy_s_CO: FloatArray, moved: Sequence[int], window: Sequence[int]
+) -> FloatArray:
+    """Return the time that an exchange adds to the operators beside it (C,) [s].
+
+    Args:
+        step: The priced step.
+        busy_s_CO: Time over all executions (C, O) [s].
+        moved: The exchange.
+        window: Operators that run beside it.
+    """
+    rate_C = rate_beside_exchange(step, busy_s_CO, [window], moved)[:, 0]
+    moving_s_C, window_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (moved, window))
+    added_s_C: FloatArray = np.minimum(exposed_beside(moving_s_C, window_s_C, rate_C), moving_s_C)
+    return added_s_C
+
+
+def together(
+    step: PricedStep, busy_s_CO: FloatArray, hidden: Sequence[int], beside: Sequence[int]
+) -> FloatArray:
+    """Return the time that operators on a second stream add to those beside them (C,) [s].
+
+    Side by side, both take s times as long, where s is the sum of the shares of a resource that
+    each uses alone, at least 1: memory bandwidth, or the peak of the arithmetic.
+
+    Args:
+        step: The priced step.
+        busy_s_CO: Time over all executions (C, O) [s].
+        hidden: Operators of the second stream.
+        beside: Operators of the main stream.
+
+    Source: derived: a resource has no more than all of its rate to give.
+    """
+    hidden_s_C, beside_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (hidden, beside))
+    longer_s_C: FloatArray = np.maximum(hidden_s_C - beside_s_C, 0.0)
+    if not step.contends:
+        return longer_s_C
+    used = [_used(step, busy_s_CO, some) for some in (hidden, beside)]
+    slower_C = np.maximum(np.max(used[0] + used[1], axis=0), 1.0)
+    both_s_C = np.minimum(hidden_s_C, beside_s_C) * (slower_C - 1.0)
+    added_s_C: FloatArray = np.minimum(longer_s_C + both_s_C, hidden_s_C)
+    return added_s_C
+
+
+def _used(step: PricedStep, busy_s_CO: FloatArray, some: Sequence[int]) -> FloatArray:
+    """Return the shares of memory bandwidth and of arithmetic that operators use (2, C)."""
+    time_s_C = busy_s_CO[:, some].sum(axis=1)
+    safe_C = np.where(time_s_C > 0.0, time_s_C, 1.0)
+    prices, count_CO = step.prices, step.count_CO[:, some]
+    bytes_C = (count_CO * prices.memory_bytes_CO[:, some]).sum(axis=1)
+    limited_CO = np.where(prices.code_CO[:, some] == BOUND_COMPUTE, prices.bound_s_CO[:, some], 0.0)
+    memory_C = bytes_C / (step.devices.gather("memory_bandwidth") * safe_C)
+    return np.stack((memory_C, (count_CO * limited_CO).sum(axis=1) / safe_C))

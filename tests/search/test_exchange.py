@@ -1,0 +1,35 @@
+"""A search over plans with a setting of the exchange between attention data-parallel ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas import estimate, search
+
+
+def test_the_best_plan_with_two_batches_is_what_estimate_prices() -> None:
+    asked: dict[str, Any] = {
+        "model": "deepseek-ai/DeepSeek-V3",
+        "system": "h200_sxm",
+        "engine": "vllm",
+        "isl": 1000,
+        "osl": 100,
+        "expert_exchange": "deepep",
+        "batch_overlap": "two_batch",
+    }
+    found = search(**asked, gpus=16, concurrency=1024, num_simulated=0, emit="vllm")
+    best = found.results["plans"][0]
+    plan = {name: best[name] for name in ("tp", "pp", "attention_dp", "ep", "dp") if name in best}
+    again = estimate(
+        **asked,
+        **plan,
+        mode="aggregated",
+        method="formula",
+        concurrency=1024,
+        max_num_batched_tokens=best["max_num_batched_tokens"],
+    )
+    assert best["tpot_s"] == pytest.approx(again.results["tpot_s"], rel=1e-9)
+    assert any(row["hidden_time_s"] > 0.0 for row in again.breakdown)
+    assert any("--enable-dbo" in one for one in found.answer.evidence.assumptions)
