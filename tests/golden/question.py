@@ -41,7 +41,7 @@ class Question:
     def verb(self) -> str:
         """The first word, or two where a verb has sub-verbs."""
         words = self.commands[0]
-        groups = ("kernel", "fleet", "goodput", "catalog")
+        groups = ("kernel", "fleet", "goodput", "catalog", "search")
         paired = len(words) > 1 and words[0] in groups and not words[1].startswith("-")
         return " ".join(words[: 2 if paired else 1])
 

@@ -23,8 +23,8 @@ DECLARATION: Final = Declaration(
             help="Best layouts of a training job for a model, a cluster and a global batch.",
             run="search.command:search_training",
             example=(
-                "search training --model meta-llama/Llama-3.1-70B --system h100_sxm --gpus 64 "
-                "--sequence-length 8192 --global-batch 128"
+                "search training --model meta-llama/Llama-3.1-8B --system h100_sxm --gpus 8 "
+                "--global-batch 64"
             ),
         ),
     ),
