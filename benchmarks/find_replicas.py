@@ -5,14 +5,16 @@
 Deployments are those of `DEPLOYMENTS`; the request rate is drawn from 0.3 to 12 times the
 capacity of one replica, the SLOs (of TTFT, TPOT, latency, or TTFT and TPOT, as the mean or a
 percentile) from 1.1 to 4 times the latency of requests that run nearly alone. An answer N holds
-where N replicas meet the SLOs and N - 1 do not, in runs 20 times as long that have another seed and
-lose their first tenth; replicas whose capacity is below the rate do not meet them.
+where N replicas meet the SLOs and N - 1 do not (of prefill and decode workers, neither with one
+less of one kind), in runs 20 times as long that have another seed and
+lose their first tenth; replicas whose capacity is below the rate do not meet them. `--pools`
+asks about prefill and decode workers.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from perfatlas.scenario.deployments import offered_load, resolve_traffic, run_tr
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import Window, request_latencies
 from perfatlas.verbs.simulate import required_replicas, simulate, split_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DEPLOYMENTS: Final[tuple[dict[str, Any], ...]] = (
     {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "isl": 2000, "osl": 300, "tp": 8},
@@ -33,6 +38,14 @@ DEPLOYMENTS: Final[tuple[dict[str, Any], ...]] = (
     {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 3000, "osl": 100}
     | {"routing": "least_loaded"},
 )
+POOLS: Final[tuple[dict[str, Any], ...]] = (
+    {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 3000, "osl": 100}
+    | {"mode": "disaggregated"},
+    {"model": "Qwen/Qwen3-32B", "system": "h200_sxm", "isl": 1000, "osl": 200}
+    | {"mode": "disaggregated", "prefill_tp": 2, "decode_tp": 4}
+    | {"length_distribution": "lognormal", "length_spread": 0.5},
+)
+SIZES: Final = ("dp", "prefill_workers", "decode_workers")
 OBJECTIVES: Final = (("ttft_s",), ("tpot_s",), ("request_latency_s",), ("ttft_s", "tpot_s"))
 PERCENTILES: Final = (None, 90.0, 95.0, 99.0)
 LONGER: Final = 20  # times the requests of the answer
@@ -45,11 +58,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loads", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pools", action="store_true", help="prefill and decode workers")
     asked = parser.parse_args()
     draw = np.random.default_rng(asked.seed)
     held = 0
     for number in range(asked.loads):
-        fields = drawn_question(draw, number)
+        fields = drawn_question(draw, number, POOLS if asked.pools else DEPLOYMENTS)
         good, line = _checked(fields, number)
         held += good
         print(f"{number:3} {line}{'' if good else '   DOES NOT HOLD'}", flush=True)
@@ -57,14 +71,17 @@ def main() -> int:
     return int(held < SHARE * asked.loads)
 
 
-def drawn_question(draw: np.random.Generator, number: int) -> dict[str, Any]:
+def drawn_question(
+    draw: np.random.Generator, number: int, of: tuple[dict[str, Any], ...] = DEPLOYMENTS
+) -> dict[str, Any]:
     """Return a deployment with a request rate and SLOs.
 
     Args:
         draw: Where random numbers come from.
         number: Number of the question.
+        of: Deployments, taken in turn.
     """
-    deployment = DEPLOYMENTS[number % len(DEPLOYMENTS)]
+    deployment = of[number % len(of)]
     alone = simulate(**deployment, request_rate=0.1, num_requests=200, seed=1000 + number)
     results = alone.answer.results
     rate = float(draw.uniform(0.3, 12.0)) * results["capacity_requests_per_s"]
@@ -86,25 +103,36 @@ def _checked(fields: dict[str, Any], seed: int) -> tuple[bool, str]:
         answer = required_replicas(**fields, seed=seed).answer
     except PerfatlasError as error:
         return False, f"{line}: {error}"
-    found = int(answer.results["required_replicas"])
+    found = _sizes(answer.results)
     ran = answer.results["measured_requests"] + answer.results["warm_up_requests"]
     count = min(LONGER * int(ran), LONGEST)
-    enough = meets(fields, found, count, 10_000 + seed)
-    fewer = found > 1 and meets(fields, found - 1, count, 10_000 + seed)
-    said = f"{line}: {found} replicas, {'met' if enough else 'missed'}"
-    return enough and not fewer, f"{said}; {found - 1} {'met' if fewer else 'missed'}"
+    enough = meets({**fields, **found}, count, 10_000 + seed)
+    fewer = [{**found, name: number - 1} for name, number in found.items() if number > 1]
+    too_many = [one for one in fewer if meets({**fields, **one}, count, 10_000 + seed)]
+    said = f"{line}: {_text(found)} {'met' if enough else 'missed'}"
+    said += "".join(f"; {_text(one)} met" for one in too_many)
+    return enough and not too_many, said
 
 
-def meets(fields: dict[str, Any], replicas: int, count: int, seed: int) -> bool:
-    """Return whether a number of replicas meets the SLOs in a long run.
+def _sizes(results: Mapping[str, Any]) -> dict[str, int]:
+    """Return the numbers found, by field."""
+    names = {"dp": "required_replicas"} | {name: f"required_{name}" for name in SIZES[1:]}
+    return {name: int(results[key]) for name, key in names.items() if key in results}
+
+
+def _text(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sizes.items())
+
+
+def meets(fields: Mapping[str, Any], count: int, seed: int) -> bool:
+    """Return whether a deployment meets the SLOs in a long run.
 
     Args:
-        fields: The deployment, its request rate and the SLOs.
-        replicas: Number of replicas.
+        fields: The deployment with its size, its request rate and the SLOs.
         count: Number of requests.
         seed: Seed of the run.
     """
-    traffic, scenario = split_fields({**fields, "dp": replicas, "seed": seed})
+    traffic, scenario = split_fields({**fields, "seed": seed})
     load = offered_load(scenario, traffic, {}).load
     if load is None or load.grows:
         return False

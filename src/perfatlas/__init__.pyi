@@ -15,6 +15,7 @@ from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
 from perfatlas.verbs.sweep import Sweep as Sweep, sweep as sweep
+from perfatlas.verbs.train.search.answer import TrainingSearch
 
 __version__: str
 
@@ -50,6 +51,7 @@ __all__ = [
     "max_request_rate",
     "required_replicas",
     "search",
+    "search_training",
     "simulate",
     "sweep",
     "train",
@@ -111,6 +113,7 @@ def collective(
 def compare(
     *,
     scenarios: Sequence[Mapping[str, Any]] | None = None,
+    models: object = None,
     systems: object = None,
     engines: object = None,
     formats: object = None,
@@ -172,11 +175,13 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+        models: Further models to compare with model, such as 'Qwen/Qwen3-32B{kv_heads=4}'.
+            Default: none.
         systems: Further systems to compare with system, such as b200_sxm,gb200. Default: none.
         engines: Further engines to compare with engine, such as sglang,trtllm. Default: none.
         formats: Further number formats to compare with format, such as bf16,fp8. Default: none.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -344,7 +349,7 @@ def estimate(
 
     Args:
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -522,7 +527,7 @@ def explain(
             three, TTFT and TPOT 10% below the prediction.
         spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -839,7 +844,7 @@ def frontier(
     Args:
         over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -996,6 +1001,8 @@ def goodput(
     idle_power_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    train: str | None = None,
+    tokens: float | str | None = None,
 ) -> Answer:
     """Return the goodput of a job and its checkpoint interval.
 
@@ -1081,6 +1088,9 @@ def goodput(
             Needs power_w and usd_per_kwh.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported. Needs power_w.
+        train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
+            Default: none.
+        tokens: Tokens to train, for time and cost. Default: none. Needs train.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a closed form does not apply.
@@ -1180,6 +1190,8 @@ def goodput_frontier(
     idle_power_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    train: str | None = None,
+    tokens: float | str | None = None,
 ) -> StrategyFrontier:
     """Return the recovery strategies of a job that no other exceeds in goodput and GPUs held.
 
@@ -1265,6 +1277,9 @@ def goodput_frontier(
             Needs power_w and usd_per_kwh.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported. Needs power_w.
+        train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
+            Default: none.
+        tokens: Tokens to train, for time and cost. Default: none. Needs train.
 
     Raises:
         InvalidSpecError: The question is invalid, has no fleet or gpus, or no policy applies.
@@ -1355,6 +1370,9 @@ def kernel_attention(
     format: str = "bf16",
     kv_format: str = "bf16",
     window: int | str = 0,
+    mask: Literal["causal", "none"] = "causal",
+    cache_append: Literal["included", "excluded"] | None = None,
+    direction: Literal["forward", "backward", "forward_backward"] = "forward",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
@@ -1384,6 +1402,15 @@ def kernel_attention(
         kv_format: Number format of the KV cache. Default: bf16.
         window: Maximum keys a query attends to: the sliding window (gqa) or the keys selected by
             sparse attention (mla); 0 for all. Default: 0.
+        mask: Mask of the keys: causal, or none, where every query sees every key (encoders).
+            Default: causal. Needs phase = prefill and kind = gqa.
+        cache_append: Include the append of new keys and values to the KV cache, as an engine's
+            call does; excluded: the attention kernel alone, as kernel benchmarks time it. Default:
+            included in the forward pass. Needs phase = prefill, kind = gqa and tier other than
+            bound.
+        direction: Forward pass, backward pass, or both; the backward pass multiplies five matrices
+            where the forward pass multiplies two. Default: forward. Needs phase = prefill and kind
+            = gqa.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
             fastest engine.
         protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
@@ -1463,6 +1490,7 @@ def kernel_gemm(
     n: int | str,
     k: int | str,
     format: str = "bf16",
+    groups: int | str = 1,
     quantization: Literal["excluded", "included"] = "excluded",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
@@ -1480,6 +1508,8 @@ def kernel_gemm(
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
         format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        groups: Products of m rows each, with weights of their own: a grouped GEMM, such as that of
+            the experts on a GPU. Default: 1.
         quantization: Include the time to quantize the activations dynamically, in a kernel before
             the product. Default: excluded. Needs format = fp8_dynamic or fp8_block or nvfp4.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
@@ -1678,7 +1708,7 @@ def max_request_rate(
     Args:
         progress: Called regularly; returns True to stop the search.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -2006,10 +2036,13 @@ def required_replicas(
     the number whose capacity exceeds the request rate. Requests of a file, a closed loop, or a
     fixed `num_requests` are judged by that sample.
 
+    In mode disaggregated, the numbers of prefill and decode workers that need the fewest GPUs are
+    searched, on the assumption that more workers of either pool do not make latencies worse.
+
     Args:
         progress: Called regularly; returns True to stop the search.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -2195,12 +2228,13 @@ def required_replicas(
             reported.
 
     Returns:
-        The simulation with that number. Its results also contain `required_replicas`, with `_low`
-        and `_high` for steps faster or slower by the errors of measured serving runs; None where no
-        number meets the SLOs.
+        The simulation with that number. Its results also contain `required_replicas`, or
+        `required_prefill_workers` and `required_decode_workers`, with `_low` and `_high` for steps
+        faster or slower by the errors of measured serving runs; None where no number meets the
+        SLOs.
 
     Raises:
-        InfeasibleError: No number of replicas meets the SLOs, or the model does not fit.
+        InfeasibleError: No number meets the SLOs, or the model does not fit.
         InvalidSpecError: A name or value is invalid, or no SLO is given.
         KeyboardInterrupt: It was stopped before the number was known.
         UnsupportedError: There is no model, data or scheduler for the combination.
@@ -2274,7 +2308,7 @@ def search(
 
     Args:
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -2361,6 +2395,115 @@ def search(
         >>> best = answer.results["plans"][0]
         >>> best["gpus"], best["tpot_s"] < 0.02
         (2, True)
+    """
+
+def search_training(
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    model: str,
+    system: str,
+    engine: str = "megatron",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    max_gpus: int | str | None = None,
+    objective: Literal["step_time_s", "tokens_per_s_per_gpu", "gpus"] = "step_time_s",
+    max_step_time_s: float | str | None = None,
+    num_layouts: int | str = 5,
+    sequence_length: int | str = 4096,
+    global_batch: int | str,
+    micro_batch: int | str = 1,
+    gpus: int | str | None = None,
+    tp: int | str = 1,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    dp: int | str | None = None,
+    ep: int | str = 1,
+    expert_tp: int | str = 1,
+    vpp: int | str = 1,
+    pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
+    | None = None,
+    expert_overlap: bool = False,
+    dispatcher: Literal["alltoall", "deepep"] | None = None,
+    cuda_graphs: Literal["none", "attention", "full"] = "none",
+    sequence_parallel: bool | None = None,
+    zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
+    expert_distribution: str = "uniform",
+    format: str = "bf16",
+    recompute: Literal["none", "selective", "full"] = "none",
+    optimizer: Literal["adamw", "sgd"] = "adamw",
+    gradient_format: Literal["fp32", "bf16"] | None = None,
+) -> TrainingSearch:
+    """Return the best layouts of a training job.
+
+    Args:
+        progress: Called with the layouts done and the total.
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder; name{layers=48} overrides dimensions.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally
+            with a version, as in megatron@26.04. Default: megatron.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        max_gpus: Maximum GPUs of the job, instead of gpus: powers of two up to it are searched.
+            Default: gpus.
+        objective: Metric that ranks the layouts: step time, tokens/s per GPU, or fewest GPUs.
+            Default: step_time_s.
+        max_step_time_s: Maximum step time of a layout [s]. Default: none.
+        num_layouts: Number of layouts in the answer, best first, with different parallel sizes.
+            Default: 5.
+        sequence_length: Tokens per sequence. Default: 4096.
+        global_batch: Sequences per step over all GPUs.
+        micro_batch: Sequences per forward pass of a rank. Default: 1.
+        gpus: Total GPUs: tp x pp x cp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: 1.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size. Default: 1.
+        dp: Data-parallel size. Default: gpus / (tp x pp x cp); 1 if gpus is not set.
+        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: 1. Needs an MoE
+            model.
+        expert_tp: Tensor-parallel size inside an expert. Default: 1. Needs an MoE model.
+        vpp: Chunks of layers per stage of an interleaved pipeline. Default: 1.
+        pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,
+            else 1f1b.
+        expert_overlap: Run forward passes beside backward passes of other micro-batches, so that
+            computation hides the transfers of tokens to experts; dualpipe always does. Default:
+            false. Needs an MoE model.
+        dispatcher: How tokens travel to experts: alltoall (a copy per expert) or deepep (one per
+            node, which forwards it; also HybridEP). Default: the engine's. Needs an MoE model.
+        cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
+            whole step (full). Steps of small MoE layers wait for the host without them. Default:
+            none. Needs an MoE model.
+        sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
+            Default: true if tp > 1.
+        zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
+            (or fsdp2) also weights. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling),
+            fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
+        recompute: Activations that the backward pass recomputes: none, those of attention
+            (selective), or those of whole layers (full). Default: none.
+        optimizer: Optimizer. Default: adamw.
+        gradient_format: Number format in which gradients are accumulated and reduced. Default: the
+            engine's.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect, or no layout keeps the rules.
+        InfeasibleError: No layout fits in memory, or none is fast enough; the message has the
+            nearest.
+        UnsupportedError: There is no data for the format, the schedule or the tier.
+
+    Example:
+        >>> from perfatlas.verbs.train import search_training
+        >>> answer = search_training(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8,
+        ...     global_batch=64)
+        >>> best = answer.results["layouts"][0]
+        >>> best["gpus"], best["memory_total_bytes"] < 85e9
+        (8, True)
     """
 
 def simulate(
@@ -2483,7 +2626,7 @@ def simulate(
         progress: Called regularly with the fraction of the work done; returns True to stop the
             simulation and keep the results so far.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -2716,7 +2859,7 @@ def train(
 
     Args:
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally

@@ -191,6 +191,8 @@ _GOODPUT: Final[Values] = {
     "tokens_per_step": (1 << 20, 1 << 19),
     "checkpoint_bytes": (1e11, 3e12),
     "checkpoint_bytes_per_s": (1e10, 3e9),
+    "train": ("no_such_file.toml",),
+    "tokens": (1e9, 3e12),
 }
 _OPERATORS: Final = {
     f"kernel {name}": _KERNELS for name in ("gemm", "attention", "moe", "elementwise")
@@ -273,11 +275,17 @@ _OTHERS: Final[Mapping[str, Values]] = {
     "compare": {
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
+        "models": ("Qwen/Qwen3-8B,Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B"),
         "systems": ("b200_sxm,gb200", "l40s"),
         "engines": ("sglang,trtllm", "ideal"),
         "formats": ("bf16,fp8", "int8"),
     },
     "train": {
+        "engine": ("fsdp", "ideal"),
+        "expert_distribution": _SERVING["expert_distribution"],
+        "silicon_version": _SERVING["silicon_version"],
+    },
+    "search training": {
         "engine": ("fsdp", "ideal"),
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],

@@ -36,6 +36,8 @@ SHAPE = {
     "kv_bytes_per_element": 2.0,
     "attention_bytes_per_element": 2.0,
     "hot": 0.0,
+    "causal": 1.0,
+    "append": 1.0,
 }
 # The fit to TensorRT-LLM bf16 prefill on H200 that the check values were computed with.
 PREFILL = {

@@ -66,6 +66,29 @@ def test_prefill_of_one_tile_by_hand() -> None:
     assert code == BOUND_LATENCY
 
 
+def test_the_kernel_alone_leaves_the_append_out() -> None:
+    shape = {"batch": 8.0, "q_len": 1024.0, "kv_len": 1024.0}
+    call, kernel = (price("prefill", {**shape, "append": append})[0] for append in (1.0, 0.0))
+    # per token: 2 x 64 x 2 bytes of queries if they are copied, and 2 x 8 x 4 of keys and values
+    copied = PREFILL["append_queries"] * 2.0 * 64.0
+    size = 8 * 1024 * 128 * (copied + 2 * 8 * (2.0 + 2.0))
+    passes_s = PREFILL["append_passes"] * size / (PREFILL["efficiency_bandwidth"] * 4.8e12)
+    threads = 8 * 1024 * min(8 * 128.0, PREFILL["append_threads"]) / 2048.0
+    blocks_s = threads * PREFILL["append_block_cycles"] / (1.83e9 * 132.0)
+    assert call - kernel == pytest.approx(passes_s + blocks_s)
+
+
+def test_without_a_mask_every_tile_sees_every_key() -> None:
+    # One tile and one block of keys are the same under a mask; of many, nearly twice as many.
+    values = {"overhead_launch_s": 0.0, "overhead_tile_cycles": 0.0, "append_passes": 0.0}
+    for length, least, most in ((16.0, 1.0, 1.0), (16384.0, 1.9, 2.0)):
+        shape = {"q_len": length, "kv_len": length}
+        causal_s, full_s = (
+            price("prefill", {**shape, "causal": causal}, values)[0] for causal in (1.0, 0.0)
+        )
+        assert least <= full_s / causal_s <= most
+
+
 def test_bound_codes_name_the_largest_part() -> None:
     long = {"q_len": 16384.0, "kv_len": 16384.0}
     assert price("prefill", long)[1] == BOUND_COMPUTE
@@ -205,7 +228,11 @@ def test_cold_time_is_never_below_the_bound(
         **{  # type: ignore[arg-type] # every value is a column
             name: np.array([value])
             for name, value in full.items()
-            if name not in ("kv_bytes_per_element", "attention_bytes_per_element", "hot")
+            if name
+            not in (
+                *("kv_bytes_per_element", "attention_bytes_per_element", "hot"),
+                *("causal", "append"),
+            )
         },
     ).work()
     bound_s = max(

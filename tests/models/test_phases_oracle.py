@@ -18,6 +18,8 @@ import pytest
 
 from perfatlas.models import (
     Architecture,
+    CompressedAttention,
+    GqaAttention,
     MlaAttention,
     ModelFormats,
     MoeFfn,
@@ -96,14 +98,42 @@ def _latent_flop(architecture: Architecture, tokens: StepTokens) -> float:
     total = 0.0
     for group in architecture.layers:
         mixer = group.mixer
+        if isinstance(mixer, GqaAttention) and mixer.indexer is not None:  # scores per head
+            scored = mixer.indexer.num_heads * mixer.indexer.head_dim
+            total += group.count * 2.0 * pairs * scored
+        if isinstance(mixer, CompressedAttention):
+            total += group.count * _compressed_flop(mixer, tokens)
         if not isinstance(mixer, MlaAttention):
             continue
         width = mixer.nope_dim + mixer.rope_dim + mixer.value_head_dim
         per_pair = mixer.num_heads * width
-        if mixer.indexer is not None:  # scores per head, then their weighted sum
+        if (
+            mixer.indexer is not None and not mixer.indexer.shared
+        ):  # scores per head, then their weighted sum
             per_pair += mixer.indexer.num_heads * (mixer.indexer.head_dim + 1)
         total += group.count * 2.0 * pairs * per_pair
-    return total
+    return total + _stream_flop(architecture, tokens)
+
+
+def _compressed_flop(mixer: CompressedAttention, tokens: StepTokens) -> float:
+    """Every query against every key in prefill, against the window and all groups in decode."""
+    q_len, kv_len = float(tokens.q_len[0]), float(tokens.kv_len[0])
+    groups = kv_len // mixer.ratio if mixer.ratio else 0.0
+    recent = kv_len if q_len > 1 else min(kv_len, mixer.window)
+    pair = mixer.num_heads * 2.0 * mixer.head_dim
+    flop = pair * (recent + groups)
+    if mixer.indexer is not None:
+        flop += groups * mixer.indexer.num_heads * mixer.indexer.head_dim
+    return 2.0 * float(tokens.batch[0]) * q_len * flop
+
+
+def _stream_flop(architecture: Architecture, tokens: StepTokens) -> float:
+    """Residual streams multiplied by a streams x streams matrix around every block."""
+    streams = architecture.residual_streams
+    if streams == 1:
+        return 0.0
+    rows = float((tokens.batch * tokens.q_len)[0])
+    return 2.0 * architecture.num_layers * rows * 2.0 * streams**2 * architecture.hidden_size
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["family"] for case in CASES])

@@ -310,7 +310,7 @@ def test_auto_map_is_ignored_and_noted() -> None:
     [
         ("qwen4", "qwen3", "qwen4.py"),
         ("deepseek_v9", "deepseek_v", "deepseek_v9.py"),
-        ("nemotron-nas", "nemotron_h", "nemotron_nas.py"),
+        ("nemotron-nat", "nemotron-nas", "nemotron_nat.py"),
         ("../../etc/passwd", "", "<model_type>.py"),
     ],
 )
@@ -380,8 +380,13 @@ def test_invalid_family_fields_are_named(
 @pytest.mark.parametrize(
     ("model_type", "fields", "named"),
     [
-        ("glm_moe_dsa", {"indexer_types": ["full", "shared"]}, "indexer_types"),
-        ("nemotron_h", {"hybrid_override_pattern": "E" * 6, "moe_latent_size": 64}, "moe_latent"),
+        ("gemma4", {"hidden_size_per_layer_input": 256}, "per_layer_input"),
+        ("gemma4", {"hidden_size_per_layer_input": 0, "num_kv_shared_layers": 4}, "kv_shared"),
+        ("opt", {"word_embed_proj_dim": 512}, "word_embed_proj_dim"),
+        ("opt", {"do_layer_norm_before": False}, "do_layer_norm_before"),
+        ("phi", {"qk_layernorm": True}, "qk_layernorm"),
+        ("mpt", {"d_model": 64, "attn_config": {"alibi": False}}, "alibi"),
+        ("chatglm", {"position_encoding_2d": True}, "first ChatGLM"),
         ("deepseek_v3", {"attention_bias": True}, "attention_bias"),
         ("llama", {"block_configs": [{}]}, "block_configs"),
     ],

@@ -59,11 +59,34 @@ def test_prefill_attention_counts_causal_pairs() -> None:
     assert operator.work().flop[0] == 64 * pairs * 2 * 256
 
 
+def test_attention_without_a_mask_counts_all_pairs() -> None:
+    full = with_fields(gqa("prefill", q_len=4, kv_len=8), causal=False)
+    assert float(full.visible_pairs()[0]) == 4.0 * 8.0
+
+
 def test_window_limits_what_decode_reads() -> None:
     windowed = gqa("decode", kv_len=100_000, window=4096).work()
     short = gqa("decode", kv_len=4096).work()
     assert windowed.cold_bytes[0] == short.cold_bytes[0]
     assert windowed.flop[0] == short.flop[0]
+
+
+def test_a_grouped_gemm_reads_the_weights_of_every_group() -> None:
+    # 3 groups of 2 rows: m counts 6 rows, and 3 matrices of 5 x 7 are read.
+    one = Gemm(
+        name="gemm",
+        phase=Phase.PREFILL,
+        count=np.ones(1),
+        m=np.full(1, 6.0),
+        n=np.full(1, 5.0),
+        k=np.full(1, 7.0),
+        format="bf16",
+        weight_bytes_per_element=2.0,
+        input_bytes_per_element=2.0,
+        groups=np.full(1, 3.0),
+    )
+    assert float(one.work().flop[0]) == 2 * 6 * 5 * 7
+    assert float(one.work().cold_bytes[0]) == 3 * 5 * 7 * 2
 
 
 def test_gemm_work_by_hand() -> None:

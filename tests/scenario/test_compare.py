@@ -83,6 +83,14 @@ def test_a_base_that_does_not_fit_is_named_with_its_advice() -> None:
     assert str(problem.value).count(problem.value.advice[0]) == 1
 
 
+def test_models_are_alternatives_too() -> None:
+    wide = f"{MODEL['model']}{{kv_heads=4}}"
+    answer = compare(**MODEL, system="h200_sxm", models=(wide,))
+    rows = answer.results["rows"]
+    assert [row["label"] for row in rows] == [MODEL["model"], wide]
+    assert rows[1]["kv_capacity_tokens"] > 1.9 * rows[0]["kv_capacity_tokens"]
+
+
 def test_the_scenario_asks_the_same_again() -> None:
     answer = compare(**SYSTEMS)
     assert compare(**answer.scenario).results == answer.results
@@ -92,6 +100,7 @@ def test_the_scenario_asks_the_same_again() -> None:
     ("change", "text"),
     [
         ({"systems": None}, "needs two scenarios"),
+        ({"model": None, "models": "Qwen/Qwen3-8B"}, "needs --model, the model with which"),
         ({"systems": "h100_sxm"}, "two scenarios are called 'h100_sxm'"),
         ({"systems": ",".join(["h200_sxm"] * 64)}, "more than the 64"),
         ({"systems": "h200_sxm,,"}, "names divided by commas"),

@@ -60,6 +60,9 @@ ATTENTION: Final[Fields] = {
     "head_dim": (64,),
     "kv_lora_rank": (256,),
     "rope_dim": (32,),
+    "mask": ("none",),
+    "cache_append": ("excluded",),
+    "direction": ("backward", "forward_backward"),
 }
 MOE: Final[Fields] = {
     **SHARED,

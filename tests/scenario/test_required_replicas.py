@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.sampling import Precision
 from perfatlas.scenario.deployments import offered_load
 from perfatlas.verbs.simulate import required_replicas, run_length, simulate
@@ -43,8 +43,8 @@ def test_the_number_found_meets_the_slos_and_one_less_does_not(
     assert answer.evidence.assumptions[1].startswith(f"{found - 1} replica")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     meets = importlib.import_module("find_replicas").meets
-    assert meets(asked, found, 100_000, 77)
-    assert not meets(asked, found - 1, 100_000, 77)
+    assert meets({**asked, "dp": found}, 100_000, 77)
+    assert not meets({**asked, "dp": found - 1}, 100_000, 77)
 
 
 def test_more_traffic_and_stricter_objectives_need_more() -> None:
@@ -98,7 +98,16 @@ def test_a_fixed_sample_is_judged_as_it_is(tmp_path: Path) -> None:
         ({"gpus": 2, "slo_ttft_s": 1}, InvalidSpecError, "gpus = 2: the number of replicas"),
         ({"max_replicas": 2, "slo_ttft_s": 1}, InvalidSpecError, "does not support max_replicas"),
         ({"num_seeds": 3, "slo_ttft_s": 1}, InvalidSpecError, "num_seeds = 3"),
-        ({"mode": "disaggregated", "slo_ttft_s": 1}, UnsupportedError, "two numbers of workers"),
+        (
+            {"mode": "disaggregated", "decode_workers": 2, "slo_ttft_s": 1},
+            InvalidSpecError,
+            "decode_workers = 2: the number of workers is searched",
+        ),
+        (
+            {"mode": "disaggregated", "slo_ttft_s": 1e-3},
+            InfeasibleError,
+            "no number of workers.*run alone, the mean ttft_s is .* above the SLO of 0.001",
+        ),
         (
             {"slo_ttft_s": 1e-3},
             InfeasibleError,

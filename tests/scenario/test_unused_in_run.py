@@ -106,6 +106,12 @@ def test_kernels_that_are_used_anyway_are_said() -> None:
             | {"balance_rel_threshold": 4.0},
             "balance_rel_threshold = 4 (also 2 or 8)",
         ),
+        # half of it is below 1, which is refused
+        (
+            {"dp": 3, "routing": "prefix_aware", "shared_prefix": 64, "request_rate": 1}
+            | {"balance_rel_threshold": 1.2},
+            "balance_rel_threshold = 1.2 (also 2.4)",
+        ),
     ],
 )
 def test_options_whose_other_values_give_the_same_run_are_named(

@@ -168,6 +168,25 @@ def test_the_text_has_the_cost_of_the_best_plan_and_the_rules(
     assert counts_line(results).endswith("; 3 refused: does not fit in memory (3)")
 
 
+def test_the_best_plan_is_explained_down_to_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _searched(OBJECTIVES[0])
+    explained = answer.explained().results
+    tpot_s = answer.results["plans"][0]["tpot_s"]
+    assert explained["tpot_s"] == pytest.approx(tpot_s, rel=1e-13)
+    named = ("tpot_s", "device.memory.bandwidth")
+    (row,) = (one for one in explained["break_even"] if (one["metric"], one["field"]) == named)
+    assert (row["target"], row["ratio"] < 1.0) == (LIMITED["slo_tpot_s"], True)
+    system = f"{SMALL['system']}{{device.memory.bandwidth={row['value']!r}}}"
+    slower = perfatlas.estimate(**{**answer.best, "system": system}).results
+    assert slower["tpot_s"] == pytest.approx(row["target"], rel=1e-9)
+    words = [f"--{n.replace('_', '-')}={v}" for n, v in LIMITED.items()]
+    assert main(["search", *words, "--explain", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["results"]["explained"]
+    assert found["sensitivity"]["tpot_s"] == explained["sensitivity"]["tpot_s"]
+    assert main(["search", *words, "--explain"]) == 0
+    assert "memory bandwidth" in capsys.readouterr().out.partition("sensitivities of the first")[2]
+
+
 def test_a_required_probability_lowers_the_load() -> None:
     loads, rates = [], []
     for probability in (0.5, 0.8, 0.95):

@@ -185,9 +185,32 @@ def test_names_of_the_issue_of_formats_are_hardware_fields() -> None:
     assert columns["time_s"][0] > columns["time_s"][1]
 
 
+def test_dimensions_of_models_vary_and_are_solved_at_equal_parameters() -> None:
+    solved = f"{MODEL}{{equal=parameters,solve=intermediate_size}}"
+    study = {
+        "verb": "estimate",
+        "scenario": {"model": solved, "system": "h200_sxm", "osl": 64, "batch": 32},
+        "vary": {"model": {"kv_heads": [2, 8], "layers": [24, 32]}},
+    }
+    columns = perfatlas.sweep(study, jobs=1).columns
+    assert columns["model.kv_heads"] == [2, 2, 8, 8]
+    assert columns["memory_kv_bytes"][0] == columns["memory_kv_bytes"][3] * 3 / 16
+    weights = columns["memory_weights_bytes"]
+    assert max(weights) == pytest.approx(min(weights), rel=0.01)
+    alone = perfatlas.estimate(
+        model=f"{MODEL}{{kv_heads=2,layers=24,equal=parameters,solve=intermediate_size}}",
+        system="h200_sxm",
+        osl=64,
+        batch=32,
+    )
+    assert columns["tpot_s"][0] == alone.results["tpot_s"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"vary": {"model": {"kv_headz": [1]}}}, "unknown field 'kv_headz'; did you mean"),
+        ({"vary": {"model": {"layers": [1.5]}}}, "model.layers = 1.5: expected an integer"),
         ({"vary": {"bacth": [1]}}, r"'bacth' is no field of estimate .* did you mean 'batch'\?"),
         ({"vary": {"tensor_parallel_size": [1]}}, "is called 'tp' in perfatlas"),
         ({"vary": {"device.memory.bandwith": [1]}}, "did you mean 'device.memory.bandwidth'"),

@@ -107,6 +107,8 @@ SIMULATIONS: Final = {
     "largest rate": Question(max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
     "fewest replicas": Question(required_replicas, {
         **RATE, "request_rate": 900, "slo_ttft_s": 0.1, "usd_per_gpu_hour": 2.0}),
+    "fewest workers": Question(required_replicas, {
+        **RATE, "mode": "disaggregated", "request_rate": 900, "slo_ttft_s": 0.1}),
 }  # fmt: skip
 JOB: Final[dict[str, Any]] = {
     "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02, "gpus": 256, "spares": 3,
@@ -141,6 +143,13 @@ repair = "swap"
 name = "swap"
 stages = [ { name = "swap", lasts = { law = "exponential", mean = "1 d" } } ]
 """
+STUDY: Final = """
+model = "meta-llama/Llama-3.1-8B"
+system = "h100_sxm"
+gpus = 64
+tp = 2
+global_batch = 256
+"""
 JOBS: Final = "submit_s,run_s,gpus\n0,100,8\n1,50,16\n2,10,8\n"
 
 
@@ -151,7 +160,9 @@ def with_files(folder: Path) -> dict[str, Question]:
         folder: Where to.
     """
     fleet, jobs = folder / "fleet.toml", folder / "jobs.csv"
+    study = folder / "study.toml"
     fleet.write_text(FLEET, "utf-8")
+    study.write_text(STUDY, "utf-8")
     jobs.write_text(JOBS, "utf-8")
     job = {**JOB, "fleet": str(fleet)}
     return {
@@ -159,6 +170,9 @@ def with_files(folder: Path) -> dict[str, Question]:
                                        "usd_per_gpu_hour": 2.0, "what_if": True, "seed": 3}),
         "work": Question(fleet_goodput, {**job, "work_s": 9 * DAY_S, "finish_by_s": 12 * DAY_S,
                                       "usd_per_gpu_hour": 2.0}),
+        "training": Question(goodput, {
+            "train": str(study), "mtti_s": 9e4, "checkpoint_bytes_per_s": 1e10, "restart_s": 300,
+            "tokens": 1e12, "usd_per_gpu_hour": 2.0}),
         "schedule": Question(fleet_schedule, {
             **DRAWN, "node_mtbf_s": 2e5, "repair_s": 7200.0, "compare": ["backfill=none,easy"]}),
         "stream": Question(fleet_schedule, {"load": 0.3, "nodes": 8}),

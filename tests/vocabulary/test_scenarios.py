@@ -56,7 +56,8 @@ def test_inference_scenarios_state_engine_mode_plan_and_seed(name: str) -> None:
     assert "@" in scenario["engine"]
     assert scenario["mode"] in ("static", "aggregated", "disaggregated")
     if scenario["mode"] == "disaggregated":
-        parts = ("tp", "pp", "attention_dp", "workers")
+        # a search for workers finds their numbers
+        parts = ("tp", "pp", "attention_dp", *(("workers",) if name != "fewest workers" else ()))
         assert {f"{role}_{part}" for role in ("prefill", "decode") for part in parts} <= set(
             scenario
         )

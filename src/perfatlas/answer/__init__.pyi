@@ -40,7 +40,9 @@ from .quantization import (
 )
 from .tiers import (
     MEASURED_STANDING as MEASURED_STANDING,
+    comparison_note as comparison_note,
     joined_tiers as joined_tiers,
+    limit_note as limit_note,
     require_tier as require_tier,
 )
 from .unused_changes import (

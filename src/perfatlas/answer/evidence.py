@@ -142,8 +142,9 @@ def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
         remarks.append(
-            f"{FORMULA}: steady closed loop without queueing; TTFT is a lower limit under load;"
-            f" {client_note(question)}"
+            f"{FORMULA}: steady closed loop without queueing, in which prompts come one after the"
+            " other; TTFT is a lower limit under load, and TPOT an upper one where prompts come"
+            f" together (few output tokens, or prompts run first); {client_note(question)}"
         )
     return tuple(remarks)
 

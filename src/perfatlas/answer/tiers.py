@@ -99,3 +99,41 @@ def joined_tiers(tiers: Iterable[str]) -> str:
     """Return the combined name of several tiers, such as physics+measured; bound for none."""
     found = set(tiers)
     return "+".join(tier for tier in MIXED if tier in found) or "bound"
+
+
+def limit_note(tier: str) -> str:
+    """Return that times of a tier are lower limits, "" for a prediction.
+
+    Args:
+        tier: Tier of an answer.
+
+    Example:
+        >>> from perfatlas.answer import limit_note
+        >>> limit_note("bound"), limit_note("physics+bound"), limit_note("measured")
+        ('lower limit', 'partly a lower limit', '')
+    """
+    if tier == "bound":
+        return "lower limit"
+    return "partly a lower limit" if "bound" in tier.split("+") else ""
+
+
+def comparison_note(tier: str, base: str) -> str:
+    """Return what an answer of one tier compared with one of another compares.
+
+    Args:
+        tier: Tier of the answer.
+        base: Tier of the answer it is compared with.
+
+    Returns:
+        "" for two predictions, or two answers that are limits alike.
+
+    Example:
+        >>> from perfatlas.answer import comparison_note
+        >>> comparison_note("bound", "physics"), comparison_note("physics", "measured")
+        ('a lower limit on time beside a prediction', '')
+    """
+    words = {"": "a prediction", "lower limit": "a lower limit on time"}
+    one, other = limit_note(tier), limit_note(base)
+    if one == other:
+        return ""
+    return f"{words.get(one, f'{one} on time')} beside {words.get(other, f'{other} on time')}"

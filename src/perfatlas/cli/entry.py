@@ -69,7 +69,7 @@ def _answer(words: list[str]) -> int:
         code = 0
     else:
         atexit.register(gc.freeze)  # skips the collection of all objects at exit
-        code = _run(_with_negative_values(_apply_global_flags(words)))
+        code = _run(_with_negative_values(_search_of_training(_apply_global_flags(words))))
     sys.stdout.flush()
     return code
 
@@ -129,6 +129,13 @@ def _with_negative_values(words: list[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
+
+
+def _search_of_training(words: list[str]) -> list[str]:
+    """Return the words of `search training` for `search --training`, any others unchanged."""
+    if words[:1] != ["search"] or "--training" not in words:
+        return words
+    return ["search", "training", *(word for word in words[1:] if word != "--training")]
 
 
 def _run(words: list[str]) -> int:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from perfatlas.files.arrow_buffers import arrow_numbers
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -52,12 +54,10 @@ class NumberCells(Sequence[Any]):
 
     def arrow(self) -> Any:  # noqa: ANN401 - an Arrow array
         """Return the cells as an Arrow array of 64-bit numbers or booleans, null if empty."""
-        import pyarrow as pa
-
         empty_N = self.empty
         if self.kind is float:
-            return pa.array(self.values_N, mask=empty_N)
-        return pa.array(np.where(empty_N, 0.0, self.values_N).astype(self.kind), mask=empty_N)
+            return arrow_numbers(self.values_N, empty_N)
+        return arrow_numbers(np.where(empty_N, 0.0, self.values_N).astype(self.kind), empty_N)
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.files.arrow_buffers import arrow_list
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.number_cells import NumberCells
 from perfatlas.quantities import InvalidSpecError
@@ -155,6 +156,11 @@ def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: AN
     if isinstance(cells, NumberCells):
         return cells.arrow()
     try:
+        found = arrow_list(cells)
+        if found is not None and kind in (None, found.type):
+            return found
+        if all(cell is None for cell in cells):
+            return pa.nulls(len(cells), kind)
         return pa.array(cells, kind)
     except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8
         return pa.array([_encodable(cell) for cell in cells], kind)

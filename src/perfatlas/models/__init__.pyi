@@ -1,6 +1,7 @@
 from .architecture import (
     Architecture as Architecture,
     CheckpointFormats as CheckpointFormats,
+    CompressedAttention as CompressedAttention,
     DenseFfn as DenseFfn,
     Ffn as Ffn,
     GatedDeltaNet as GatedDeltaNet,
@@ -20,6 +21,11 @@ from .catalog import (
     Model as Model,
     model_names as model_names,
     resolve_model as resolve_model,
+)
+from .dimensions import (
+    MODEL_FIELDS as MODEL_FIELDS,
+    read_dimension as read_dimension,
+    unknown_dimension as unknown_dimension,
 )
 from .drafting import (
     draft_operators as draft_operators,

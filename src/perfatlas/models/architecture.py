@@ -9,6 +9,28 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
+class SparseIndexer:
+    """The lightning indexer of sparse attention: selects `top_k` keys per query.
+
+    Args:
+        num_heads: Score heads.
+        head_dim: Width of a score head.
+        top_k: Keys that a query attends to.
+        shared: The layer has no indexer of its own and attends to the keys that the indexer of an
+            earlier layer selected (GLM-5.2).
+        block_size: Keys are selected in blocks of this many, by the largest score of a block, and
+            separately by each score head (MiniMax-M3); 1: single keys, by scores summed over
+            heads (DeepSeek-V3.2).
+    """
+
+    num_heads: int
+    head_dim: int
+    top_k: int
+    shared: bool = False
+    block_size: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class GqaAttention:
     """Softmax attention; MHA, GQA and MQA differ in num_kv_heads only.
 
@@ -24,6 +46,9 @@ class GqaAttention:
         qk_norm: Normalized width: "none", "head" (per head_dim) or "full" (over all heads).
         output_gate: The query projection also produces an output gate (qwen3_next, qwen3.5).
         qk_norm_weight: Whether the norm has learned weights.
+        gate_per_head: The output gate has one value per head instead of one per element (Step-3.7).
+        key_is_value: Values are the unnormalized keys: there is no value projection (Gemma 4).
+        indexer: Selects the keys a query attends to (MiniMax-M3).
     """
 
     num_heads: int
@@ -37,15 +62,9 @@ class GqaAttention:
     qk_norm: str = "none"
     output_gate: bool = False
     qk_norm_weight: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparseIndexer:
-    """The lightning indexer of DeepSeek sparse attention: selects `top_k` keys per query."""
-
-    num_heads: int
-    head_dim: int
-    top_k: int
+    gate_per_head: bool = False
+    key_is_value: bool = False
+    indexer: SparseIndexer | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +78,36 @@ class MlaAttention:
     rope_dim: int
     value_head_dim: int
     indexer: SparseIndexer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressedAttention:
+    """Attention over a window and over keys that stand for several tokens (DeepSeek-V4).
+
+    Args:
+        num_heads: Query heads; all share one row per key, which is key and value.
+        head_dim: Width of a head and of that row.
+        q_lora_rank: Query compression.
+        output_groups: Groups of heads in the first output projection.
+        output_rank: Width of a group's output.
+        window: Recent tokens with keys of their own.
+        ratio: Tokens per compressed key, 0 for none.
+        indexer: Selects compressed keys; None: all are used.
+    """
+
+    num_heads: int
+    head_dim: int
+    q_lora_rank: int
+    output_groups: int
+    output_rank: int
+    window: int
+    ratio: int = 0
+    indexer: SparseIndexer | None = None
+
+    @property
+    def series(self) -> int:
+        """Overlapping series of keys in a compressor: two where keys are selected."""
+        return 1 if self.indexer is None else 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +169,8 @@ class MoeFfn:
         gated: Whether experts have 3 matrices instead of 2.
         bias: Whether experts have biases (gpt_oss).
         router_bias: Whether the router has a bias, such as DeepSeek's score correction.
+        latent_size: Width of the routed experts' input and output, projected from and to the
+            hidden size around dispatch and combine (Nemotron 3); 0 for the hidden size.
     """
 
     num_experts: int
@@ -130,9 +181,14 @@ class MoeFfn:
     gated: bool = True
     bias: bool = False
     router_bias: bool = False
+    latent_size: int = 0
+
+    def width(self, hidden: int) -> int:
+        """Return the width of the routed experts' input and output."""
+        return self.latent_size or hidden
 
 
-Mixer = GqaAttention | MlaAttention | GatedDeltaNet | Mamba2 | Mamba1
+Mixer = GqaAttention | MlaAttention | CompressedAttention | GatedDeltaNet | Mamba2 | Mamba1
 Ffn = DenseFfn | MoeFfn
 
 
@@ -179,6 +235,9 @@ class Architecture:
         learned_norm: Whether norms have weights.
         layer_norm_bias: Whether norms have biases.
         lm_head_bias: Whether the LM head has a bias.
+        position_rows: Rows of a table of learned positions, 0 for none (OPT).
+        embedding_norm: Whether the embedding is normalized (BLOOM).
+        residual_streams: Residual streams, mixed around every block (DeepSeek-V4).
         notes: Remarks for the user, such as "text part of a multimodal model".
     """
 
@@ -193,6 +252,9 @@ class Architecture:
     learned_norm: bool = True
     layer_norm_bias: bool = False
     lm_head_bias: bool = False
+    position_rows: int = 0
+    embedding_norm: bool = False
+    residual_streams: int = 1
     notes: tuple[str, ...] = ()
 
     @property

@@ -150,6 +150,26 @@ def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) 
     return stated
 
 
+def flags(fields: Fields, name: str, depth: int, default: Sequence[bool]) -> tuple[bool, ...]:
+    """Return one flag per layer from a list of 0 and 1, or the default if it is absent.
+
+    Args:
+        fields: The config.
+        name: Key of the list.
+        depth: Number of layers; entries of multi-token-prediction layers may follow.
+        default: One flag per layer.
+
+    Raises:
+        InvalidSpecError: The list is too short or has other entries.
+    """
+    stated = fields.integers(name, maximum=1)
+    if not stated:
+        return tuple(default)
+    if len(stated) < depth:
+        raise fields.invalid(name, f"has {len(stated)} entries for num_hidden_layers = {depth}")
+    return tuple(entry == 1 for entry in stated[:depth])
+
+
 def windowed(
     attention: GqaAttention, kinds: Iterable[str], window: int
 ) -> tuple[GqaAttention, ...]:
@@ -208,17 +228,21 @@ def choose_ffns(fields: Fields, sparse: Iterable[bool], experts: MoeFfn) -> tupl
 
 
 def group_layers(
-    layers: Iterable[tuple[Mixer | None, Ffn | None]], *, norms: int = 2
+    layers: Iterable[tuple[Mixer | None, Ffn | None]], *, norms: int | None = 2
 ) -> tuple[LayerGroup, ...]:
     """Return identical layers merged into groups, in order of first appearance.
 
     Args:
         layers: Mixer and feed-forward of each layer (layers,); None where it has none.
-        norms: Norms of one layer.
+        norms: Norms of one layer; None means one for each block that it has.
     """
     counts = Counter(layers)
+
+    def of(mixer: Mixer | None, ffn: Ffn | None) -> int:
+        return int(mixer is not None) + int(ffn is not None) if norms is None else norms
+
     return tuple(
-        LayerGroup(count=count, mixer=mixer, ffn=ffn, norms=norms)
+        LayerGroup(count=count, mixer=mixer, ffn=ffn, norms=of(mixer, ffn))
         for (mixer, ffn), count in counts.items()
     )
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models.architecture import GatedDeltaNet, GqaAttention, Mamba1, Mamba2, MlaAttention
+from perfatlas.models.architecture import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+)
 from perfatlas.models.elementwise import ACTIVATION_BYTES
 from perfatlas.models.mixers import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
 from perfatlas.models.recurrent_mixers import STATE_BYTES
@@ -87,20 +94,30 @@ def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[Ca
         case None:
             return ()
         case GqaAttention():
-            width = mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
-            return (
-                CacheLayout(
-                    kind="attention",
-                    layers=layers,
-                    bytes_per_token=width * element_bytes,
-                    token_limit=mixer.window,
-                    divided_by=mixer.num_kv_heads,
-                ),
-            )
+            return _head_layouts(mixer, layers, element_bytes)
         case MlaAttention():
             return _latent_layouts(mixer, layers, element_bytes)
+        case CompressedAttention():
+            return _compressed_layouts(mixer, layers, element_bytes)
         case GatedDeltaNet() | Mamba2() | Mamba1():
             return (_state_layout(mixer, layers),)
+
+
+def _head_layouts(
+    mixer: GqaAttention, layers: int, element_bytes: float
+) -> tuple[CacheLayout, ...]:
+    width = mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
+    rows = CacheLayout(
+        kind="attention",
+        layers=layers,
+        bytes_per_token=width * element_bytes,
+        token_limit=mixer.window,
+        divided_by=mixer.num_kv_heads,
+    )
+    if mixer.indexer is None:
+        return (rows,)
+    key_bytes = mixer.indexer.head_dim * ACTIVATION_BYTES
+    return rows, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
 
 
 def _latent_layouts(
@@ -111,10 +128,27 @@ def _latent_layouts(
         layers=layers,
         bytes_per_token=(mixer.kv_lora_rank + mixer.rope_dim) * element_bytes,
     )
-    if mixer.indexer is None:
+    if mixer.indexer is None or mixer.indexer.shared:
         return (row,)
     key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
     return row, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
+
+
+def _compressed_layouts(
+    mixer: CompressedAttention, layers: int, element_bytes: float
+) -> tuple[CacheLayout, ...]:
+    row_bytes = mixer.head_dim * element_bytes
+    recent = CacheLayout(
+        kind="latent", layers=layers, bytes_per_token=row_bytes, token_limit=mixer.window
+    )
+    if not mixer.ratio:
+        return (recent,)
+    rows = CacheLayout(kind="latent", layers=layers, bytes_per_token=row_bytes / mixer.ratio)
+    if mixer.indexer is None:
+        return recent, rows
+    key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
+    index = CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes / mixer.ratio)
+    return recent, rows, index
 
 
 def _state_layout(mixer: GatedDeltaNet | Mamba2 | Mamba1, layers: int) -> CacheLayout:

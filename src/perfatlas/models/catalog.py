@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_regular
+from perfatlas.models.changes import changed_model
+from perfatlas.models.dimensions import split_changes
 from perfatlas.models.reader import read_config
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
@@ -24,7 +26,7 @@ class Model:
     """A named language model.
 
     Args:
-        name: Catalog id, or path of its config.json.
+        name: Catalog id, or path of its config.json, with its overrides.
         architecture: Its architecture.
         source: Reference for its dimensions.
     """
@@ -32,6 +34,11 @@ class Model:
     name: str
     architecture: Architecture
     source: str
+
+    @property
+    def base(self) -> str:
+        """Name without overrides."""
+        return split_changes(self.name)[0] if self.name.endswith("}") else self.name
 
 
 @cache
@@ -114,11 +121,14 @@ def resolve_model(text: str) -> Model:
     Letter case is ignored, and the part after "/" is enough if it is unique. Other abbreviations
     are not accepted: Qwen3.6-27B is another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
 
+    Overrides in braces change its dimensions: `Qwen/Qwen3-32B{layers=48}`.
+
     Args:
         text: What the user wrote.
 
     Raises:
-        InvalidSpecError: Unknown name, unreadable file, or inconsistent config.
+        InvalidSpecError: Unknown name, unreadable file, inconsistent config, or overrides that
+            contradict each other.
         UnsupportedError: The model family is not supported.
 
     Example:
@@ -126,6 +136,8 @@ def resolve_model(text: str) -> Model:
         >>> resolve_model("meta-llama/Llama-3.1-70B").architecture.num_layers
         80
     """
+    if "{" in text and not _exists(text):
+        return _changed(text)
     if _names_a_path(text.strip()):
         return _read_path(text)
     try:
@@ -134,6 +146,17 @@ def resolve_model(text: str) -> Model:
         if not _exists(text):
             raise
     return _read_path(text)
+
+
+def _changed(text: str) -> Model:
+    """Return a model with overrides; its name has the dimensions, a solved one included."""
+    head, settings = split_changes(text)
+    base = resolve_model(head)
+    where = f"model {repr_for_error(text)}"
+    architecture, changes = changed_model(base.architecture, settings, where)
+    inside = ",".join(f"{name}={value}" for name, value in changes.items())
+    name = f"{base.name}{{{inside}}}" if changes else base.name
+    return Model(name=name, architecture=architecture, source=base.source)
 
 
 def _names_a_path(text: str) -> bool:

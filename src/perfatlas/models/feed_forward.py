@@ -56,7 +56,7 @@ def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
         count=emission.count,
         shard="experts",
         tokens=emission.rows,
-        hidden=column(emission.hidden),
+        hidden=column(ffn.width(emission.hidden)),
         intermediate=column(ffn.intermediate_size),
         experts=column(ffn.num_experts),
         top_k=column(ffn.top_k),
@@ -67,7 +67,25 @@ def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
     )
-    return (*router, routing, experts, *_shared(emission, ffn))
+    before, after = _latent_projections(emission, ffn)
+    return (*router, routing, *before, experts, *after, *_shared(emission, ffn))
+
+
+def _latent_projections(
+    emission: Emission, ffn: MoeFfn
+) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    """Return the projections into and out of the routed experts' latent width, if it has one.
+
+    Source: vllm/model_executor/models/nemotron_h.py, NemotronHMoE: `fc1_latent_proj` and
+        `fc2_latent_proj` are replicated; ranks project their partial sums before the reduction.
+    """
+    if not ffn.latent_size:
+        return (), ()
+    latent, hidden = ffn.latent_size, emission.hidden
+    return (
+        emission.gemm("latent_down_projection", latent, hidden, "replicated"),
+        emission.gemm("latent_up_projection", hidden, latent, "replicated"),
+    )
 
 
 def _shared(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:

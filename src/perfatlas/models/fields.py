@@ -53,6 +53,20 @@ class Fields:
         """Return the first of `names` that is present and not null."""
         return next((name for name in names if self.values.get(name) is not None), None)
 
+    def renamed(self, names: Mapping[str, str]) -> Fields:
+        """Return the fields with other spellings of keys also under the names used here.
+
+        Args:
+            names: Name used here by the spelling of the family; a key that is present under the
+                name used here, or absent, is left alone.
+        """
+        added = {
+            ours: self.values[theirs]
+            for theirs, ours in names.items()
+            if theirs in self.values and ours not in self.values
+        }
+        return Fields(values={**self.values, **added}, origin=self.origin)
+
     def integer(
         self,
         *names: str,

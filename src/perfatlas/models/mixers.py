@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
+from perfatlas.models.block_indexer import LOGIT_BYTES, POSITION_BYTES, block_indexer_operators
 from perfatlas.models.elementwise import ACTIVATION_BYTES, rope_and_cache_bytes
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Phase
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 INDEX_KEY_BYTES: Final = 1.0
 INDEX_SCALE_BYTES: Final = 4.0
 INDEX_FORMAT: Final = "fp8_static"
-LOGIT_BYTES: Final = 4.0
-POSITION_BYTES: Final = 4.0
 
 
 def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ...]:
@@ -38,20 +37,24 @@ def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ..
     query_width = float(mixer.num_heads * mixer.head_dim)
     out_width = float(mixer.num_heads * mixer.value_head_dim)
     kv_heads_C = emission.repeated(mixer.num_kv_heads)
-    kv_width_C = kv_heads_C * float(mixer.head_dim + mixer.value_head_dim)
-    gate_width = out_width if mixer.output_gate else 0.0
+    value_width_C = 0.0 if mixer.key_is_value else kv_heads_C * float(mixer.value_head_dim)
+    gate_width = float(mixer.num_heads) if mixer.gate_per_head else out_width
+    projected_C = query_width + kv_heads_C * float(mixer.head_dim) + value_width_C
+    if mixer.output_gate:
+        projected_C = projected_C + gate_width
     projection = emission.projection_format
     return (
         *emission.gemm(
             "qkv_projection",
-            query_width + gate_width + kv_width_C,
+            projected_C,
             emission.hidden,
             "column",
             format_name=projection,
         ),
         *_before_attention(emission, mixer, kv_heads_C),
+        *block_indexer_operators(emission, mixer.indexer),
         _attention(emission, mixer, kv_heads_C),
-        *_output_gate(emission, gate_width),
+        *_output_gate(emission, out_width if mixer.output_gate else 0.0),
         *emission.gemm(
             "output_projection", emission.hidden, out_width, "row", format_name=projection
         ),
@@ -107,7 +110,7 @@ def _attention(emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray) 
         num_kv_heads=kv_heads_C,
         head_dim=column(mixer.head_dim),
         value_head_dim=column(mixer.value_head_dim),
-        window=column(mixer.window),
+        window=column(mixer.window if mixer.indexer is None else mixer.indexer.top_k),
         format=emission.formats.attention,
         kv_format=emission.formats.kv,
         kv_bytes_per_element=get_format(emission.formats.kv).weight_bytes,
@@ -130,7 +133,8 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
     Limits: The two absorbed products are batched over heads; as one GEMM their FLOP and weights
         are exact, but the smaller of their activations is counted once instead of per head.
     """
-    indexer = () if mixer.indexer is None else indexer_operators(emission, mixer, mixer.indexer)
+    own = mixer.indexer is not None and not mixer.indexer.shared
+    indexer = indexer_operators(emission, mixer, mixer.indexer) if own and mixer.indexer else ()
     absorbed = emission.phase == Phase.DECODE or mixer.indexer is not None
     core = _absorbed(emission, mixer) if absorbed else _expanded(emission, mixer)
     return (

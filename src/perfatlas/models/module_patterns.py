@@ -53,6 +53,12 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
         "mixer.shared_experts.down_proj",
     ),
 }
+# Parts of a family that stores a dense network beside its experts under `mlp`.
+BESIDE_EXPERTS: Final = {
+    **PARTS,
+    "experts": ("experts.0.down_proj",),
+    "shared": ("mlp.down_proj",),
+}
 _OUTSIDE = re.compile(r"(^|[._])(mtp|vision|visual|audio|vit|mm_projector|draft|eagle)")
 _LAYER = re.compile(r"layers\.(\d{1,6}|\*)(?!\d)")
 _NUMBER_PART = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -75,8 +81,17 @@ def part_sizes(architecture: Architecture) -> dict[str, int]:
     return dict(sizes)
 
 
+def module_paths(model_type: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the module paths of each part of a layer of a family."""
+    return BESIDE_EXPERTS if model_type.startswith("gemma4") else PARTS
+
+
 def covered_parts(
-    patterns: Iterable[str], sizes: Mapping[str, int], *, depth: int
+    patterns: Iterable[str],
+    sizes: Mapping[str, int],
+    *,
+    depth: int,
+    paths: Mapping[str, tuple[str, ...]] = PARTS,
 ) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the parts that the patterns cover in most of their layers.
 
@@ -84,6 +99,7 @@ def covered_parts(
         patterns: Module paths, globs, or regular expressions marked "re:".
         sizes: Number of layers with each part, from `part_sizes`.
         depth: Layers of the model; higher layer numbers (MTP layers) are ignored.
+        paths: Module paths of each part, from `module_paths`.
 
     Returns:
         The parts, and the patterns that are not supported.
@@ -106,7 +122,7 @@ def covered_parts(
     covered = {
         part
         for part, size in sizes.items()
-        if 2 * _layers_covered(PARTS[part], templates, depth) > size
+        if 2 * _layers_covered(paths[part], templates, depth) > size
     }
     return frozenset(covered), tuple(unknown)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.models.architecture import (
+    CompressedAttention,
     DenseFfn,
     GatedDeltaNet,
     GqaAttention,
@@ -84,6 +85,8 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
     norm = _norm_size(architecture)
     mixer_linear = dense = expert = idle = 0
     other = norm  # the final norm
+    other += architecture.position_rows * hidden + (norm if architecture.embedding_norm else 0)
+    other += _stream_mixing(architecture)
     for group in architecture.layers:
         mixer, ffn = _mixer(group.mixer, hidden), _ffn(group.ffn, hidden)
         mixer_linear += group.count * mixer.linear
@@ -110,6 +113,17 @@ def _norm_size(architecture: Architecture) -> int:
     return weight + (architecture.hidden_size if architecture.layer_norm_bias else 0)
 
 
+def _stream_mixing(architecture: Architecture) -> int:
+    """Return the parameters of hyper-connections: two per layer, and the collapse at the end."""
+    streams, hidden = architecture.residual_streams, architecture.hidden_size
+    if streams == 1:
+        return 0
+    outputs = (2 + streams) * streams
+    connection = outputs * streams * hidden + outputs + 3
+    collapse = streams * streams * hidden + streams + 1
+    return 2 * architecture.num_layers * connection + collapse
+
+
 def _mtp(architecture: Architecture, norm: int) -> int:
     """Return the parameters of the multi-token-prediction layers.
 
@@ -120,7 +134,7 @@ def _mtp(architecture: Architecture, norm: int) -> int:
     """
     if not architecture.mtp_layers:
         return 0
-    attention = (GqaAttention, MlaAttention)
+    attention = (GqaAttention, MlaAttention, CompressedAttention)
     kinds = [g for g in architecture.layers if isinstance(g.mixer, attention)]
     layer: LayerGroup = (kinds or list(architecture.layers))[-1]
     hidden = architecture.hidden_size
@@ -147,16 +161,17 @@ def _ffn(ffn: Ffn | None, hidden: int) -> _Block:
 
 def _expert(ffn: MoeFfn, hidden: int) -> tuple[int, int]:
     """Return the matrix and bias parameters of one routed expert."""
-    matrices = 3 if ffn.gated else 2
-    bias = (matrices - 1) * ffn.intermediate_size + hidden if ffn.bias else 0
-    return matrices * hidden * ffn.intermediate_size, bias
+    matrices, width = 3 if ffn.gated else 2, ffn.width(hidden)
+    bias = (matrices - 1) * ffn.intermediate_size + width if ffn.bias else 0
+    return matrices * width * ffn.intermediate_size, bias
 
 
 def _moe(ffn: MoeFfn, hidden: int) -> _Block:
     matrix, bias = _expert(ffn, hidden)
     router = ffn.num_experts * (hidden + int(ffn.router_bias))
+    shared = (3 if ffn.gated else 2) * hidden * ffn.shared_intermediate_size
     return _Block(
-        (3 if ffn.gated else 2) * hidden * ffn.shared_intermediate_size,
+        shared + 2 * hidden * ffn.latent_size,
         ffn.num_experts * matrix,
         router + ffn.num_experts * bias + (hidden if ffn.shared_gate else 0),
     )
@@ -168,8 +183,8 @@ def _mixer(mixer: Mixer | None, hidden: int) -> _Block:
             return _NOTHING
         case GqaAttention():
             return _gqa(mixer, hidden)
-        case MlaAttention():
-            return _mla(mixer, hidden)
+        case MlaAttention() | CompressedAttention():
+            return _latent(mixer, hidden)
         case GatedDeltaNet():
             return _delta_net(mixer, hidden)
         case Mamba2():
@@ -183,13 +198,26 @@ def _gqa(mixer: GqaAttention, hidden: int) -> _Block:
     key = mixer.num_kv_heads * mixer.head_dim
     value = mixer.num_kv_heads * mixer.value_head_dim
     out = mixer.num_heads * mixer.value_head_dim
-    projected = query + key + value + (out if mixer.output_gate else 0)
+    projected = query + key + (0 if mixer.key_is_value else value)
+    gate = mixer.num_heads if mixer.gate_per_head else out
+    projected += gate if mixer.output_gate else 0
     other = mixer.num_heads if mixer.sinks else 0
     other += projected if mixer.qkv_bias else 0
     other += hidden if mixer.output_bias else 0
     if mixer.qk_norm_weight and mixer.qk_norm != "none":
         other += 2 * mixer.head_dim if mixer.qk_norm == "head" else query + key
-    return _Block(hidden * (projected + out), 0, other)
+    linear = hidden * (projected + out)
+    if mixer.indexer is not None:
+        width = mixer.indexer.head_dim
+        linear += hidden * (mixer.indexer.num_heads + 1) * width
+        other += 2 * width  # norms of index queries and keys
+    return _Block(linear, 0, other)
+
+
+def _latent(mixer: MlaAttention | CompressedAttention, hidden: int) -> _Block:
+    if isinstance(mixer, MlaAttention):
+        return _mla(mixer, hidden)
+    return _compressed(mixer, hidden)
 
 
 def _mla(mixer: MlaAttention, hidden: int) -> _Block:
@@ -202,10 +230,26 @@ def _mla(mixer: MlaAttention, hidden: int) -> _Block:
     linear += heads * mixer.value_head_dim * hidden
     other = lora + rank
     indexer = mixer.indexer
-    if indexer is not None:
+    if indexer is not None and not indexer.shared:
         linear += (lora or hidden) * indexer.num_heads * indexer.head_dim
         linear += hidden * indexer.head_dim
         other += 2 * indexer.head_dim + hidden * indexer.num_heads  # layer norm, head weights
+    return _Block(linear, 0, other)
+
+
+def _compressed(mixer: CompressedAttention, hidden: int) -> _Block:
+    heads, head, rank = mixer.num_heads, mixer.head_dim, mixer.q_lora_rank
+    linear = hidden * (rank + head) + rank * heads * head
+    linear += heads * head * mixer.output_rank + mixer.output_groups * mixer.output_rank * hidden
+    other = rank + head + heads  # norms and sinks
+    widths = [head] if mixer.ratio else []
+    if mixer.indexer is not None:
+        widths.append(mixer.indexer.head_dim)
+        linear += rank * mixer.indexer.num_heads * mixer.indexer.head_dim
+        other += hidden * mixer.indexer.num_heads  # weights of score heads
+    for width in widths:  # keys, their weights, positions in a group, norm
+        projected = mixer.series * width
+        other += 2 * hidden * projected + mixer.ratio * projected + width
     return _Block(linear, 0, other)
 
 

@@ -29,7 +29,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.models.architecture import GatedDeltaNet, GqaAttention, Mamba1, Mamba2, MlaAttention
+from perfatlas.models.architecture import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+)
+from perfatlas.models.compressed import collapse_streams, compressed_operators, hyper_connection
 from perfatlas.models.elementwise import ACTIVATION_BYTES, TOKEN_ID_BYTES
 from perfatlas.models.emission import Emission, ModelFormats, StepTokens
 from perfatlas.models.feed_forward import ffn_operators
@@ -79,9 +87,12 @@ def step_operators(
         ['embedding', 'input_norm', 'qkv_projection', 'rope_and_cache']
     """
     outer = _emission(architecture, formats, phase, tokens, 1)
-    operators: list[Operator] = [_embedding(outer)]
+    operators: list[Operator] = [_embedding(outer, learned=architecture.position_rows > 0)]
+    if architecture.embedding_norm:
+        operators.append(outer.norm("embedding_norm", residual=False))
     for group in architecture.layers:
         operators.extend(layer_operators(architecture, group, formats, phase, tokens))
+    operators.extend(collapse_streams(outer, architecture.residual_streams))
     operators.extend(_head(outer, architecture.vocab_size))
     return tuple(operators)
 
@@ -108,15 +119,22 @@ def layer_operators(
     behind = group.norms - before
     operators: list[Operator] = []
     if group.mixer is not None:
+        operators.extend(hyper_connection(emission, architecture.residual_streams, "mixer"))
         operators.append(emission.norm("input_norm"))
         operators.extend(_mixer(emission, group.mixer))
         if behind > 0:
             operators.append(emission.norm("mixer_output_norm", residual=False))
     if group.ffn is not None:
+        operators.extend(hyper_connection(emission, architecture.residual_streams, "ffn"))
         if group.mixer is None or before == blocks:
             operators.append(emission.norm("ffn_norm"))
         operators.extend(ffn_operators(emission, group.ffn))
-        if behind > (1 if group.mixer is not None else 0):
+        mixer_norms = 1 if group.mixer is not None else 0
+        operators.extend(
+            emission.norm(f"ffn_inner_norm_{i}", residual=False)
+            for i in range(1, behind - mixer_norms)  # around experts beside a dense network
+        )
+        if behind > mixer_norms:
             operators.append(emission.norm("ffn_output_norm", residual=False))
     return tuple(operators)
 
@@ -163,6 +181,8 @@ def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
             return gqa_operators(emission, mixer)
         case MlaAttention():
             return mla_operators(emission, mixer)
+        case CompressedAttention():
+            return compressed_operators(emission, mixer)
         case GatedDeltaNet():
             return delta_net_operators(emission, mixer)
         case Mamba2():
@@ -171,13 +191,15 @@ def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
             return mamba1_operators(emission, mixer)
 
 
-def _embedding(emission: Emission) -> Operator:
+def _embedding(emission: Emission, *, learned: bool) -> Operator:
+    """Return the lookup of tokens, and of their positions if these are learned."""
     width_bytes = emission.hidden * ACTIVATION_BYTES
+    tables = 2.0 if learned else 1.0
     return emission.streaming(
         "embedding",
         "embedding",
         (0.0, width_bytes),
-        cold=emission.rows * width_bytes,
+        cold=emission.rows * tables * width_bytes,
         shard="vocab",
     )
 

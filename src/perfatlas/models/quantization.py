@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.models.architecture import CheckpointFormats
-from perfatlas.models.module_patterns import covered_parts, part_sizes
+from perfatlas.models.module_patterns import covered_parts, module_paths, part_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ ALGORITHMS: Final[dict[str, str]] = {
     "MXFP8": "mxfp8",
     "NVFP4": "nvfp4",
     "NVFP4_AWQ": "nvfp4",
-    "W4A16_NVFP4": "mxfp4",
+    "W4A16_NVFP4": "nvfp4_wo",
     "W4A16_MXFP4": "mxfp4",
     "W4A8_MXFP4_FP8": "mxfp4",
     "W4A16": "int4_wo",
@@ -36,7 +36,6 @@ ALGORITHMS: Final[dict[str, str]] = {
 }
 # algorithms without a format of their own, and the format that approximates them
 _STAND_INS: Final[dict[str, str]] = {
-    "W4A16_NVFP4": "NVFP4 weights (blocks of 16) with bf16 activations are treated as mxfp4",
     "W4A8_MXFP4_FP8": "MXFP4 weights with FP8 activations are treated as mxfp4",
 }
 CACHE_FORMATS: Final[dict[str, str]] = {"FP8": "fp8_static", "NVFP4": "nvfp4", "INT8": "int8"}
@@ -79,6 +78,10 @@ def checkpoint_formats(
         return CheckpointFormats(kv_format=kv_format, source=quoted), (note,)
     quoted = f"{quoted}, {', '.join(dict.fromkeys(scheme.format for scheme in schemes))}"
     formats, notes = _apply(stated, schemes, architecture)
+    if stated.text("moe_quant_algo") in ALGORITHMS and "experts" in formats:
+        formats["experts"] = ALGORITHMS[stated.text("moe_quant_algo")]
+    elif formats.get("experts") == "fp8_block" and fields.text("expert_dtype") == "fp4":
+        formats["experts"], quoted = "mxfp4_mxfp8", f"{quoted}; expert_dtype 'fp4'"
     checkpoint = CheckpointFormats(
         gemm_format=_gemm_format(formats),
         moe_format=formats["experts"] or "bf16" if "experts" in formats else None,
@@ -105,15 +108,16 @@ def _apply(
     stated: Fields, schemes: tuple[_Scheme, ...], architecture: Architecture
 ) -> tuple[dict[str, str | None], tuple[str, ...]]:
     """Return the format of each part of the model, None for unquantized ones."""
-    sizes = part_sizes(architecture)
+    sizes, depth = part_sizes(architecture), architecture.num_layers
+    paths = module_paths(architecture.model_type)
     left_out = tuple(name for key in _LEFT_OUT for name in stated.texts(key))
-    excluded, unknown = covered_parts(left_out, sizes, depth=architecture.num_layers)
+    excluded, unknown = covered_parts(left_out, sizes, depth=depth, paths=paths)
     formats: dict[str, str | None] = dict.fromkeys(sizes)
     notes = [scheme.note for scheme in schemes if scheme.note]
     for scheme in sorted(schemes, key=lambda scheme: bool(scheme.targets)):
         parts = frozenset(sizes)
         if scheme.targets:
-            parts, strange = covered_parts(scheme.targets, sizes, depth=architecture.num_layers)
+            parts, strange = covered_parts(scheme.targets, sizes, depth=depth, paths=paths)
             unknown += strange
         formats.update(dict.fromkeys(parts, scheme.format))
     formats.update(dict.fromkeys(excluded & sizes.keys()))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
+# families whose layers differ individually by design
+_UNEVEN = ("nemotron-nas",)
 
 
 def read_config(config: Mapping[str, object], origin: str) -> Architecture:
@@ -50,7 +52,8 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         raise outer.invalid("model_type", "a string such as 'llama' is required")
     if model_type not in families():
         raise _unknown_family(model_type, origin)
-    _refuse_uneven_layers(fields)
+    if model_type not in _UNEVEN:
+        _refuse_uneven_layers(fields)
     architecture = family_reader(model_type)(fields)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     if outer.has("auto_map"):

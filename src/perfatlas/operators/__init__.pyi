@@ -1,4 +1,5 @@
 from .attention import (
+    ATTENTION_BACKWARD as ATTENTION_BACKWARD,
     Attention as Attention,
     KeyScores as KeyScores,
     KeySelection as KeySelection,
@@ -36,4 +37,5 @@ from .recurrences import (
 from .work import (
     FloatArray as FloatArray,
     IntArray as IntArray,
+    Work as Work,
 )

@@ -6,7 +6,7 @@ Shape legend: C candidates. A column is float64 of shape (C,), with integer valu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -15,10 +15,15 @@ from perfatlas.operators.columns import Operator
 from perfatlas.operators.phases import Phase
 from perfatlas.operators.work import FloatArray, Work
 
+# The backward pass of flash attention multiplies five matrices per tile where the forward pass
+# multiplies two: it recomputes the scores.
+# Source: FlashAttention-2 (arXiv 2307.08691), section 3.1.2.
+ATTENTION_BACKWARD: Final = 2.5
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Operator):
-    """Softmax attention with H query and KV key-value heads (MHA, GQA, MQA), causal.
+    """Softmax attention with H query and KV key-value heads (MHA, GQA, MQA).
 
     The last q_len of kv_len tokens are queries; a window of 0 means none.
 
@@ -34,6 +39,9 @@ class Attention(Operator):
         format: Format of the products.
         kv_format: Format of the cache.
         kv_bytes_per_element: Bytes of a cached element.
+        causal: Whether a query sees only the keys up to its own; else it sees all.
+        cache_append: Whether the time of a prefill includes the append of new keys and values to
+            the cache, as in an engine's call.
     """
 
     kind: ClassVar[str] = "attention"
@@ -49,6 +57,8 @@ class Attention(Operator):
     format: str = "bf16"
     kv_format: str = "bf16"
     kv_bytes_per_element: float = 2.0
+    causal: bool = True
+    cache_append: bool = True
 
     @property
     def compute_format(self) -> str:
@@ -57,6 +67,8 @@ class Attention(Operator):
 
     def visible_pairs(self) -> FloatArray:
         """Return unmasked query-key pairs per sequence and head (C,)."""
+        if not self.causal:
+            return self.q_len * self.kv_len
         return visible_pairs(self.q_len, self.kv_len, self.window)
 
     def cached_tokens(self) -> FloatArray:

@@ -74,6 +74,7 @@ class Gemm(Operator):
         weight_bytes_per_element: Bytes per stored weight with its scales.
         input_bytes_per_element: Bytes per element of A as the kernel reads it.
         output_bytes_per_element: Bytes per element of C.
+        groups: Products with weights of their own that share the rows; 1 for a plain GEMM (C,).
         quantizes_input: 1 if a separate kernel quantizes A from 16 bits just before, which the
             price then includes; else 0 (C,).
     """
@@ -88,6 +89,7 @@ class Gemm(Operator):
     input_bytes_per_element: float
     output_bytes_per_element: float = 2.0
     quantizes_input: FloatArray | float = 0.0
+    groups: FloatArray | float = 1.0
 
     @property
     def compute_format(self) -> str:
@@ -100,7 +102,7 @@ class Gemm(Operator):
         read = read + self.quantizes_input * (read + 2.0 * self.k)  # 16 bits in, quantized out
         return Work(
             flop=2.0 * self.m * self.n * self.k,
-            cold_bytes=self.n * self.k * self.weight_bytes_per_element,
+            cold_bytes=self.n * self.k * self.weight_bytes_per_element * self.groups,
             activation_bytes=self.m * (read + self.n * self.output_bytes_per_element),
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.models import (
+    CompressedAttention,
     DenseFfn,
     GatedDeltaNet,
     GqaAttention,
@@ -94,8 +95,16 @@ def _expert_elements(
     rows = np.minimum(everyone, chunk) * ffn.top_k
     # Gathered input and summed output; a rank that shares no tokens works in place.
     gathered = np.where(plan.attention_dp > 1, 2.0 * everyone, tokens) * hidden
-    workspaces: FloatArray = np.maximum(first, hidden) + np.maximum(width, hidden)
+    routed = float(ffn.width(int(hidden)))
+    workspaces: FloatArray = np.maximum(first, routed) + np.maximum(width, routed)
     return rows * workspaces + gathered
+
+
+def _latent_width(mixer: MlaAttention | CompressedAttention) -> int:
+    """Return elements per token and head of attention over latent rows."""
+    if isinstance(mixer, CompressedAttention):
+        return 2 * mixer.head_dim
+    return 2 * (mixer.nope_dim + mixer.rope_dim + mixer.value_head_dim)
 
 
 def _mixer_width(mixer: Mixer | None) -> float:
@@ -109,9 +118,8 @@ def _mixer_width(mixer: Mixer | None) -> float:
             return float(
                 heads + gate + mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
             )
-        case MlaAttention():
-            key = mixer.nope_dim + mixer.rope_dim
-            return float(mixer.num_heads * 2 * (key + mixer.value_head_dim))
+        case MlaAttention() | CompressedAttention():
+            return float(mixer.num_heads * _latent_width(mixer))
         case GatedDeltaNet():
             key = mixer.num_key_heads * mixer.key_head_dim
             return float(2 * key + 3 * mixer.num_value_heads * mixer.value_head_dim)

@@ -23,7 +23,12 @@ ExpertExchange = Literal["all_to_all", "all_gather_reduce_scatter"]
 
 
 def expert_collectives(
-    local: GroupedGemm, plan: PlanColumns, exchange: ExpertExchange, *, merged: bool
+    local: GroupedGemm,
+    plan: PlanColumns,
+    exchange: ExpertExchange,
+    *,
+    hidden: float,
+    merged: bool,
 ) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
     """Return the collectives before and after the experts of one rank.
 
@@ -43,6 +48,8 @@ def expert_collectives(
         local: The experts on one rank, with `tokens` of the whole expert group.
         plan: The plans (C,).
         exchange: Exchange for attention_dp > 1.
+        hidden: Hidden size of the model, the width of the sums over the tp group; experts with a
+            latent width exchange tokens in that width.
         merged: Whether a shared expert's partial sums are reduced together with the experts'.
 
     Source: vLLM documentation, "Expert Parallel Deployment" (all2all backends
@@ -51,12 +58,12 @@ def expert_collectives(
         and the token-to-expert tables are not counted; all attention-DP ranks have equal tokens.
     """
     tokens = local.tokens / plan.attention_dp
-    full_bytes = tokens * local.hidden * ACTIVATION_BYTES
+    full_bytes = tokens * hidden * ACTIVATION_BYTES
     tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
     total = collective(local, "all_reduce", full_bytes, tensor)
     if exchange == "all_gather_reduce_scatter":
         across = Group(ranks=plan.attention_dp, stride=plan.tp)
-        gathered = full_bytes * plan.attention_dp
+        gathered = tokens * local.hidden * ACTIVATION_BYTES * plan.attention_dp
         dispatch = collective(local, "all_gather", gathered, across, label="dispatch")
         combine = collective(local, "reduce_scatter", gathered, across, label="combine")
         return (dispatch,), (combine, total)

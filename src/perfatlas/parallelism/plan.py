@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from perfatlas.models import (
     Architecture,
+    CompressedAttention,
     DenseFfn,
     Ffn,
     GatedDeltaNet,
@@ -305,8 +306,12 @@ def _mixer_sizes(mixer: Mixer | None) -> list[_Divided]:
                 _Divided("num_heads", mixer.num_heads, "tp"),
                 _Divided("num_kv_heads", mixer.num_kv_heads, "tp", copied=True),
             ]
-        case MlaAttention():
-            return [_Divided("num_heads", mixer.num_heads, "tp")]
+        case MlaAttention() | CompressedAttention():
+            groups = 0 if isinstance(mixer, MlaAttention) else mixer.output_groups
+            return [
+                _Divided("num_heads", mixer.num_heads, "tp"),
+                _Divided("o_groups", groups, "tp"),
+            ]
         case GatedDeltaNet():
             return [
                 _Divided("linear-attention key heads", mixer.num_key_heads, "tp"),

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 # Names of `models`: operators that cp does not divide, and those reduced with the experts.
 _UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")
-_SHARED_EXPERT: Final = "shared_expert"
+# What runs between the experts and the reduction of their sums: shared experts, whose sums are
+# reduced with them, and the projection out of a latent width.
+_BESIDE_EXPERTS: Final = ("shared_expert", "latent_up_projection")
 # Shards whose tensors are divided over the tensor-parallel group.
 _DIVIDED: Final = frozenset(
     {"column", "row", "row_partial", "heads", "vocab", "width", "width_sums"}
@@ -85,14 +87,17 @@ def shard_operators(
     merged = any(operator.shard == "row_partial" for operator in operators)
     one = np.ones_like(plan.cp)
     result: list[Operator] = []
-    waiting: tuple[Collective, ...] = ()  # the experts' reduction, while a shared expert joins
+    waiting: tuple[Collective, ...] = ()  # the experts' reduction
+    hidden = float(architecture.hidden_size)
     for operator in operators:
-        if not operator.name.startswith(_SHARED_EXPERT):
+        if not operator.name.startswith(_BESIDE_EXPERTS):
             result += waiting
             waiting = ()
         local = _divide(operator, plan, plan.cp if _spans_sequence(operator) else one)
         if isinstance(local, GroupedGemm):
-            before, waiting = expert_collectives(local, plan, expert_exchange, merged=merged)
+            before, waiting = expert_collectives(
+                local, plan, expert_exchange, hidden=hidden, merged=merged
+            )
             result += [*before, local]
         else:
             before, after = _communication(local, plan)

@@ -52,3 +52,10 @@ from .sensitivity import (
     next_bottlenecks as next_bottlenecks,
     sobol_shares as sobol_shares,
 )
+from .sensitivity_text import (
+    print_sensitivities as print_sensitivities,
+)
+from .shipped import (
+    shipped_studies as shipped_studies,
+    study_purpose as study_purpose,
+)

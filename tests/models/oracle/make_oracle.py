@@ -79,9 +79,29 @@ CASES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "llama4": ("meta-llama/Llama-4-Scout-17B-16E-Instruct", {}),
     "nemotron_h": ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {}),
     "jamba": ("", {}),
+    "glm_moe_dsa_shared": ("zai-org/GLM-5.2", {}),
+    "nemotron_h_latent": ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", {}),
+    "gemma4_text": ("google/gemma-4-26B-A4B", {}),
+    "gemma4_dense": ("nvidia/Gemma-4-31B-IT-NVFP4", {}),
+    "mimo": ("XiaomiMiMo/MiMo-7B-Base", {}),
+    "mimo_v2_flash": ("XiaomiMiMo/MiMo-V2-Flash", {}),
+    "minimax_m3": ("MiniMaxAI/MiniMax-M3", {}),
+    "deepseek_v4": ("deepseek-ai/DeepSeek-V4-Flash", {}),
+    "gptj": ("", {}),
+    "gpt_neox": ("", {}),
+    "falcon": ("", {}),
+    "opt": ("", {}),
+    "bloom": ("", {}),
+    "phi": ("", {}),
+    "starcoder2": ("", WINDOW),
+    "mpt": ("", {}),
 }
 # Published with remote code that is the DeepSeek-V3 implementation.
-IMPLEMENTED_BY: Final = {"kimi_k2": "deepseek_v3"}
+IMPLEMENTED_BY: Final = {
+    "kimi_k2": "deepseek_v3",
+    "mimo": "qwen2",
+    "minimax_m3": "minimax_m3_vl_text",
+}
 # Functions whose arithmetic is a recurrent scan, by module of transformers.models.
 SCANS: Final[dict[str, tuple[str, ...]]] = {
     "qwen3_next": ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"),

@@ -32,7 +32,11 @@ _SHAPE: Final = (
     "attention_bytes_per_element",  # of queries, new keys and new values, as read
     "hot",  # 1: a benchmark loop rereads the same tensors; 0: they come from memory
 )
-PREFILL_ATTENTION_SHAPE: Final = _SHAPE
+PREFILL_ATTENTION_SHAPE: Final = (
+    *_SHAPE,
+    "causal",  # 0: every query sees every key
+    "append",  # 0: the kernel alone, without the append to the cache around it
+)
 DECODE_ATTENTION_SHAPE: Final = _SHAPE
 
 PREFILL_ATTENTION_PARAMETERS: Final = (
@@ -96,11 +100,12 @@ GROWN_KEYS: Final = 128.0
 def prefill_attention_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return prefill times (U,) [s] including the cache append, and their bound codes (U,).
+    """Return prefill times (U,) [s] and their bound codes (U,).
 
     Queries are split into tiles; a tile processes the key blocks that its mask and window leave
     visible. The time is that of an SM's even share of tiles, or of the longest tile where that
-    takes longer, overlapped with memory traffic, plus the append of new keys and values.
+    takes longer, overlapped with memory traffic, plus the append of new keys and values in an
+    engine's call.
 
     Args:
         shape_UD: Columns of `PREFILL_ATTENTION_SHAPE`.
@@ -233,7 +238,7 @@ def _prefill_traffic_s(
     block_s = parameters_P[9] / (silicon_S[CLOCK] * silicon_S[SM_COUNT])
     blocks_s = batch * q_len * block_threads / THREADS * block_s
     append_s = parameters_P[6] * miss * append_bytes / rate + blocks_s
-    return miss * io_bytes / rate, append_s
+    return miss * io_bytes / rate, shape_D[12] * append_s
 
 
 @compiled
@@ -260,6 +265,9 @@ def _prefill(
         limit = math.ceil((window + tile / group - 1.0) / block) + 1.0 if window > 0 else np.inf
         blocks = visible_blocks(tiles, q_len, tile / group, block, (prefix, limit))
         longest = min(prefix + math.ceil(q_len / block), limit)
+        if shape_UD[u, 11] == 0:
+            longest = math.ceil(kv_len / block)
+            blocks = tiles * longest
         width = (key_dim + value_dim) / 2.0
         if padded > 0:
             width = tile_size(width, np.inf)

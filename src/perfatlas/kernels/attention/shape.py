@@ -99,7 +99,10 @@ def _key(operator: Attention) -> CalibrationKey | None:
 
 
 def _columns(operator: Attention) -> Columns:
-    return named(operator, SIZES) | protocol_columns(operator)
+    columns = named(operator, SIZES) | protocol_columns(operator)
+    if kernel_phase(operator.phase) == "decode":
+        return columns
+    return columns | {"causal": float(operator.causal), "append": float(operator.cache_append)}
 
 
 DECLARATIONS: Final = (

@@ -7,7 +7,7 @@ from .declaration import (
     StandIn as StandIn,
 )
 from .fields import (
-    fitted_format as fitted_format,
+    fitted_formats as fitted_formats,
     is_fp8 as is_fp8,
     kernel_phase as kernel_phase,
     named as named,

@@ -57,3 +57,19 @@ def fitted_format(format_name: str) -> str:
         format_name: Name of a number format.
     """
     return {"fp8_static": "fp8_dynamic", "fp16": "bf16"}.get(format_name, format_name)
+
+
+# Formats without rows of their own, and those whose kernels stand for them: Marlin reads both, and
+# only the expansion of a weight differs. On 1,640 rows of Marlin experts with mxfp4
+# weights on H100, H200 and L40S (vLLM and SGLang) the fits of int4_wo have median errors of 10 to
+# 15%, at other model sizes than they were fitted to.
+SUBSTITUTES: Final = {"nvfp4_wo": ("int4_wo",)}
+
+
+def fitted_formats(format_name: str) -> tuple[str, ...]:
+    """Return the formats whose fits can price a matrix product, best first.
+
+    Args:
+        format_name: Name of a number format.
+    """
+    return fitted_format(format_name), *SUBSTITUTES.get(format_name, ())

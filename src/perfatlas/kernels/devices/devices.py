@@ -84,6 +84,6 @@ def device_peak(device: Device, format_name: str) -> float:
         raise UnsupportedError(
             f"{device.name} has no {tensor_peak} tensor cores, required by format {format_name!r};"
             f" its tensor cores support {', '.join(sorted(peaks))}"
-            " (weight-only formats int8_wo, int4_wo and mxfp4 use bf16)"
+            " (weight-only formats int8_wo, int4_wo, nvfp4_wo and mxfp4 use bf16)"
         )
     return peaks[tensor_peak]

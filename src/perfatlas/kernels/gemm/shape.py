@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_format, named
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_formats, named
 from perfatlas.operators import Gemm
 
 if TYPE_CHECKING:
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 def _key(operator: Gemm) -> CalibrationKey:
     """Return the calibration key; static quantization is a separate streaming pass, like a norm."""
-    return "gemm", (fitted_format(operator.format),)
+    return "gemm", fitted_formats(operator.format)
 
 
 def _columns(operator: Gemm) -> Columns:
-    sizes = ("m", "n", "k", "weight_bytes_per_element", "input_bytes_per_element")
-    return named(operator, (*sizes, "output_bytes_per_element")) | {
+    sizes = ("m", "n", "k", "input_bytes_per_element", "output_bytes_per_element")
+    return named(operator, sizes) | {
+        "weight_bytes_per_element": operator.weight_bytes_per_element * operator.groups,
         "quantize": operator.quantizes_input,
         "copies": 0.0,
         "shared_activation": 0.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_format, named
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_formats, named
 from perfatlas.operators import GroupedGemm, load_skew
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "m
 
 
 def _key(operator: GroupedGemm) -> CalibrationKey:
-    return "moe", (fitted_format(operator.format),)
+    return "moe", fitted_formats(operator.format)
 
 
 def _columns(operator: GroupedGemm) -> Columns:

@@ -5,7 +5,7 @@ Shape legend: C candidates, G operators of one physics model, M matches.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perfatlas.kernels.declarations import StandIn
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
+
+_PRODUCTS: Final = ("gemm", "moe")
 
 
 class Matches:
@@ -67,6 +69,12 @@ class Matches:
         chosen = next((m for m in matches if m.own_kernels), matches[0])
         if lent:
             chosen = as_substitute(chosen, lent.note)
+        if operator in _PRODUCTS and chosen.calibration.format != formats[0]:
+            note = (
+                f"{device.name} has no measured {operator} {formats[0]} kernels; those of"
+                f" {chosen.calibration.format}, which expand 4-bit weights too, are used"
+            )
+            chosen = as_substitute(chosen, note)
         if self.version is not None:
             from perfatlas.kernels.tiers.measured import with_table  # reads tables
 

@@ -256,14 +256,18 @@ def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
     )
 
 
+_NOT_SIZES: Final = (
+    *("kv_bytes_per_element", "attention_bytes_per_element", "hot"),
+    *("causal", "append"),
+)
+
+
 def _roofline_s(
     columns: Mapping[str, FloatArray], operator: str, silicon: FloatArray
 ) -> FloatArray:
     """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
     fields: dict[str, Any] = {
-        name: value
-        for name, value in columns.items()
-        if name not in ("kv_bytes_per_element", "attention_bytes_per_element", "hot")
+        name: value for name, value in columns.items() if name not in _NOT_SIZES
     }
     work = Attention(
         name=operator,

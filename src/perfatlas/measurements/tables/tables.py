@@ -374,7 +374,7 @@ def _attention(table: SiliconTable, operator: str, format_name: str) -> TableRow
         return _rows(table, keep, columns | MLA_GEOMETRY, excluded)
     kv_heads = numbers(table, "num_key_value_heads", keep)
     head_dim = numbers(table, "head_dim", keep)
-    columns |= {
+    columns |= ({"causal": 1.0, "append": 1.0} if prefill else {}) | {
         "num_kv_heads": np.where(kv_heads > 0, kv_heads, heads),
         "head_dim": head_dim,
         "value_head_dim": head_dim,

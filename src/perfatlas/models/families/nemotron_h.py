@@ -1,4 +1,4 @@
-"""Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano: one block per layer."""
+"""Nemotron-H, Nemotron Nano 2 and Nemotron 3: one block per layer."""
 
 from __future__ import annotations
 
@@ -84,10 +84,6 @@ def _mlp(fields: Fields) -> DenseFfn:
 
 
 def _experts(fields: Fields) -> MoeFfn:
-    if fields.has("moe_latent_size"):
-        raise fields.unsupported(
-            "moe_latent_size", "experts behind a latent projection are not supported"
-        )
     shared = fields.integer("n_shared_experts", default=1, minimum=0, maximum=10_000)
     width = fields.integer("moe_shared_expert_intermediate_size") if shared else 0
     return replace(
@@ -96,4 +92,5 @@ def _experts(fields: Fields) -> MoeFfn:
         gated=False,
         bias=fields.boolean("mlp_bias", default=False),
         router_bias=True,
+        latent_size=fields.integer("moe_latent_size", default=0, minimum=0),
     )

@@ -23,7 +23,9 @@ from .latencies import (
     tails as tails,
 )
 from .limits import (
+    limited_text as limited_text,
     limits_of as limits_of,
+    ratio_text as ratio_text,
 )
 from .plotting import (
     line_chart as line_chart,

@@ -29,6 +29,8 @@ DERIVED: Final = {
     "capacity_requests_per_s": AT_MOST,
     "offered_load": AT_LEAST,
 }
+SIGNS: Final = {AT_LEAST: "≥", AT_MOST: "≤", "": ""}
+OPPOSITE: Final = {AT_LEAST: AT_MOST, AT_MOST: AT_LEAST, "": ""}
 POWER: Final = "power_w"  # a shorter time spends the same dynamic energy at a higher power
 
 
@@ -65,3 +67,44 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
         elif low is None and high == value:
             found[name] = AT_MOST
     return found
+
+
+def ratio_text(value: float, base: float, *, limit: str = "", base_limit: str = "") -> str:
+    """Return the ratio of two results, marked as a limit where one of them is.
+
+    Args:
+        value: A result.
+        base: The result it is compared with.
+        limit: "at least" or "at most" where the result is a limit, else "".
+        base_limit: Likewise of the base.
+
+    Returns:
+        The ratio, such as x0.53; of a limit and a prediction with "≥" or "≤" before it. Of two
+        limits nothing is known: the ratio is in brackets.
+
+    Example:
+        >>> from perfatlas.report.text import ratio_text
+        >>> ratio_text(5.0, 10.0), ratio_text(5.0, 10.0, limit="at least")
+        ('x0.50', '≥x0.50')
+        >>> ratio_text(5.0, 10.0, base_limit="at least")
+        '≤x0.50'
+    """
+    text = f"x{value / base:.2f}"
+    if limit and base_limit:
+        return f"({text})"
+    return SIGNS[limit or OPPOSITE[base_limit]] + text
+
+
+def limited_text(text: str, limit: str) -> str:
+    """Return a value, marked as a limit where it is one.
+
+    Args:
+        text: The value with its unit.
+        limit: "at least", "at most" or "".
+
+    Example:
+        >>> from perfatlas.report.text import limited_text
+        >>> limited_text("2.85 ms", "at least"), limited_text("6.49 ms", "")
+        ('≥2.85 ms', '6.49 ms')
+    """
+    return SIGNS[limit] + text

@@ -99,18 +99,20 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
         plans = [_plan({**scenario, **kind}, kind.get("dp", 1)) for kind in kinds]
         return [f"plan of kind {number}: {plan}" for number, plan in enumerate(plans, start=1)]
     if any(f"{pool}_tp" in scenario for pool in POOLS):
-        return [_pool_plan(pool, scenario) for pool in POOLS]
+        results = answer.get("results") or {}
+        numbers = {pool: results.get(f"required_{pool}_workers", 1) for pool in POOLS}
+        return [_pool_plan(pool, scenario, numbers[pool]) for pool in POOLS]
     found = (answer.get("results") or {}).get("required_replicas", 1)
     replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", found)
     plan = _plan(scenario, replicas)
     return [f"plan: {plan}"] if plan else []
 
 
-def _pool_plan(pool: str, scenario: Mapping[str, Any]) -> str:
-    """Return the plan of the workers of a pool."""
+def _pool_plan(pool: str, scenario: Mapping[str, Any], found: int) -> str:
+    """Return the plan of the workers of a pool; a search finds their number."""
     own = {name: scenario[f"{pool}_{name}"] for name in PLAN if f"{pool}_{name}" in scenario}
     system = scenario.get(f"{pool}_system") or scenario.get("system")
-    workers = scenario.get(f"{pool}_workers", 1)
+    workers = scenario.get(f"{pool}_workers", found)
     words = [f"{name} {format_value(name, value)}" for name, value in own.items()]
     words.append(counted(workers, "worker"))
     if nodes := _nodes({**own, "system": system}, workers):

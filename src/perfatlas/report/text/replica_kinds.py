@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.answer import limit_note
 from perfatlas.report.text.breakdown import bound_summary, phases_of
 from perfatlas.report.text.quantities import MISSING, format_value, metric_text
 from perfatlas.report.text.rows import label_of
@@ -55,6 +56,7 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     rows = [["", *kinds], ["", *(kind_name(kind) for kind in kinds.values())]]
     if len(engines) > 1:
         rows.append(["engine", *(str(kind.get("engine")) for kind in kinds.values())])
+    rows += _tier_rows(kinds)
     rows += _cells(kinds, BEFORE)
     for name in LATENCIES:
         for one in TOLD:
@@ -70,11 +72,17 @@ def brief_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     Args:
         kinds: From `kinds_of`.
     """
-    rows = [["", *kinds], ["", *(kind_name(kind) for kind in kinds.values())]]
+    rows = [["", *kinds], ["", *(kind_name(kind) for kind in kinds.values())], *_tier_rows(kinds)]
     for name in LATENCIES[:2]:
         told = [format_value(name, (kind.get(name) or {}).get("p99")) for kind in kinds.values()]
         rows.append([f"{label_of(name, short=True)}, p99", *told])
     return rows + _cells(kinds, BRIEF)
+
+
+def _tier_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Return a row that tells limits from predictions, where the kinds have both."""
+    notes = [limit_note(str(kind.get("tier") or "")) for kind in kinds.values()]
+    return [["times", *(note or "prediction" for note in notes)]] if len(set(notes)) > 1 else []
 
 
 def _step_rows(kinds: Sequence[str], breakdown: Sequence[Mapping[str, Any]]) -> list[list[str]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.answer import limit_note
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS
 from perfatlas.quantities import counted, format_quantity
+from perfatlas.report.text.limits import limited_text, limits_of
 from perfatlas.report.text.quantities import format_value
 from perfatlas.report.text.rows import label_of, print_labelled, print_rows
 from perfatlas.report.text.terminal import print_line
@@ -49,14 +51,31 @@ def row_text(row: Mapping[str, Any], objective: str) -> str:
         objective: The metric that ranks it.
     """
     names = [name for name in _columns(row, objective) if name != "point"]
-    return ", ".join(f"{name.rpartition('.')[2]} {cell_text(name, row[name])}" for name in names)
+    limit = {_own(row, objective): _limit(row, objective)}
+    return ", ".join(
+        f"{name.rpartition('.')[2]} {limited_text(cell_text(name, row[name]), limit.get(name, ''))}"
+        for name in names
+    )
 
 
 def _columns(row: Mapping[str, Any], objective: str) -> list[str]:
     """Return the columns of a best row that are shown: the objective first, no intervals."""
-    own = objective if objective in row else f"result_{objective}"
-    rest = [name for name in row if name not in (own, f"{own}_low", f"{own}_high", "point")]
-    return ["point", own, *rest]
+    own = _own(row, objective)
+    hidden = (own, f"{own}_low", f"{own}_high", "point", "tier")
+    return ["point", own, *(name for name in row if name not in hidden)]
+
+
+def _own(row: Mapping[str, Any], objective: str) -> str:
+    """Return the column of the objective in a best row."""
+    return objective if objective in row else f"result_{objective}"
+
+
+def _limit(row: Mapping[str, Any], objective: str) -> str:
+    """Return "at least" or "at most" where the objective of a best row is a limit, else ""."""
+    own = _own(row, objective)
+    ends = ("", "_low", "_high")
+    told = {f"{objective}{end}": row[own + end] for end in ends if own + end in row}
+    return limits_of(told, tier=str(row.get("tier") or "")).get(objective, "")
 
 
 def print_study_summary(
@@ -100,6 +119,12 @@ def _print_best(console: Console, results: Mapping[str, Any], *, verbose: bool) 
     shown = results["best"] if verbose else results["best"][:BEST]
     names = _columns(shown[0], objective)
     rows = [{name: cell_text(name, row[name]) for name in names} for row in shown]
+    if len({limit_note(str(row.get("tier") or "")) for row in shown}) > 1:
+        for cells, row in zip(rows, shown, strict=True):
+            own = _own(row, objective)
+            cells[own] = limited_text(cells[own], _limit(row, objective))
+            cells["tier"] = str(row.get("tier") or "")
+        names = [*names, "tier"]
     titles = {
         name: label_of(name.removeprefix("result_"), short=True)
         if name in (objective, f"result_{objective}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import engine_assumptions, merged_evidence, step_evidence
+from perfatlas.answer import engine_assumptions, merged_evidence, step_evidence, tier_of
 from perfatlas.scenario.deployments.services import by_holders
 from perfatlas.scenario.fields import ReplicaKind
 from perfatlas.serving.outcome import request_latencies
@@ -99,6 +99,7 @@ def kind_results(
         results[part.name.replace(" ", "_")] = {
             "system": pool.scenario.system,
             "engine": pool.question.profile.id,
+            "tier": tier_of((pool.table.prefill, pool.table.decode), 0),
             "replicas": pool.replicas.number,
             "gpus": part.ready.gpus,
             "requests": part.requests,

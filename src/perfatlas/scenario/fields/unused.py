@@ -42,6 +42,8 @@ def refuse_unused(
     """
     found: dict[Missing, list[str]] = {}
     for name, field in fields.items():
+        if field.row.needs is None or (not others and values.get(name) == field.default):
+            continue
         missing = _missing(field, (values, *others), facts or {})
         if missing is not None:
             found.setdefault(missing, []).append(name)

@@ -14,7 +14,8 @@ from perfatlas.models import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.resolution.model_formats import (
     FormatNames,
-    device_architecture,
+    FormatSupport,
+    format_support,
     resolve_formats,
 )
 
@@ -111,14 +112,12 @@ def formats_of_rows(columns: ScenarioColumns) -> ResolvedFormats:
     Args:
         columns: The fields (N).
     """
-    architectures = [
-        device_architecture(system) if system else None for system in columns["system"].values
-    ]
-    device_N = _positions(architectures)[columns["system"].codes_N]
+    supports = [format_support(system) if system else None for system in columns["system"].values]
+    device_N = _positions(supports)[columns["system"].codes_N]
     named = [columns[name] for name in ("model", "engine", *FormatNames._fields)]
     distinct = distinct_rows([*(column.value_codes for column in named), device_N])
     results = [
-        _resolved(named, architectures[columns["system"].codes_N[row]], row)
+        _resolved(named, supports[columns["system"].codes_N[row]], row)
         for row in distinct.first_U.tolist()
     ]
     index: dict[ModelFormats | PerfatlasError, int] = {}
@@ -138,7 +137,7 @@ def _positions(values: Sequence[object]) -> IntArray:
 
 
 def _resolved(
-    named: Sequence[FieldColumn], device: str | None, row: int
+    named: Sequence[FieldColumn], device: FormatSupport | None, row: int
 ) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
     """Return the formats of one row and their origin, or its error."""
     model, engine, *names = (column.values[column.codes_N[row]] for column in named)

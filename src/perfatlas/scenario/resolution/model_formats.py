@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.formats import formats, get_format
 from perfatlas.hardware import resolve_system
@@ -11,6 +11,13 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
+
+# Formats of checkpoints, and what runs of them on tensor cores without their products.
+_WEIGHT_ONLY: Final = {"nvfp4": "nvfp4_wo", "mxfp4_mxfp8": "mxfp4"}
+_HAVE_MARLIN: Final = ("vllm", "sglang", "")
+_WEIGHT_ONLY_SOURCE: Final = (
+    "docs.vllm.ai, features/quantization/modelopt; sgl-project/sglang pull request 19652"
+)
 
 
 class FormatNames(NamedTuple):
@@ -23,31 +30,43 @@ class FormatNames(NamedTuple):
     attention_format: str | None
 
 
-def device_architecture(system: str) -> str | None:
-    """Return the architecture of a device, on which engine formats depend; None if unknown.
+class FormatSupport(NamedTuple):
+    """What formats depend on in a device: its architecture and the peaks of its tensor cores."""
+
+    architecture: str
+    peaks: frozenset[str]
+
+
+def format_support(system: str) -> FormatSupport | None:
+    """Return what formats depend on in a device; None if it is unknown.
 
     Args:
         system: Its name or file.
     """
     try:
-        return resolve_system(system).device.architecture
+        device = resolve_system(system).device
     except InvalidSpecError:
         return None  # reported when systems are resolved
+    return FormatSupport(device.architecture, frozenset(device.peak_flop_per_s))
 
 
 def resolve_formats(
-    requested: FormatNames, architecture: Architecture, profile: EngineProfile, device: str | None
+    requested: FormatNames,
+    architecture: Architecture,
+    profile: EngineProfile,
+    device: FormatSupport | None,
 ) -> tuple[ModelFormats, tuple[str, ...]]:
     """Return the number formats of a model, and sentences on their origin.
 
     Precedence: the specific flag, `format`, the checkpoint's quantization config, bf16. Loose
-    names such as "fp8" become the engine's documented default on the device.
+    names such as "fp8" become the engine's documented default on the device. A checkpoint whose
+    products the tensor cores do not support runs weight-only where the engine has such kernels.
 
     Args:
         requested: Requested format names.
         architecture: The model.
         profile: The engine.
-        device: Architecture of the device, None if unknown.
+        device: What formats depend on in the device, None if unknown.
 
     Raises:
         UnsupportedError: A format is unknown.
@@ -59,15 +78,21 @@ def resolve_formats(
         given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
         name = (stated if same else given or stated) or "bf16"
-        meant = profile.alias(name, device or "")
+        meant = profile.alias(name, device.architecture if device else "")
         alias = meant.value if meant else name
+        weight_only = _weight_only(alias, profile, device) if given is None else None
         if role == "moe_format" and not architecture.has_experts:
             return get_format(alias).name
         if meant:
             notes.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
         elif stated is not None and (same or given is None):
             notes.append(f"{role} {alias} from the checkpoint: {checkpoint.source}")
-        return get_format(alias).name
+        if weight_only:
+            notes.append(
+                f"{role} {weight_only}: the tensor cores do not multiply {alias}, and"
+                f" {profile.name} then runs weight-only kernels (Marlin): {_WEIGHT_ONLY_SOURCE}"
+            )
+        return get_format(weight_only or alias).name
 
     gemm = pick("gemm_format", requested.gemm_format or requested.format, checkpoint.gemm_format)
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
@@ -75,6 +100,14 @@ def resolve_formats(
     kv = _cache_format(requested.kv_format, checkpoint.kv_format)
     attention = _cache_format(requested.attention_format, checkpoint.kv_format)
     return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(notes)
+
+
+def _weight_only(name: str, profile: EngineProfile, device: FormatSupport | None) -> str | None:
+    """Return the weight-only format that an engine runs of a checkpoint, None if its own."""
+    stated = formats().get(name)
+    if stated is None or device is None or stated.tensor_peak in device.peaks:
+        return None
+    return _WEIGHT_ONLY.get(name) if profile.kernel_family in _HAVE_MARLIN else None
 
 
 def _cache_format(given: str | None, stated: str | None) -> str:

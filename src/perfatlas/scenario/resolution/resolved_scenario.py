@@ -324,7 +324,7 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
         attention_dp=given.plan.attention_dp,
         gpus=given.plan.gpus_per_replica,
     )
-    model = given.model.name
+    model = given.model.base
     limits, recipe_C = filled_limits(given.limits, model, given.profile, given.placement, load)
     return replace(given, limits=limits, recipe_C=recipe_C)
 

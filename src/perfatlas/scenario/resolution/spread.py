@@ -38,6 +38,6 @@ def spread_candidates(
         gpus=plan.gpus_per_replica,
     )
     filled, recipe_C = filled_limits(
-        limits, base.model.name, base.profile, moved.placement, limited
+        limits, base.model.base, base.profile, moved.placement, limited
     )
     return replace(moved, limits=filled, recipe_C=recipe_C)

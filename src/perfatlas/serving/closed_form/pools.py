@@ -10,6 +10,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -137,8 +138,9 @@ class PoolRates(Generic[Evaluated]):
         share = prefill.plan.gpus_per_replica * self.load.prefill_workers / self.gpus()
         return pooled_energy(energy._replace(prefill_j=prompt_j), self.decode[1].energy, share)
 
+    @cached_property
     def transfer_s(self) -> FloatArray:
-        """Return the transfer time of one request's KV cache to a decode worker (C,) [s].
+        """The transfer time of one request's KV cache to a decode worker (C,) [s].
 
         Limits: No contention, no overlap with the prefill, workers in different scale-up domains.
         """
@@ -173,7 +175,7 @@ class PoolRates(Generic[Evaluated]):
         osl = question.load.osl
         parts = self.decoding(quantile)
         ended = self.prompt_s(quantile) + seen.late_s
-        between_s = self.transfer_s() + parts.joins_s
+        between_s = self.transfer_s + parts.joins_s
         first, last = ended + between_s, ended + between_s + parts.rest_s
         tpot_s = parts.token_s
         if self.first_from == "prefill":
@@ -215,7 +217,7 @@ class PoolRates(Generic[Evaluated]):
             step_s=step_s,
             others=question.load.sequences - 1.0,
             ahead=steps_ahead(question),
-            away_s=self.prompt_s() + self.transfer_s(),
+            away_s=self.prompt_s() + self.transfer_s,
         )
         return Decoding(joining_s(joining, rest_s), token_s, step_s, rest_s)
 
@@ -244,7 +246,7 @@ class PoolRates(Generic[Evaluated]):
         columns = interval_columns(latencies, gpus, self.decode[0].load.osl)
         columns |= energy_columns(self.energy(), columns, self.decode[0].load.osl)
         alone = (self.decode[0].load.osl <= 1.0) & (self.first_from == "prefill")
-        travels_s = np.where(alone, np.nan, self.transfer_s())  # no transfer
+        travels_s = np.where(alone, np.nan, self.transfer_s)  # no transfer
         steps = self.prefill[1].utilization._asdict()
         steps |= {
             name: share_C

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn
+from perfatlas.training.layouts.layout import distinct_rows
 from perfatlas.training.schedules import pipeline_refusals
 
 if TYPE_CHECKING:
@@ -32,10 +33,12 @@ class Problem(NamedTuple):
     """A rule with the candidates that break it.
 
     Args:
+        rule: Name of the rule, the same for all candidates.
         broken_C: Whether the layout of a candidate is invalid by the rule (C,).
         sentence: Describes the problem of a candidate.
     """
 
+    rule: str
     broken_C: NDArray[np.bool_]
     sentence: Callable[[int], str]
 
@@ -69,6 +72,7 @@ def nearest_divisor(number: int, wanted: float) -> int:
 
 
 def _divides(whole: int, layouts: Layouts, name: str, what: str) -> Problem:
+    """Return the rule that a size divides a number of the model."""
     sizes_C = getattr(layouts, name)
 
     def sentence(at: int) -> str:
@@ -78,7 +82,9 @@ def _divides(whole: int, layouts: Layouts, name: str, what: str) -> Problem:
             f" {name} = {nearest_divisor(whole, size)}"
         )
 
-    return Problem(np.mod(whole, sizes_C) != 0, sentence)
+    return Problem(
+        f"{name}_divides_{what.rsplit(maxsplit=1)[-1]}", np.mod(whole, sizes_C) != 0, sentence
+    )
 
 
 def _width_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:
@@ -89,6 +95,7 @@ def _width_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Probl
             heads = group.mixer.num_kv_heads
             uneven_C = np.mod(np.maximum(heads, layouts.tp), np.minimum(heads, layouts.tp)) != 0
             yield Problem(
+                "tp_divides_kv_heads",
                 uneven_C,
                 lambda at, heads=heads: (  # type: ignore[misc] # mypy has no type for a default
                     f"tp = {layouts.tp[at]:g} must divide the {heads} key-value heads or be a"
@@ -111,9 +118,10 @@ def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
             f" {least:,.0f}"
         )
 
-    yield Problem(np.mod(layouts.global_batch, each_C) != 0, batch)
+    yield Problem("batch_divides", np.mod(layouts.global_batch, each_C) != 0, batch)
     parts_C = np.where(layouts.cp > 1, 2.0 * layouts.cp, 1.0)
     yield Problem(
+        "cp_divides_sequence",
         np.mod(layouts.sequence_length, parts_C) != 0,
         lambda at: (
             f"sequence_length = {layouts.sequence_length[at]:,.0f} must be a multiple of 2 x cp ="
@@ -121,6 +129,7 @@ def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
         ),
     )
     yield Problem(
+        "tp_divides_tokens",
         np.mod(layouts.tokens, layouts.token_ranks) != 0,
         lambda at: (
             f"the {layouts.tokens[at]:,.0f} tokens of a micro-batch must be a multiple of tp ="
@@ -136,6 +145,7 @@ def _pipeline_rules(
     layers = architecture.num_layers
     chunks_C = layouts.pp * layouts.vpp
     yield Problem(
+        "stages_within_layers",
         chunks_C > layers + ENDS,
         lambda at: (
             f"pp x vpp = {layouts.pp[at]:g} x {layouts.vpp[at]:g} chunks need as many layers, and"
@@ -147,6 +157,7 @@ def _pipeline_rules(
     whole_C = np.maximum(np.round(layouts.micro_batches), 1.0)
     passes_C = chunks_C * whole_C
     yield Problem(
+        "passes_within_limit",
         passes_C > MOST_PASSES,
         lambda at: (
             f"{layouts.micro_batches[at]:,.0f} micro-batches through pp x vpp = {chunks_C[at]:g}"
@@ -156,19 +167,18 @@ def _pipeline_rules(
         ),
     )
     whole_C = np.minimum(whole_C, MOST_PASSES)
-    reasons = pipeline_refusals(
-        [schedule] * layouts.size,
-        layouts.pp.astype(np.int64),
-        whole_C.astype(np.int64),
-        layouts.vpp.astype(np.int64),
-    )
-    yield Problem(np.array([bool(reason) for reason in reasons]), lambda at: reasons[at])
+    sizes_C3 = np.stack([layouts.pp, whole_C, layouts.vpp], axis=1).astype(np.int64)
+    first_D, index_C = distinct_rows(sizes_C3)
+    reasons = pipeline_refusals([schedule] * len(first_D), *sizes_C3[first_D].T)
+    refused_D = np.array([bool(reason) for reason in reasons])
+    yield Problem("schedule", refused_D[index_C], lambda at: reasons[index_C[at]])
 
 
 def _expert_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:
     experts = [group.ffn for group in architecture.layers if isinstance(group.ffn, MoeFfn)]
     if not experts:
         yield Problem(
+            "dense_without_ep",
             (layouts.ep > 1) | (layouts.expert_tp > 1),
             lambda at: (
                 f"ep = {layouts.ep[at]:g} and expert_tp = {layouts.expert_tp[at]:g} apply to MoE"
@@ -181,6 +191,7 @@ def _expert_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Prob
         yield _divides(ffn.intermediate_size, layouts, "expert_tp", "columns of an expert")
     ranks_C = layouts.tp * layouts.cp * layouts.dp
     yield Problem(
+        "experts_divide_ranks",
         np.mod(ranks_C, layouts.ep * layouts.expert_tp) != 0,
         lambda at: (
             f"ep x expert_tp = {layouts.ep[at]:g} x {layouts.expert_tp[at]:g} must divide the"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import Duration, Field, Flag, Number, Text, Whole, read_fields
+from perfatlas.files import Array, Duration, Field, Flag, Number, Text, Whole, read_fields
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class TrainingEngine:
         reduction: How often ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers weights, without
             a pipeline: in every micro_batch or once per step.
         reduction_in_pipelines: The same with a pipeline.
+        schedules: Pipeline schedules that it runs, which `search training` tries.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
         dispatcher_sms: SMs that the kernels take that send tokens to experts and back.
@@ -71,6 +72,7 @@ class TrainingEngine:
     gradient_overlap: bool
     reduction: str
     reduction_in_pipelines: str
+    schedules: tuple[str, ...]
     gradient_buckets: int
     communication_sms: int
     dispatcher_sms: int
@@ -154,6 +156,7 @@ def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
     )
 
 
+_SCHEDULES: Final = ("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe")
 _SHARE: Final = Number(least=0.0, most=1.0)
 _FACTOR: Final = Number(least=0.05, most=5.0)
 _LONG: Final = Text(longest=1000)
@@ -167,6 +170,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("gradient_overlap", Flag(), ""),
         ("reduction", Text(choices=("micro_batch", "step")), ""),
         ("reduction_in_pipelines", Text(choices=("micro_batch", "step")), ""),
+        ("schedules", Array(of=Text(choices=_SCHEDULES)), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
         ("dispatcher_sms", Whole(least=0, most=1024), ""),

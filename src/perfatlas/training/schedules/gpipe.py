@@ -34,6 +34,7 @@ def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int)
 
 GPIPE: Final = Schedule(
     name="gpipe",
+    holds_all=True,
     title="GPipe",
     description="Every rank runs the forward passes of all micro-batches, then the backward"
     " passes, the last micro-batch first.",

@@ -171,6 +171,20 @@ def _link(at: Linking, schedule: int, chunks: int) -> int:
     return rows
 
 
+class Activations(NamedTuple):
+    """Passes that take or free activations.
+
+    Args:
+        taken_PN: Whether a pass takes activations of its stage (P, N).
+        freed_PN: Whether a pass frees activations (P, N).
+        back_PN: The stage whose activations it frees (P, N).
+    """
+
+    taken_PN: Any
+    freed_PN: Any
+    back_PN: Any
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """The passes of a pipeline, independent of their durations.
@@ -205,27 +219,30 @@ class Program:
     @cached_property
     def peaks(self) -> IntArray:
         """Return the most activations of stages that each rank holds at once (P,)."""
-        taken_PN, freed_PN, _ = _activations(self)
+        taken_PN, freed_PN, _ = self.activations
         before_PN = np.cumsum(taken_PN, axis=1) - np.cumsum(freed_PN, axis=1) + freed_PN
         peak_P: IntArray = np.max(before_PN, axis=1)
         return peak_P
 
     @cached_property
-    def held(self) -> IntArray:
-        """Return what each rank holds at once at its worst moments (P, H, V).
+    def activations(self) -> Activations:
+        """Return which passes take and free activations of which stages."""
+        return _activations(self)
 
-        A row has the activations of each stage of the rank; no row is below another in all stages.
+    def peak_bytes(self, bytes_GS: Any) -> Any:  # noqa: ANN401 - arrays of floats
+        """Return the most bytes that each rank holds at once (G, P).
+
+        Args:
+            bytes_GS: What a micro-batch leaves in a stage (G, S) [bytes].
         """
-        taken_PN, freed_PN, back_PN = _activations(self)
-        peaks = []
-        for i, stage_V in enumerate(self.stages_PV):
-            stage_N = self.pass_PNA[i, :, STAGE]
-            taken_NV = taken_PN[i][:, None] & (stage_N[:, None] == stage_V)
-            freed_NV = freed_PN[i][:, None] & (back_PN[i][:, None] == stage_V)
-            held_NV = np.cumsum(taken_NV, axis=0) - np.cumsum(freed_NV, axis=0) + freed_NV
-            peaks.append(_largest(np.unique(held_NV, axis=0)))
-        most = max(map(len, peaks))
-        return np.stack([np.pad(one, ((0, most - len(one)), (0, 0))) for one in peaks])
+        taken_PN, freed_PN, back_PN = self.activations
+        ranks = len(self.count_P)
+        peak_GP = np.zeros((len(bytes_GS), ranks))
+        for i in range(ranks):
+            freed_GN = bytes_GS[:, back_PN[i]] * freed_PN[i]
+            change_GN = bytes_GS[:, self.pass_PNA[i, :, STAGE]] * taken_PN[i] - freed_GN
+            peak_GP[:, i] = (np.cumsum(change_GN, axis=1) + freed_GN).max(axis=1)
+        return peak_GP
 
 
 @lru_cache(maxsize=64)
@@ -273,19 +290,11 @@ def program_of(name: str, ranks: int, micro_batches: int, chunks: int) -> Progra
     )
 
 
-def _activations(program: Program) -> tuple[Any, Any, Any]:
+def _activations(program: Program) -> Activations:
     """Return which passes take activations, which free them, and of which stage (P, N)."""
     kind_PN, stage_PN = program.pass_PNA[:, :, KIND], program.pass_PNA[:, :, STAGE]
     exists_PN = np.arange(kind_PN.shape[1]) < program.count_P[:, None]
     taken_PN = exists_PN & np.isin(kind_PN, (FORWARD, PAIR))
     freed_PN = exists_PN & np.isin(kind_PN, (WEIGHT_GRADIENT, BACKWARD, PAIR))
     back_PN = np.where(kind_PN == PAIR, program.pass_PNA[:, :, BACKWARD_STAGE], stage_PN)
-    return taken_PN, freed_PN, back_PN
-
-
-def _largest(count_HV: IntArray) -> IntArray:
-    """Return the rows that no other row equals or exceeds in every column."""
-    above_HH = np.all(count_HV[None] >= count_HV[:, None], axis=2)
-    np.fill_diagonal(above_HH, val=False)
-    largest_HV: IntArray = count_HV[~np.any(above_HH, axis=1)]
-    return largest_HV
+    return Activations(taken_PN, freed_PN, back_PN)

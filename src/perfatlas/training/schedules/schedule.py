@@ -78,6 +78,7 @@ class Schedule:
         rules: Conditions under which it can run.
         splits_backward: Weight gradients are passes of their own.
         overlaps_pairs: Forward passes run overlapped with backward passes of other micro-batches.
+        holds_all: All forward passes come before the first backward pass.
         order: (pass_PNA, i, ranks, micro_batches, chunks): writes the passes of rank i with `put`
             and returns their number; compiled, marked `part`.
         stages: (ranks, chunks): the stages that each rank holds, as an array (P, V).
@@ -92,6 +93,7 @@ class Schedule:
     rules: tuple[Rule, ...] = ()
     splits_backward: bool = False
     overlaps_pairs: bool = False
+    holds_all: bool = False
     order: Callable[[Any, int, int, int, int], int]
     stages: Callable[[int, int], NDArray[np.int64]]
     bubble_s: Callable[[PipelineSize, UniformStages], NDArray[np.float64]]

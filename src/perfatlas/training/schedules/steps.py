@@ -1,11 +1,12 @@
 """Step time, bubbles and exposed transfers of pipelines.
 
 Shape legend: C candidates, G candidates of one program, S pipeline stages, P ranks, D durations,
-E transfers, R passes, H and V as in `Program.held`.
+E transfers, R passes.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,13 +16,14 @@ from perfatlas.training.schedules.columns import Pipelines, PipelineSteps
 from perfatlas.training.schedules.longest_path import longest_paths
 from perfatlas.training.schedules.passes import BACKWARD, KINDS, PAIR
 from perfatlas.training.schedules.programs import Program, program_of
-from perfatlas.training.schedules.table import pipeline_refusals
+from perfatlas.training.schedules.table import find_schedule, pipeline_refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.training.schedules.columns import FloatArray, IntArray
 
+ROUNDS: Final = 6  # micro-batches over ranks in which a pipeline reaches the peak of its memory
 AT_ONCE: Final = 1024  # candidates whose columns are made together, for the memory of large tables
 
 
@@ -105,17 +107,21 @@ def peak_activations(pipelines: Pipelines, activation_bytes_CS: FloatArray) -> F
     Raises:
         InvalidSpecError: A schedule refuses the sizes of a candidate.
 
+    Source: derived: orders repeat after the warm-up, so that no moment after 6 P micro-batches of P
+        ranks holds more; `tests/training/test_memory.py` compares with whole steps.
     Limits: Input gradients release nothing; zero-bubble implementations release part of the
         activations there.
     """
     check(pipelines)
+    all_C = np.array([find_schedule(name).holds_all for name in pipelines.schedule_C], np.bool_)
+    rounds_C = np.minimum(pipelines.micro_batches_C, ROUNDS * pipelines.ranks_C)
+    enough_C = np.where(all_C, pipelines.micro_batches_C, rounds_C)
+    pipelines = replace(pipelines, micro_batches_C=enough_C)
     count, widest = len(pipelines.ranks_C), int(np.max(pipelines.ranks_C, initial=1))
     peak_bytes_CP = np.zeros((count, widest))
     for program, at_G in programs(pipelines):
-        for rank, stage_V in enumerate(program.stages_PV):
-            bytes_GV = activation_bytes_CS[at_G][:, stage_V]
-            held_GH = np.einsum("gv,hv->gh", bytes_GV, program.held[rank])
-            peak_bytes_CP[at_G, rank] = held_GH.max(axis=1)
+        ranks = len(program.count_P)
+        peak_bytes_CP[at_G, :ranks] = program.peak_bytes(activation_bytes_CS[at_G])
     return peak_bytes_CP
 
 

@@ -1,3 +1,10 @@
+from .bounds import (
+    lower_bounds as lower_bounds,
+)
+from .costs import (
+    MicroBatchCosts as MicroBatchCosts,
+    micro_batch_costs as micro_batch_costs,
+)
 from .memory import (
     STATE_BYTES as STATE_BYTES,
     WEIGHT_BYTES as WEIGHT_BYTES,

@@ -19,7 +19,7 @@ from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
 from perfatlas.operators import BOUND_MEMORY, GroupedGemm, with_fields
-from perfatlas.training.layouts import RECOMPUTE_LEVELS, take_layouts
+from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.overlap import contended_rate
 from perfatlas.training.step.exposure import exposed_beside, exposed_in_tiles
 from perfatlas.training.work import (
@@ -107,13 +107,13 @@ def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
         ],
         axis=1,
     )
-    _, first_U, index_C = np.unique(keys_CD, axis=0, return_index=True, return_inverse=True)
+    first_U, index_C = distinct_rows(keys_CD)
     distinct = replace(
         question,
         layouts=take_layouts(layouts, first_U),
         index_C=question.index_C[first_U],
     )
-    return _price(distinct, index_C.reshape(-1))
+    return _price(distinct, index_C)
 
 
 def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:

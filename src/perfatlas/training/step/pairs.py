@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.operators import BOUND_MEMORY, GroupedGemm
+from perfatlas.training.layouts import distinct_rows
 from perfatlas.training.overlap import contended_rate
 from perfatlas.training.pairs import COMMUNICATION_PARTS, COMPUTE_PARTS, PairParts, pair_times
 from perfatlas.training.step.costs import MOST_TAKEN, micro_batch_costs
@@ -198,7 +199,8 @@ def pair_savings(
         ],
         axis=1,
     )
-    keys_D3, first_D, which_R = np.unique(keys_R3, axis=0, return_index=True, return_inverse=True)
+    first_D, which_R = distinct_rows(keys_R3)
+    keys_D3 = keys_R3[first_D]
     parts = layer_parts(question, costs)
     saved_s_D = np.zeros(len(keys_D3))
     for layers in np.unique(keys_D3[:, 2]).tolist():

@@ -1,49 +1,79 @@
 """The pipeline of a step: which rank holds which stages, and how long all micro-batches last.
 
-Shape legend: C candidates, S pipeline stages in the order of the layers, R ranks of a pipeline,
-V stages that a rank holds.
+Shape legend: C candidates, D distinct sizes, S pipeline stages in the order of the layers, R ranks
+of a pipeline, E stages of ranks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfatlas.training.layouts import distinct_rows
 from perfatlas.training.schedules import Pipelines, find_schedule, stages_of_ranks
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.layouts import Layouts
 
 
-def stages_held(schedule: str, layouts: Layouts) -> IntArray:
-    """Return the stages that each rank holds (C, R, V), -1 beyond the last rank.
+class HeldStages(NamedTuple):
+    """Which rank holds which stage, an entry for each stage of each rank.
+
+    Args:
+        candidate_E: Candidate of the entry (E,).
+        rank_E: Rank (E,).
+        stage_E: Stage (E,).
+        shape: Candidates and most ranks of a pipeline.
+    """
+
+    candidate_E: IntArray
+    rank_E: IntArray
+    stage_E: IntArray
+    shape: tuple[int, int]
+
+
+def stages_held(schedule: str, layouts: Layouts) -> HeldStages:
+    """Return the stages that each rank holds.
 
     Args:
         schedule: Pipeline schedule.
         layouts: The layouts (C,).
     """
     sizes_C2 = np.stack([layouts.pp, layouts.vpp], axis=1).astype(np.int64)
-    distinct, which_C = np.unique(sizes_C2, axis=0, return_inverse=True)
-    tables = [stages_of_ranks(schedule, int(pp), int(vpp)) for pp, vpp in distinct]
-    shape = (max(t.shape[0] for t in tables), max(t.shape[1] for t in tables))
-    held_DRV = np.full((len(tables), *shape), -1, np.int64)
+    first_D, which_C = distinct_rows(sizes_C2)
+    tables = [stages_of_ranks(schedule, int(pp), int(vpp)) for pp, vpp in sizes_C2[first_D]]
+    candidates, ranks, stages = [], [], []
     for place, table in enumerate(tables):
-        held_DRV[place, : table.shape[0], : table.shape[1]] = table
-    return held_DRV[which_C.reshape(-1)]
+        own_C = np.flatnonzero(which_C == place)
+        candidates.append(np.repeat(own_C, table.size))
+        ranks.append(np.tile(np.repeat(np.arange(table.shape[0]), table.shape[1]), own_C.size))
+        stages.append(np.tile(table.ravel(), own_C.size))
+    return HeldStages(
+        candidate_E=np.concatenate(candidates),
+        rank_E=np.concatenate(ranks),
+        stage_E=np.concatenate(stages),
+        shape=(layouts.size, max(len(table) for table in tables)),
+    )
 
 
-def sum_over_ranks(values_CS: FloatArray, held_CRV: IntArray) -> FloatArray:
+def sum_over_ranks(values_CS: FloatArray, held: HeldStages) -> FloatArray:
     """Return the sum over the stages of each rank (C, R).
 
     Args:
         values_CS: A value of each stage (C, S).
-        held_CRV: Stages of each rank, -1 for none (C, R, V).
+        held: Stages of each rank.
     """
-    row_C11 = np.arange(values_CS.shape[0])[:, None, None]
-    picked_CRV = values_CS[row_C11, held_CRV]
-    sums_CR: FloatArray = np.where(held_CRV >= 0, picked_CRV, 0.0).sum(axis=2)
+    candidates, ranks = held.shape
+    sums_A: NDArray[Any] = np.bincount(
+        held.candidate_E * ranks + held.rank_E,
+        weights=values_CS[held.candidate_E, held.stage_E],
+        minlength=candidates * ranks,
+    )
+    sums_CR: FloatArray = sums_A.reshape(candidates, ranks)
     return sums_CR
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.kernels.tiers import price_operators
-from perfatlas.models import MoeFfn
 from perfatlas.operators import Phase, Streaming
 from perfatlas.training.jitter import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
+from perfatlas.training.step.host import launch_s
 from perfatlas.training.step.memory import (
     STATE_BYTES,
     WEIGHT_BYTES,
@@ -52,8 +52,6 @@ FLOP_CONVENTION: Final = (
 # forward pass, input gradients and weight gradients have equal model FLOP
 PASSES: Final = 3.0
 ACTIVATION_BYTES: Final = 2.0
-# Share of the launches of a MoE layer that CUDA graphs leave to the host.
-LAUNCHED: Final = {"none": 1.0, "attention": 0.5, "full": 0.0}
 _ROW_ELEMENTS: Final = 1024.0  # elements of a row of the optimizer's kernels
 
 
@@ -103,7 +101,9 @@ class _RankTimes(NamedTuple):
     sharding_PCS: FloatArray
 
 
-def training_steps(question: TrainingQuestion) -> TrainingSteps:
+def training_steps(
+    question: TrainingQuestion, costs: MicroBatchCosts | None = None
+) -> TrainingSteps:
     """Return the training step of each candidate.
 
     A step is the pipeline of its micro-batches, the data-parallel collectives that nothing hides,
@@ -111,13 +111,14 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
 
     Args:
         question: The candidates, which keep all rules of layouts.
+        costs: Their micro-batches, if they are priced already.
 
     Raises:
         UnsupportedError: A device or schedule is not supported.
 
     Limits: Transfers of different kinds do not slow each other down on shared links.
     """
-    costs = micro_batch_costs(question)
+    costs = micro_batch_costs(question) if costs is None else costs
     stages = stage_columns(question, costs)
     times = _stage_times(question, costs, stages)
     layouts = question.layouts
@@ -190,7 +191,7 @@ def _parts(
     parts["exposed_pp"] = piped.exposed_send_s_C
     parts["bubble"] = bubble_s_C
     parts["optimizer"] = _optimizer_s(question, stages)
-    launched_s_C = _launch_s(question, stages, busiest_C)
+    launched_s_C = launch_s(question, stages, busiest_C)
     parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
     return parts
 
@@ -207,36 +208,6 @@ def _pair_s(
     if not (overlaps and question.architecture.has_experts):
         return None
     return paired_stages(question, costs, stages, forward_CS, backward_CS)
-
-
-def _launch_s(
-    question: TrainingQuestion, stages: StageColumns, busiest_C: FloatArray
-) -> FloatArray:
-    """Return the host time of the MoE layers of a step on the busiest rank (C,) [s].
-
-    The host launches kernels ahead of the device; a rank whose kernels are shorter waits for it.
-
-    Args:
-        question: The candidates.
-        stages: The pipeline stages.
-        busiest_C: Rank with most work (C,).
-
-    Limits: Bubbles give the host no time to catch up. Graphs of attention and router leave half
-        of the launches (assumption).
-    """
-    layouts, groups = question.layouts, question.architecture.layers
-    shares_G = group_shares(question.architecture)
-    moe = sum(
-        float(share)
-        for share, group in zip(shares_G, groups, strict=True)
-        if isinstance(group.ffn, MoeFfn)
-    )
-    held_CR = stages.over_ranks(stages.layers_CS)
-    layers_C = moe * held_CR[np.arange(layouts.size), busiest_C]
-    batches_C = layouts.micro_batches / copies_of_layers(question.schedule)
-    each_s = question.engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
-    launched_s_C: FloatArray = each_s * layers_C * batches_C
-    return launched_s_C
 
 
 def _stage_times(

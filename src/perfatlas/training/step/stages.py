@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.models import MoeFfn
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.step.pipeline import stages_held, sum_over_ranks
 
 if TYPE_CHECKING:
     from perfatlas.models import Architecture
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import FloatArray
     from perfatlas.training.step.costs import MicroBatchCosts
+    from perfatlas.training.step.pipeline import HeldStages
     from perfatlas.training.step.question import TrainingQuestion
 
 
@@ -29,7 +31,7 @@ class StageColumns:
         layers_CS: Layers (C, S).
         first_CS: 1 for the stage with the embedding (C, S).
         last_CS: 1 for the stage with the head (C, S).
-        held_CRV: Stages that each rank holds, -1 for none (C, R, V).
+        held: Stages that each rank holds.
         dense_CS: Parameters outside routed experts on one rank (C, S).
         expert_CS: Parameters of routed experts on one rank (C, S).
         saved_LCS: Activations kept per micro-batch, by recompute level (L, C, S) [bytes].
@@ -41,7 +43,7 @@ class StageColumns:
     layers_CS: FloatArray
     first_CS: FloatArray
     last_CS: FloatArray
-    held_CRV: IntArray
+    held: HeldStages
     dense_CS: FloatArray
     expert_CS: FloatArray
     saved_LCS: FloatArray
@@ -65,7 +67,7 @@ class StageColumns:
         Args:
             values_CS: A value of each stage (C, S).
         """
-        return sum_over_ranks(values_CS, self.held_CRV)
+        return sum_over_ranks(values_CS, self.held)
 
 
 def group_shares(architecture: Architecture) -> FloatArray:
@@ -77,6 +79,20 @@ def group_shares(architecture: Architecture) -> FloatArray:
     counts = np.array([float(group.count) for group in architecture.layers])
     shares: FloatArray = counts / counts.sum()
     return shares
+
+
+def moe_share(architecture: Architecture) -> float:
+    """Return the share of the layers that have routed experts.
+
+    Args:
+        architecture: The model.
+    """
+    shares_G = group_shares(architecture)
+    return sum(
+        float(share)
+        for share, group in zip(shares_G, architecture.layers, strict=True)
+        if isinstance(group.ffn, MoeFfn)
+    )
 
 
 def spread_over_stages(
@@ -119,7 +135,7 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
         layers_CS=layers_CS,
         first_CS=np.broadcast_to(position_S == 0, layers_CS.shape).astype(np.float64),
         last_CS=(position_S == stages_C1 - 1.0).astype(np.float64),
-        held_CRV=stages_held(question.schedule, layouts),
+        held=stages_held(question.schedule, layouts),
         dense_CS=none_CS,
         expert_CS=none_CS,
         saved_LCS=np.zeros((3, *layers_CS.shape)),

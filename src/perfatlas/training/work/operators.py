@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas.formats import get_format
 from perfatlas.models import StepTokens, step_operators
 from perfatlas.operators import (
+    ATTENTION_BACKWARD,
     Attention,
     Collective,
     Convolution,
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.layouts import Layouts
 
-# The pass of a flash-attention backward multiplies five matrices per tile where the forward pass
-# multiplies two: it recomputes the scores.
-# Source: FlashAttention-2 (arXiv 2307.08691), section 3.1.2.
-ATTENTION_BACKWARD: Final = 2.5
 # A backward scan reads the inputs again and writes their gradients.
 # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
 SCAN_BACKWARD: Final = 2.5

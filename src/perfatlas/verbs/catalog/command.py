@@ -12,7 +12,7 @@ from perfatlas.quantities import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["systems", "models", "formats", "engines", "rates", "durations", "fields"]
+Kind = Literal["systems", "models", "formats", "engines", "rates", "durations", "studies", "fields"]
 Action = Literal["list", "show"]
 DETAILS: Final = ("parameter_parts", "checkpoint", "notes")  # of a model
 
@@ -72,6 +72,7 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any], *, verbose: bool) -> None
         print_facts,
         print_grouped,
         print_line,
+        print_plain,
         print_readers,
         print_sourced,
         print_tables,
@@ -91,6 +92,8 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any], *, verbose: bool) -> None
         print_readers(console, facts["read_by"])
     elif kind == "engines":
         print_grouped(console, profile_values(facts))
+    elif kind == "studies":
+        print_plain(console, facts["text"].rstrip(), wrap=False)
     elif kind == "fields":
         rows = [{"name": name, **row} for name, row in facts["properties"].items()]
         table = TitledRows("fields", rows, {"name": "name", "description": "meaning"})

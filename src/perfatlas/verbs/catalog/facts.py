@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -255,6 +256,38 @@ def verb_facts(name: str) -> dict[str, Any]:
     return json_schema(name, verb_fields(name))
 
 
+def study_rows() -> list[dict[str, Any]]:
+    """Return one row per study that comes with perfatlas."""
+    from perfatlas.studies import shipped_studies, study_purpose
+
+    return [
+        {
+            "name": name,
+            "command": tomllib.loads(text)["verb"],
+            "purpose": study_purpose(text).partition(": ")[0].rstrip("."),
+        }
+        for name, text in shipped_studies().items()
+    ]
+
+
+def study_facts(name: str) -> dict[str, Any]:
+    """Return a study that comes with perfatlas.
+
+    Args:
+        name: Name as the user wrote it.
+
+    Raises:
+        InvalidSpecError: No study of that name comes with perfatlas.
+    """
+    from perfatlas.quantities import resolve_name
+    from perfatlas.studies import shipped_studies, study_purpose
+
+    known = shipped_studies()
+    lists = "`perfatlas catalog studies` lists all"
+    found = resolve_name(name, known, what="study", lists=lists)
+    return {"name": found, "purpose": study_purpose(known[found]), "text": known[found]}
+
+
 def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples and dataclasses
     """Return dataclasses, mappings and tuples as JSON objects and arrays."""
     if is_dataclass(value):
@@ -321,5 +354,6 @@ CATALOGS: Final[dict[str, Catalog]] = {
         {"name": "name", "low_s": "from", "high_s": "to", "source": "source"},
         "nvl72_compute_tray",
     ),
+    "studies": Catalog(study_rows, study_facts, {}, "hbm"),
     "fields": Catalog(verb_rows, verb_facts, {}, "estimate"),
 }

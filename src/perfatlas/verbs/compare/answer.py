@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, Evidence, joined_tiers
+from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.verbs.compare.differences import step_differences
@@ -29,8 +29,8 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
-        **fields: Fields that all scenarios share, and `systems`, `engines` and `formats`, whose
-            combinations are compared.
+        **fields: Fields that all scenarios share, and `models`, `systems`, `engines` and
+            `formats`, whose combinations are compared.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
@@ -50,7 +50,7 @@ def compare(
     """
     asked = compared_scenarios(scenarios, fields)
     base = _base(asked[0])
-    rows, differences = [_row(asked[0]["label"], base)], []
+    rows, differences = [_row(asked[0]["label"], base, base)], []
     resolved = [_resolved(asked[0], base)]
     answers = [base]
     for one in asked[1:]:
@@ -61,7 +61,7 @@ def compare(
             resolved.append(one)
             continue
         answers.append(answer)
-        rows.append(_row(one["label"], answer))
+        rows.append(_row(one["label"], answer, base))
         resolved.append(_resolved(one, answer))
         steps = (_prefill_steps(base), _prefill_steps(answer))
         differences += step_differences(one["label"], base.breakdown, answer.breakdown, steps)
@@ -105,7 +105,7 @@ def _resolved(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
     return {"label": asked["label"], **answer.to_dict()["scenario"]}
 
 
-def _row(label: str, answer: Answer) -> dict[str, Any]:
+def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
     results = answer.to_dict()["results"]
     found = {
         f"{name}{end}": results[f"{name}{end}"]
@@ -115,6 +115,8 @@ def _row(label: str, answer: Answer) -> dict[str, Any]:
     }
     found["gpus"] = results["gpus"]
     found["kv_capacity_tokens"] = results["memory"]["kv_capacity_tokens"]
+    found["tier"] = answer.evidence.tier
+    found["tier_note"] = comparison_note(answer.evidence.tier, base.evidence.tier)
     return {"label": label, **found, "error": None}
 
 

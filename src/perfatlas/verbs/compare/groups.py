@@ -11,6 +11,13 @@ from perfatlas.vocabulary.fields import ESTIMATED, Facility, Names, Row, group
 class Alternatives:
     """What differs between the compared scenarios."""
 
+    models: Annotated[
+        Names | None,
+        Row(
+            "Further models to compare with model, such as 'Qwen/Qwen3-32B{kv_heads=4}'.",
+            "none",
+        ),
+    ] = None
     systems: Annotated[
         Names | None,
         Row("Further systems to compare with system, such as b200_sxm,gb200.", "none"),

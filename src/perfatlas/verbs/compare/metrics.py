@@ -56,6 +56,21 @@ declare_metrics(
         description="Name of a compared scenario; the first is the base.",
     ),
     Metric(
+        name="rows.tier",
+        label="tier",
+        holds="text",
+        verbs=COMPARE,
+        description="Pricing tier of the scenario; times of tier bound are lower limits.",
+    ),
+    Metric(
+        name="rows.tier_note",
+        label="comparison of tiers",
+        holds="text",
+        verbs=COMPARE,
+        description="Says that a lower limit stands beside a prediction, if the tiers of the"
+        " scenario and the base differ so.",
+    ),
+    Metric(
         name="rows.error",
         label="error",
         holds="text",

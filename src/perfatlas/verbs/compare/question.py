@@ -12,7 +12,13 @@ from perfatlas.verbs.compare.groups import Alternatives
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ALTERNATIVES: Final = {"systems": "system", "engines": "engine", "formats": "format"}
+ALTERNATIVES: Final = {
+    "models": "model",
+    "systems": "system",
+    "engines": "engine",
+    "formats": "format",
+}
+REQUIRED: Final = ("models", "systems")  # whose field has no default
 MOST: Final = 64
 
 
@@ -58,14 +64,17 @@ def compared_scenarios(
             found.append({**given, **shared, **own, "label": label})
     if len(found) < 2:
         raise InvalidSpecError(
-            "a comparison needs two scenarios: give two files, or --systems, --engines or"
-            " --formats, whose values are compared with that of --system, --engine or --format"
+            "a comparison needs two scenarios: give two files, or --models, --systems, --engines or"
+            " --formats, whose values are compared with that of --model, --system, --engine or"
+            " --format"
         )
-    if lists.systems and not all(one.get("system") for one in found):
-        raise InvalidSpecError(
-            f"--systems {','.join(lists.systems)} needs --system, the system with which they are"
-            " compared"
-        )
+    for several in REQUIRED:
+        name, values = ALTERNATIVES[several], getattr(lists, several)
+        if values and not all(one.get(name) for one in found):
+            raise InvalidSpecError(
+                f"--{several} {','.join(values)} needs --{name}, the {name} with which they are"
+                " compared"
+            )
     if len(found) > MOST:
         raise InvalidSpecError(
             f"{len(found)} scenarios are more than the {MOST} of a comparison; use"

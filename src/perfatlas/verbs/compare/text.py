@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text import (
     format_value,
+    limited_text,
+    limits_of,
     print_closing,
     print_line,
     print_plain,
+    ratio_text,
 )
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 MOST_OPERATORS: Final = 3
+LIMITS: Final = "  ≥ at least, ≤ at most: at the roofline, as kernels are not measured"
 MOST_SCENARIOS: Final = 8  # whose differences a brief answer shows
 
 
@@ -47,7 +51,7 @@ def print_comparison(
         if row["error"] is not None:
             print_line(console, f"{row['label']}: {row['error']}")
             continue
-        for line in _difference_lines(row["label"], results["differences"], most):
+        for line in _difference_lines(row, results["differences"], most):
             print_line(console, line)
     if len(others) < len(rows) - 1:
         print_line(console, f"--verbose shows {len(rows) - 1 - len(others)} more", style="dim")
@@ -64,21 +68,29 @@ def _print_results(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     for name in names:
         title = METRICS[name].short_label
         table.add_column(title, header_style="dim", justify="right", no_wrap=True)
+    base = limits_of(rows[0], tier=rows[0]["tier"])
     for row in rows:
+        limits = limits_of(row, tier=row.get("tier") or "")
         cells = [f"  {row['label']}"]
         for name in names:
-            value = row.get(name)
-            text = "-" if value is None else format_value(name, value)
+            value, limit = row.get(name), limits.get(name, "")
+            text = "-" if value is None else limited_text(format_value(name, value), limit)
             if value is not None and row is not rows[0]:
-                text += f" x{value / rows[0][name]:.2f}"
+                ratio = ratio_text(value, rows[0][name], limit=limit, base_limit=base.get(name, ""))
+                text += f" {ratio}"
             cells.append(text)
         table.add_row(*cells)
     print_plain(console, table)
+    if any(row.get("tier_note") for row in rows):
+        print_line(console, LIMITS)
 
 
-def _difference_lines(label: str, rows: Sequence[Mapping[str, Any]], most: int) -> list[str]:
+def _difference_lines(
+    compared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], most: int
+) -> list[str]:
     """Return a line per phase: the step in both, and the operators that differ most."""
-    lines = []
+    lines, label = [], compared["label"]
+    note = f" ({compared['tier_note']})" if compared["tier_note"] else ""
     for phase in dict.fromkeys(row["phase"] for row in rows):
         own = [row for row in rows if (row["label"], row["phase"]) == (label, phase)]
         if not own:
@@ -87,7 +99,7 @@ def _difference_lines(label: str, rows: Sequence[Mapping[str, Any]], most: int) 
         parts = "; ".join(_operator_text(row) for row in own[:most] if row["difference_s"])
         change = f"{format_value('time_s', before)} -> {format_value('time_s', after)}"
         work = "prefill" if phase == "prefill" else f"{phase} step"
-        lines.append(f"{label}, {work} {change}: {parts or 'the same'}")
+        lines.append(f"{label}, {work} {change}{note}: {parts or 'the same'}")
     return lines
 
 

@@ -1,35 +1,16 @@
-"""Text of an explained estimate: a tornado chart, the next bottleneck, break-even values."""
+"""Text of an explained estimate."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from perfatlas.hardware import FIELDS, unit_of
-from perfatlas.quantities import format_quantity
-from perfatlas.report.text import (
-    format_number,
-    format_value,
-    print_closing,
-    print_line,
-    print_plain,
-    print_question,
-    print_rows,
-    speaks_unicode,
-)
-from perfatlas.studies import FACTORS
-from perfatlas.vocabulary.metrics import METRICS
+from perfatlas.report.text import print_closing, print_question
+from perfatlas.studies import print_sensitivities
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rich.console import Console
-
-LABELS: Final = {factor.name: factor.label for factor in FACTORS}
-SHOWN: Final = ("ttft_s", "tpot_s")
-BUILDABLE: Final = 4.0  # larger ratios of one factor, such as a clock of 12 GHz, are in the JSON
-MOST: Final = 7  # factors of a brief answer
-LEAST: Final = 0.005  # elasticity printed as 0.01
-WIDTH: Final = 10  # of a bar of elasticity 1
 
 
 def print_explanation(
@@ -44,133 +25,5 @@ def print_explanation(
         verbose: Whether to print all factors, metrics and evidence.
     """
     print_question(console, answer)
-    results = answer["results"]
-    names = [name for name in SHOWN if name in results["sensitivity"]]
-    _print_tornado(console, results, names, verbose=verbose)
-    console.print()
-    for line in (*_bottleneck_lines(results, names), *_target_lines(results)):
-        print_line(console, line)
-    if "sobol" in results:
-        console.print()
-        _print_sobol(console, results["sobol"], names)
+    print_sensitivities(console, answer["results"], verbose=verbose)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
-
-
-def _print_tornado(
-    console: Console, results: Mapping[str, Any], names: Sequence[str], *, verbose: bool
-) -> None:
-    """Write a bar per factor, the largest first: the change of a latency by 1% of the factor."""
-    from rich.table import Table
-
-    sensitivity = results["sensitivity"]
-    unicode = speaks_unicode(console)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("  1% more of", header_style="dim", no_wrap=True)
-    for name in names:
-        title = f"{METRICS[name].short_label} {format_value(name, results[name])}"
-        table.add_column(title, header_style="dim", justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True)
-    factors = {factor for name in names for factor in sensitivity[name]}
-    largest = {one: max(abs(sensitivity[name][one]) for name in names) for one in factors}
-    ordered = sorted(largest, key=lambda one: (-largest[one], one))
-    shown = [one for one in ordered if verbose or largest[one] >= LEAST]
-    for one in shown if verbose else shown[:MOST]:
-        cells = [f"  {LABELS[one]}"]
-        for name in names:
-            slope = sensitivity[name][one]
-            cells += [_percent(slope), _bar(slope, unicode=unicode)]
-        table.add_row(*cells)
-    print_plain(console, table)
-
-
-def _percent(slope: float) -> str:
-    return f"{slope:+.2f}%" if abs(slope) >= LEAST else "0%"
-
-
-def _bar(slope: float, *, unicode: bool) -> str:
-    return ("█" if unicode else "#") * min(round(abs(slope) * WIDTH), WIDTH)
-
-
-def _bottleneck_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Return a line per latency: what limits it now, and after it has been improved."""
-    lines = []
-    for metric in names:
-        rows = [row for row in results["next_bottleneck"] if row["metric"] == metric]
-        label, first = METRICS[metric].short_label, LABELS[rows[0]["field"]]
-        later = "; ".join(
-            f"{format_number(row['ratio'])}x better: {format_value(metric, row['value'])},"
-            f" then {LABELS[row['field']]}"
-            for row in rows[1:]
-        )
-        alone = _without_effect(results, metric, rows[0])
-        lines.append(f"{label} depends most on {first}; {later}")
-        if alone:
-            lines.append(
-                f"improving {' or '.join(alone)} alone shortens {label} less: another part is"
-                " equally slow"
-            )
-    return lines
-
-
-def _without_effect(results: Mapping[str, Any], metric: str, first: Mapping[str, Any]) -> list[str]:
-    """Return labels of factors with a larger elasticity than that whose improvement helps most."""
-    slopes = results["sensitivity"][metric]
-    improvable = [one for one in FACTORS if one.improves and one.name in slopes]
-    gains = {one: slopes[one.name] * (1.0 if one.is_latency else -1.0) for one in improvable}
-    own = next(gain for one, gain in gains.items() if one.name == first["field"])
-    return [one.label for one, gain in gains.items() if gain > own + LEAST]
-
-
-def _target_lines(results: Mapping[str, Any]) -> list[str]:
-    """Return a line per target with the values that meet it, each alone."""
-    lines = []
-    targets = dict.fromkeys((row["metric"], row["target"]) for row in results["break_even"])
-    for metric, target in targets:
-        rows = [
-            row
-            for row in results["break_even"]
-            if (row["metric"], row["target"]) == (metric, target)
-            and row["ratio"] is not None
-            and 1.0 / BUILDABLE <= row["ratio"] <= BUILDABLE
-        ]
-        label = f"{METRICS[metric].short_label} of {format_value(metric, target)}"
-        met = _closed_form(results, metric) <= target
-        if not rows:
-            within = f"a change of at most {BUILDABLE:g}x"
-            lines.append(
-                f"{label} still holds after any single factor gets {BUILDABLE:g}x worse"
-                if met
-                else f"no single factor reaches {label} by {within}"
-            )
-            continue
-        values = ", or ".join(_value_text(row) for row in rows[:3])
-        lines.append(f"{label} {'still holds with' if met else 'needs'} {values}")
-    return lines
-
-
-def _closed_form(results: Mapping[str, Any], metric: str) -> float:
-    """Return a latency [s] as break-even values are sought for it, in tier physics."""
-    rows = results["next_bottleneck"]
-    return next(float(row["value"]) for row in rows if row["metric"] == metric)
-
-
-def _value_text(row: Mapping[str, Any]) -> str:
-    ratio = f"x{row['ratio']:.3g}"
-    unit = unit_of(row["field"]) if row["field"] in FIELDS else ""
-    if row["value"] is None or not unit:
-        return f"{LABELS[row['field']]} {ratio}"
-    value = format_quantity(row["value"], unit, digits=4)
-    return f"{LABELS[row['field']]} {value} ({ratio})"
-
-
-def _print_sobol(
-    console: Console, sobol: Mapping[str, Mapping[str, Any]], names: Sequence[str]
-) -> None:
-    """Write the shares of variance, total indices."""
-    fields = sobol[names[0]]
-    rows = [
-        {"share of variance": LABELS[one]}
-        | {METRICS[name].short_label: f"{100 * sobol[name][one]['total']:.0f}%" for name in names}
-        for one in sorted(fields, key=lambda one: -max(sobol[n][one]["total"] for n in names))
-    ]
-    print_rows(console, rows)

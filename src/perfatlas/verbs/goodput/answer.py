@@ -31,6 +31,7 @@ from perfatlas.verbs.goodput.interruptions import (
     lost_hours,
     simple_assumptions,
 )
+from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
 from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.unused_options import unused_simple_options
@@ -48,7 +49,8 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
             node_mtbf_s with gpus, or failure_rate (a published one) with gpus; and
             checkpoint_interval_s (default: the optimum), detection_s, method, duration_s, gpus,
             failures_seen, failure_shape, spares, repair_s, usd_per_gpu_hour. Instead of
-            checkpoint_write_s: checkpoint_bytes_per_s with checkpoint_bytes or model. With fleet,
+            checkpoint_write_s: checkpoint_bytes_per_s with checkpoint_bytes, model or train. train
+                is a file of a training step, tokens its budget. With fleet,
                 the file or name of a fleet, all fields of `fleet_goodput`.
 
     Raises:
@@ -61,11 +63,12 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         >>> print(f"{found.results['goodput']:.4f}")
         0.9266
     """
-    whole = Goodput.read(fields)
-    if whole.fleet is not None:
+    if fields.get("fleet") is not None:
         from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
         return fleet_goodput(**fields).answer
+    predicted, fields = predicted_step(fields)
+    whole = Goodput.read(fields)
     facts = measured_step(whole)
     refuse_unused(dict(whole), verb_fields("goodput"))
     derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0}
@@ -78,7 +81,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         decided["seed"] = inputs.seed
     evidence = replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *facts.notes))
     scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
-    return replace(answer, evidence=evidence, scenario=scenario)
+    return with_training(replace(answer, evidence=evidence, scenario=scenario), predicted)
 
 
 def is_simulated(inputs: Goodput) -> bool:

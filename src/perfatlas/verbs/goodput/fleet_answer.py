@@ -24,6 +24,7 @@ from perfatlas.verbs.goodput.deadline_probability import (
 from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
+from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER, rate_interval, scaled_rates
 from perfatlas.verbs.goodput.remarks import fleet_remarks
@@ -80,6 +81,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         InvalidSpecError: A name or value is invalid.
         InfeasibleError: The job is larger than the fleet.
     """
+    predicted, fields = predicted_step(fields)
     inputs = whole = FleetGoodput.read(fields)
     facts = measured_step(inputs)
     if facts.write_s is not None:
@@ -98,7 +100,8 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         seed=inputs.seed,
     )
     answer = with_energy(_answer(inputs, ready, outcome, facts), inputs)
-    return FleetRun(answer=replace(answer, scenario=decided_fields(whole, ready)), outcome=outcome)
+    answer = with_training(replace(answer, scenario=decided_fields(whole, ready)), predicted)
+    return FleetRun(answer=answer, outcome=outcome)
 
 
 def decided_fields(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from perfatlas.report.text import (
     speaks_unicode,
     time_text,
 )
-from perfatlas.verbs.goodput.metrics import FRONTIER
+from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
 from perfatlas.verbs.goodput.text import goodput_headline
 
 if TYPE_CHECKING:

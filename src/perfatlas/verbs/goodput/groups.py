@@ -13,10 +13,11 @@ from perfatlas.vocabulary.fields import (
     ResilientJob,
     SparePool,
     SynchronousGpus,
+    TrainedTokens,
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep, JobPower),
+    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep, JobPower, TrainedTokens),
     "goodput spares": (SparePool,),
     "goodput domains": (GpuDomains,),
     "goodput stragglers": (SynchronousGpus,),

@@ -15,6 +15,7 @@ from perfatlas.vocabulary.fields import (
     ResilientJob,
     SparePool,
     SynchronousGpus,
+    TrainedTokens,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ DAY_S: Final = 24.0 * HOUR_S
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
-class Goodput(InputFields, JobPower, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
+class Goodput(
+    InputFields, TrainedTokens, JobPower, MeasuredStep, JobOnFleet, JobFailures, ResilientJob
+):
     """A job, how it lives with failures, and the step it runs. None means "derive it"."""
 
     required: ClassVar[tuple[str, ...]] = ()

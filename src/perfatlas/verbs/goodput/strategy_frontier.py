@@ -19,7 +19,7 @@ from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.studies import pareto_points
 from perfatlas.verbs.goodput.fleet_answer import decided_fields, ended_shares, most_replicas
 from perfatlas.verbs.goodput.fleet_job import fleet_job
-from perfatlas.verbs.goodput.metrics import FRONTIER
+from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
 from perfatlas.verbs.goodput.question import FleetGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER
 from perfatlas.verbs.goodput.strategies import Strategies, Tried, tried_strategies

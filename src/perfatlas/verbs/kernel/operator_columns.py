@@ -33,13 +33,14 @@ def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
         name="gemm",
         phase=Phase.PREFILL,
         count=np.ones(len(inputs)),
-        m=_column([one.m for one in inputs]),
+        m=_column([one.m * one.groups for one in inputs]),
         n=_column([one.n for one in inputs]),
         k=_column([one.k for one in inputs]),
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
         quantizes_input=float(inputs[0].quantization == "included"),
+        groups=_column([one.groups for one in inputs]),
     )
 
 
@@ -81,7 +82,16 @@ def attention_columns(inputs: Sequence[AttentionInputs]) -> Attention | LatentAt
         head_dim=head_dim,
         value_head_dim=head_dim,
         window=window,
+        causal=inputs[0].mask == "causal",
+        cache_append=appends(inputs[0]),
     )
+
+
+def appends(inputs: AttentionInputs) -> bool:
+    """Return whether the time includes the append to the KV cache."""
+    if inputs.cache_append is None:
+        return inputs.direction == "forward"
+    return inputs.cache_append == "included"
 
 
 def moe_columns(inputs: Sequence[MoeInputs]) -> GroupedGemm:

@@ -36,6 +36,8 @@ from perfatlas.operators import BOUND_COMPUTE, LatentAttention, Phase, Streaming
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, kernel_engine
+from perfatlas.verbs.kernel.operator_columns import appends
+from perfatlas.verbs.kernel.passes import call_notes, forward_passes, price_of, work_of
 from perfatlas.verbs.kernel.question import AttentionInputs, ElementwiseInputs
 from perfatlas.vocabulary.fields import fields_of
 
@@ -89,7 +91,7 @@ class PricedQuestions:
 
     def results(self) -> list[dict[str, Any]]:
         """Return the results of all queries."""
-        work, prices = self.operator.work(), self.prices
+        work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         flop_per_s, peak = _rates(work.flop, time_s_C), self._peak_flop_per_s()
         columns = {
@@ -193,6 +195,7 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             " use tier bound or auto"
         )
     prices, ratio_C, problems = _at_clocks(inputs, operator, gathered, sustained)
+    prices = price_of(prices, forward_passes(first))
     return PricedQuestions(
         inputs=inputs,
         system=system,
@@ -318,6 +321,8 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
         decided["q_len"] = inputs.q_len or (1 if one_query else inputs.kv_len)
         if inputs.kind == "gqa":
             decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
+            if not one_query and inputs.tier != "bound":
+                decided["cache_append"] = "included" if appends(inputs) else "excluded"
     return decided
 
 
@@ -331,6 +336,7 @@ def _same_by_default(priced: PricedQuestions) -> bool:
         tier=inputs.tier,
         silicon_version=inputs.silicon_version or "",
     )
+    other = price_of(other, forward_passes(inputs))
     same = bool(other.time_s_CO[0, 0] == priced.prices.time_s_CO[0, 0])
     default = other.matches[int(other.match_CO[0, 0])]
     return same and own is not None and own.calibration.id == default.calibration.id
@@ -340,6 +346,7 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
     streaming = isinstance(priced.operator, Streaming)
     said = [STREAMED if streaming else COLD, *board_energy(priced.system.device).notes]
+    said += call_notes(inputs) if match is not None else []
     said += quantization_note(priced.operator, match, measured=measured)
     if inputs.clock_ratio != 1.0:
         said.append(

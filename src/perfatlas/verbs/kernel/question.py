@@ -83,6 +83,15 @@ def read_attention(fields: Mapping[str, Any]) -> AttentionInputs:
             f"q_len = {inputs.q_len} exceeds kv_len = {inputs.kv_len}: kv_len includes the cached"
             " prefix and the queries"
         )
+    if inputs.mask == "none" and inputs.window:
+        raise InvalidSpecError(
+            f"window = {inputs.window} needs a causal mask; leave window or mask out"
+        )
+    if inputs.direction != "forward" and inputs.cache_append == "included":
+        raise InvalidSpecError(
+            f"cache_append = included contradicts direction = {inputs.direction}: training appends"
+            " to no cache; leave cache_append out"
+        )
     if inputs.num_heads % (inputs.num_kv_heads or inputs.num_heads):
         raise InvalidSpecError(
             f"num_kv_heads = {inputs.num_kv_heads} must divide num_heads = {inputs.num_heads}"

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.answer import comparison_note
 from perfatlas.quantities import UsageError
 from perfatlas.studies import run_schema
-from perfatlas.vocabulary.metrics import HIGH, LOW
+from perfatlas.vocabulary.metrics import HIGH, LOW, find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.studies import RunFolder
 
-STATUS: Final = ("point", "meets_constraints", "warnings", "error_code", "error", "tier")
+STATUS: Final = ("point", "meets_constraints", "warnings", "error_code", "error")
+TIER: Final = "tier"
 MOST_KEYS: Final = 64  # columns that identify a point
 EQUAL: Final = 1e-12  # relative difference
 
@@ -47,7 +51,7 @@ def compared_runs(first: RunFolder, second: RunFolder) -> dict[str, Any]:
         row
         for name in tables[0].column_names
         if name in tables[1].column_names
-        and name not in (*keys, *STATUS)
+        and name not in (*keys, *STATUS, TIER)
         and (row := _metric(name, joined)) is not None
     ]
     summaries = [run.summary() or {} for run in (first, second)]
@@ -61,6 +65,7 @@ def compared_runs(first: RunFolder, second: RunFolder) -> dict[str, Any]:
         "points": [one["points"] for one in told],
         "answered": [one.get("answered") for one in summaries],
         "shared_points": joined.num_rows,
+        "limits_beside_predictions": int(_limits_beside_predictions(joined).sum()),
         "metrics": metrics,
         "best": [(one.get("best") or [None])[0] for one in summaries],
         "objective": [one.get("objective") for one in summaries],
@@ -118,6 +123,8 @@ def _joined(tables: Sequence[Any], keys: Sequence[str]) -> Any:  # noqa: ANN401 
             if name in keys:
                 number_like = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
                 columns[name] = column.cast(pa.float64() if number_like else pa.string())
+            elif name == TIER:
+                columns[f"{name}_{number}"] = column.cast(pa.string())
             elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
                 columns[f"{name}_{number}"] = column.cast(pa.float64())
         sides.append(pa.table(columns))
@@ -125,6 +132,16 @@ def _joined(tables: Sequence[Any], keys: Sequence[str]) -> Any:  # noqa: ANN401 
     if not joined.num_rows:
         raise UsageError(f"the runs share no point: no values of {', '.join(keys)} are in both")
     return joined
+
+
+def _limits_beside_predictions(joined: Any) -> NDArray[np.bool_]:  # noqa: ANN401 - an Arrow table
+    """Return where one run has limits (tier bound) and the other predictions (P,)."""
+    names = [f"{TIER}_{number}" for number in (1, 2)]
+    if any(name not in joined.column_names for name in names):
+        return np.zeros(joined.num_rows, np.bool_)
+    tiers = (joined.column(name).to_pylist() for name in names)
+    pairs = zip(*tiers, strict=True)
+    return np.array([bool(comparison_note(one or "", two or "")) for one, two in pairs], np.bool_)
 
 
 def _metric(name: str, joined: Any) -> dict[str, Any] | None:  # noqa: ANN401 - an Arrow table
@@ -136,17 +153,25 @@ def _metric(name: str, joined: Any) -> dict[str, Any] | None:  # noqa: ANN401 - 
     both = np.isfinite(one_P) & np.isfinite(two_P)
     if not both.any():
         return None
+    mixed = int((_limits_beside_predictions(joined) & both).sum()) if _is_priced(name) else 0
     one_P, two_P = one_P[both], two_P[both]
     change_P = np.abs(two_P - one_P) > EQUAL * np.maximum(np.abs(one_P), np.abs(two_P))
     found: dict[str, Any] = {
         "metric": name,
         "points": int(both.sum()),
         "changed": int(change_P.sum()),
+        "limits_beside_predictions": mixed,
     }
     positive = (one_P > 0) & (two_P > 0)
     ratios = two_P[positive] / one_P[positive]
     quantiles = np.quantile(ratios, (0.05, 0.5, 0.95)).tolist() if ratios.size else [None] * 3
     return found | dict(zip(("ratio_p5", "ratio_p50", "ratio_p95"), quantiles, strict=True))
+
+
+def _is_priced(name: str) -> bool:
+    """Return whether a result depends on the tier: it has an interval, or is derived from times."""
+    metric = find_metric(name)
+    return metric is not None and metric.has_interval
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:

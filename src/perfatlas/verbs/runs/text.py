@@ -90,6 +90,13 @@ def print_comparison(console: Console, results: Mapping[str, Any], *, verbose: b
             print_line(console, f"{title}: equal")
     shared = counted(results["shared_points"], "shared point")
     print_line(console, f"{shared}, by {', '.join(results['compared_by'])}")
+    mixed = results["limits_beside_predictions"]
+    if mixed:
+        print_line(
+            console,
+            f"at {counted(mixed, 'point')} one run has lower limits on time (tier bound) and the"
+            " other predictions: column limits",
+        )
     changed = [row for row in results["metrics"] if row["changed"] or verbose]
     equal = len(results["metrics"]) - len(changed)
     rows = [
@@ -100,6 +107,7 @@ def print_comparison(console: Console, results: Mapping[str, Any], *, verbose: b
                 key: "" if row[f"ratio_{key}"] is None else format_number(row[f"ratio_{key}"])
                 for key in ("p50", "p5", "p95")
             },
+            **({"limits": f"{row['limits_beside_predictions']:,}"} if mixed else {}),
         }
         for row in (changed if verbose else changed[:MOST_ROWS])
     ]

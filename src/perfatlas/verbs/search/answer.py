@@ -17,7 +17,7 @@ from perfatlas.answer import (
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
@@ -35,7 +35,7 @@ from perfatlas.verbs.search.leaders import (
 )
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import SIZES, read_search
+from perfatlas.verbs.search.question import SIZES, SLOS, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
     deficit,
@@ -46,6 +46,8 @@ from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import SIMULATION, reason_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
     from perfatlas.verbs.search.find import Found
@@ -72,10 +74,23 @@ class SearchAnswer(AnsweredRun):
     Args:
         found: The candidates.
         inputs: The search.
+        best: Fields with which `estimate` prices the best plan.
     """
 
     found: Found
     inputs: SearchInputs
+    best: Mapping[str, Any]
+
+    def explained(self) -> Answer:
+        """Return `explain` of the best plan, in closed form: what its latencies depend on.
+
+        The SLOs of the search are the targets of the break-even values.
+        """
+        import perfatlas
+
+        targets = {name: getattr(self.inputs, name) for name in SLOS}
+        given = {name: limit for name, limit in targets.items() if limit is not None}
+        return perfatlas.explain(**given, **self.best)
 
     @property
     def candidates_per_cpu_s(self) -> float:
@@ -113,6 +128,7 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     inputs = read_search(fields)
     engine = resolve_engine(inputs.engine)
     if inputs.emit is not None:
+        _refuse_changed_model(inputs)
         check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
     found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
     if found.size and np.all(np.isnan(found.candidates["score"])):
@@ -133,6 +149,16 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     return _answer(inputs, found, leaders, notes)
 
 
+def _refuse_changed_model(inputs: SearchInputs) -> None:
+    """Refuse to write a launch command for a model without a checkpoint."""
+    model = resolve_model(inputs.model)
+    if model.name != model.base:
+        raise InvalidSpecError(
+            f"emit = {inputs.emit}: {model.name} has no checkpoint to launch; leave emit out, or"
+            f" search {model.base}"
+        )
+
+
 def _answer(
     inputs: SearchInputs, found: Found, leaders: list[Leader], ranking: list[str]
 ) -> SearchAnswer:
@@ -144,7 +170,7 @@ def _answer(
         fields = estimate_fields(found, leader.row, leader.place, inputs)
         steps, grounds = _priced(read_scenario(fields))
         following = scores[number + 1] if number + 1 < len(scores) else None
-        plan = {**leader.row, "closed_form_rank": leader.rank}
+        plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
@@ -179,7 +205,9 @@ def _answer(
         breakdown=breakdown[0],
         evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
     )
-    return SearchAnswer(answer=answer, found=found, inputs=inputs)
+    first = leaders[0]
+    best = estimate_fields(found, first.row, first.place, inputs)
+    return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
 
 
 def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:

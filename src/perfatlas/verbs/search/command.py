@@ -29,12 +29,15 @@ class SearchFlags:
         json: Print one JSON object in SI units instead of text.
         verbose: Print a larger chart, all rejected counts, calibrations, assumptions and sources.
         output: Write every candidate at its best load (CSV, Parquet or JSON Lines).
+        explain: Also say what the latencies of the best plan depend on: sensitivities to the
+            hardware, the next bottleneck, and values with which it meets the SLOs.
     """
 
     scenario: File | None = None
     json: Annotated[bool, SWITCH] = False
     verbose: Annotated[bool, SWITCH] = False
     output: File | None = None
+    explain: Annotated[bool, SWITCH] = False
 
 
 @takes_fields("search")
@@ -58,6 +61,8 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
         answer = perfatlas.search(**set_fields)
     told = answer.to_dict()
     told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
+    if output.explain:
+        told["results"]["explained"] = answer.explained().to_dict()["results"]
     if output.output is not None:
         write_table(str(output.output), answer.columns)
         sys.stderr.write(
@@ -69,6 +74,6 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.search.text import print_search
 
-    line = reproduce_line("search", set_fields)
+    line = reproduce_line("search --explain" if output.explain else "search", set_fields)
     print_search(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
     return 0

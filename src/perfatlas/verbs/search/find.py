@@ -91,7 +91,7 @@ def find(inputs: SearchInputs) -> Found:
         found.families.append(family)
         for points in priced_points(family, inputs, found.rejected):
             found.points += points.size
-            found.steps += points.steps
+            found.steps += points.evaluated.priced
             judged = judge(points, inputs)
             chosen = best_loads(judged, inputs.min_slo_probability)
             best.append(_columns(judged, chosen, number) | _binding(judged, chosen, inputs))

@@ -41,6 +41,14 @@ TEXTS: Final = {
 ROWS: Final = ("plans", "frontier")
 RESULTS: Final = declare_metrics(
     Metric(
+        name="plans.tier",
+        label="tier",
+        short="tier",
+        holds="text",
+        verbs=("search",),
+        description="Pricing tier of the deployment; times of tier bound are lower limits.",
+    ),
+    Metric(
         name="plans",
         label="best plans",
         short="plans",
@@ -197,5 +205,12 @@ RESULTS: Final = declare_metrics(
         unit="candidates/cpu s",
         verbs=("search",),
         description="Candidates over the CPU time of their pricing; of --json and --verbose.",
+    ),
+    Metric(
+        name="explained",
+        label="sensitivities of the best plan",
+        holds="object",
+        verbs=("search --explain",),
+        description="Results of estimate --explain for the best plan, with the SLOs as targets.",
     ),
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import MemoryColumns
+    from perfatlas.serving.closed_form import LoadResults
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.space import Family
@@ -48,18 +49,18 @@ class Points:
         rows: The candidate of each point, a position in its family (P,).
         sequences: Sequences of a replica (P,).
         question: Plan, load and limits of each point.
+        evaluated: Their closed forms.
         results: Results of `estimate` by name (P,), without the number of GPUs.
         ends: What ends the loads of the candidate of each point, a position in `ENDS` (P,).
-        steps: Number of distinct steps that were priced.
     """
 
     family: Family
     rows: IntArray
     sequences: FloatArray
     question: Candidates
+    evaluated: LoadResults
     results: dict[str, FloatArray]
     ends: IntArray
-    steps: int
 
     @property
     def size(self) -> int:
@@ -121,9 +122,9 @@ def _priced(
         rows=rows[kept],
         sequences=sequences[kept],
         question=asked,
+        evaluated=found,
         results=results,
         ends=np.repeat(ends_C, loads_CL.shape[1])[kept],
-        steps=found.priced,
     )
 
 

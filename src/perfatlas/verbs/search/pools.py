@@ -2,7 +2,7 @@
 
 Workers of both roles are priced by themselves; deployments are composed from their columns.
 
-Shape legend: W workers at batches, D deployments.
+Shape legend: W workers at batches, D deployments, V numbers of workers of both pools.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.kernels.devices import unique_rows
-from perfatlas.serving.closed_form import PoolLoad, PoolRates, evaluate_loads
+from perfatlas.serving.closed_form import PoolLoad, PoolRates
 from perfatlas.studies import pareto_points, value_exceeded
 from perfatlas.verbs.search.find import LIMITS, METRICS, Found, X, Y, joined
 from perfatlas.verbs.search.limits import met_limits, score_of
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form import Latencies, LoadResults
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.find import Columns
+    from perfatlas.verbs.search.points import Points
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.space import Family
 
 PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
+BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,34 +100,32 @@ def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]
     rejected: Counter[str] = found.rejected
     for whole in families(asked, rejected, (np.nan,)):
         family = replace(whole, plan=replace(whole.plan, dp=np.ones_like(whole.plan.dp)))
-        rows, sequences = [], []
         for points in priced_points(family, asked, rejected, _batches(role)):
             found.points += points.size
-            time_s = points.results["ttft_s" if role == "prefill" else "tpot_s"]
-            gpus = points.question.plan.gpus_per_replica
-            rate = points.sequences / time_s
-            for size in np.unique(gpus).tolist():
-                some = np.flatnonzero(gpus == size)
-                kept = some[pareto_points(rate[some], -time_s[some])]
-                rows.append(points.rows[kept])
-                sequences.append(points.sequences[kept])
-        if not rows:
-            continue
-        question = family.spread(np.concatenate(rows), np.concatenate(sequences), asked)
-        results = evaluate_loads(question)
-        busy = [
-            _busy_s(one, role, inputs) for one in (results.latencies, results.low, results.high)
-        ]
-        sequences_W = question.load.sequences
-        late_s = value_exceeded(busy[0], busy[1], busy[2], 1.0 - inputs.min_slo_probability)
-        yield Workers(
-            family=family,
-            question=question,
-            results=results,
-            gpus=question.plan.gpus_per_replica,
-            rate=sequences_W / busy[0],
-            sure_rate=sequences_W / late_s,
-        )
+            yield _workers_at(points, role, inputs)
+
+
+def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
+    """Return the workers that no other one of as many GPUs exceeds in both rate and time."""
+    time_s = points.results["ttft_s" if role == "prefill" else "tpot_s"]
+    gpus = points.question.plan.gpus_per_replica
+    rate = points.sequences / time_s
+    kept: list[IntArray] = []
+    for size in np.unique(gpus).tolist():
+        some = np.flatnonzero(gpus == size)
+        kept.append(some[pareto_points(rate[some], -time_s[some])])
+    places = np.concatenate(kept)
+    question, results = points.question.take(places.tolist()), points.evaluated.take(places)
+    busy = [_busy_s(one, role, inputs) for one in (results.latencies, results.low, results.high)]
+    late_s = value_exceeded(busy[0], busy[1], busy[2], 1.0 - inputs.min_slo_probability)
+    return Workers(
+        family=points.family,
+        question=question,
+        results=results,
+        gpus=gpus[places],
+        rate=points.sequences[places] / busy[0],
+        sure_rate=points.sequences[places] / late_s,
+    )
 
 
 def _busy_s(latencies: Latencies, role: str, inputs: SearchInputs) -> FloatArray:
@@ -152,55 +152,76 @@ def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
 
 
 def _deployments(prefill: Workers, decode: Workers, inputs: SearchInputs) -> Iterator[Columns]:
-    """Yield the deployments of workers of two sizes, with the numbers that match their rates."""
+    """Yield the deployments of two pools, with the numbers of workers that match their rates."""
+    pairs = []
     for first in np.unique(prefill.gpus).tolist():
+        left = np.flatnonzero(prefill.gpus == first)
         for second in np.unique(decode.gpus).tolist():
-            if first + second > inputs.most_gpus:
+            counts_V = _worker_counts((first, second), inputs)
+            if counts_V is None:
                 continue
-            left, right = (
-                np.flatnonzero(prefill.gpus == first),
-                np.flatnonzero(decode.gpus == second),
-            )
-            in_prefill = np.repeat(left, right.size)
-            in_decode = np.tile(right, left.size)
+            right = np.flatnonzero(decode.gpus == second)
+            in_prefill, in_decode = np.repeat(left, right.size), np.tile(right, left.size)
             rates = prefill.rate[in_prefill], decode.rate[in_decode]
             sure = prefill.sure_rate[in_prefill], decode.sure_rate[in_decode]
-            counts = _matched((first, second), rates, sure, inputs)
-            if counts is not None:
-                yield _composed((prefill, in_prefill), (decode, in_decode), counts, inputs)
+            best_D = _matched((first, second), counts_V, rates, sure, inputs)
+            pairs.append((in_prefill, in_decode, counts_V[0][best_D], counts_V[1][best_D]))
+    if not pairs:
+        return
+    in_prefill, in_decode, x_D, y_D = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    for start in range(0, in_prefill.size, BLOCK):
+        some = slice(start, start + BLOCK)
+        both = (prefill, in_prefill[some]), (decode, in_decode[some])
+        yield _composed(*both, (x_D[some], y_D[some]), inputs)
+
+
+def _worker_counts(
+    sizes: tuple[float, float], inputs: SearchInputs
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the numbers of workers of both pools that fit (V,), the fewest GPUs first.
+
+    With `gpus` they use exactly these, with `max_gpus` at most these. None if nothing fits.
+    """
+    most, (first, second) = inputs.most_gpus, sizes
+    if first + second > most:
+        return None
+    x_V, y_V = (
+        counts.ravel()
+        for counts in np.meshgrid(
+            np.arange(1.0, (most - second) // first + 1.0),
+            np.arange(1.0, (most - first) // second + 1.0),
+            indexing="ij",
+        )
+    )
+    total_V = x_V * first + y_V * second
+    fits_V = total_V <= most if inputs.gpus is None else total_V == most
+    if not fits_V.any():
+        return None
+    order = np.argsort(total_V[fits_V], kind="stable")
+    return x_V[fits_V][order], y_V[fits_V][order]
 
 
 def _matched(
     sizes: tuple[float, float],
+    counts_V: tuple[FloatArray, FloatArray],
     rates: tuple[FloatArray, FloatArray],
     sure: tuple[FloatArray, FloatArray],
     inputs: SearchInputs,
-) -> tuple[FloatArray, FloatArray] | None:
-    """Return the workers of both pools with the highest rate per GPU (D,), None if none fit.
+) -> IntArray:
+    """Return the position of the numbers of workers with the highest rate per GPU (D,).
 
-    With `gpus` they use exactly these, with `max_gpus` at most these; of equal rates per GPU the
-    deployment with the fewest GPUs is taken.
+    Of equal rates per GPU the deployment with the fewest GPUs is taken.
     """
-    most, (first, second) = inputs.most_gpus, sizes
-    ways = [
-        (float(x), float(y))
-        for x in range(1, int((most - second) // first) + 1)
-        for y in range(1, int((most - x * first) // second) + 1)
-        if inputs.gpus is None or x * first + y * second == most
-    ]
-    if not ways:
-        return None
-    ways.sort(key=lambda way: way[0] * first + way[1] * second)
-    x_V, y_V = (np.array([way[place] for way in ways]) for place in (0, 1))
-    total_V = x_V * first + y_V * second
+    x_V, y_V = counts_V
+    total_V = x_V * sizes[0] + y_V * sizes[1]
     served_DV = np.minimum(rates[0][:, None] * x_V, rates[1][:, None] * y_V)
     value_DV = served_DV / total_V
     if inputs.request_rate is not None:  # the fewest GPUs that serve it
         sure_DV = np.minimum(sure[0][:, None] * x_V, sure[1][:, None] * y_V)
         enough_DV = sure_DV >= inputs.request_rate
         value_DV = np.where(enough_DV, value_DV.max() + 1.0 / total_V, value_DV)
-    best_D = value_DV.argmax(axis=1)
-    return x_V[best_D], y_V[best_D]
+    best_D: IntArray = value_DV.argmax(axis=1)
+    return best_D
 
 
 def _composed(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.answer import comparison_note, limit_note
 from perfatlas.report.text import (
     format_number,
     format_share,
     format_value,
     interval_text,
+    limited_text,
+    limits_of,
     line_chart,
     print_closing,
     print_line,
@@ -17,6 +20,7 @@ from perfatlas.report.text import (
     print_question,
     speaks_unicode,
 )
+from perfatlas.studies import print_sensitivities
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -52,6 +56,8 @@ def print_search(
     plans = results["plans"]
     print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"]}})
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
+    if line := _limits_line(plans):
+        print_line(console, line)
     print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans)}")
     if cost := _cost(plans[0], answer["scenario"]):
         print_line(console, cost)
@@ -67,6 +73,10 @@ def print_search(
     )
     print_plain(console, chart)
     print_line(console, counts_line(results, verbose=verbose))
+    if "explained" in results:
+        console.print()
+        print_line(console, f"sensitivities of the first ({plan_text(plans[0])}), by closed forms:")
+        print_sensitivities(console, results["explained"], verbose=verbose)
     for command in results.get("launch", ()):
         print_plain(console, f"launch: {command}", wrap=False)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
@@ -77,9 +87,11 @@ def _runner_up(plans: Sequence[Mapping[str, Any]]) -> str:
     deficit = plans[0]["runner_up_deficit"]
     if deficit is None:
         return "no other plan meets all limits"
+    note = comparison_note(*(plan["tier"] for plan in plans[:2])) if len(plans) > 1 else ""
+    beside = f" ({note})" if note else ""
     if deficit == 0:
-        return "the next plan is equal by the objective"
-    return f"the next plan is {format_share(deficit)} worse"
+        return f"the next plan is equal by the objective{beside}"
+    return f"the next plan is {format_share(deficit)} worse{beside}"
 
 
 def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
@@ -151,12 +163,24 @@ def _load(plan: Mapping[str, Any]) -> str:
     return f"{plan.get('concurrency') or plan.get('batch'):,}"
 
 
+def _limits_line(plans: Sequence[Mapping[str, Any]]) -> str:
+    """Return which systems have limits among predictions, "" if none."""
+    if len({limit_note(plan["tier"]) for plan in plans}) == 1:
+        return ""
+    systems = [str(plan.get("system")) for plan in plans if limit_note(plan["tier"])]
+    return (
+        f"≥ at least, ≤ at most: {', '.join(dict.fromkeys(systems))} has no measured kernels and is"
+        " at its roofline, here and in the chart; the others are predictions"
+    )
+
+
 def _title(name: str) -> str:
     return METRICS[name].short_label.replace("/s/", "/s\n/")
 
 
 def _metric(name: str, plan: Mapping[str, Any]) -> str:
-    return format_value(name, plan[name])
+    limit = limits_of({name: plan[name]}, tier=plan["tier"]).get(name, "")
+    return limited_text(format_value(name, plan[name]), limit)
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:

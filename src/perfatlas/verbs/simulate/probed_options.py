@@ -53,8 +53,8 @@ def probed_options(
         known: Tables of prices of earlier calls.
 
     Limits: Options that other remarks name are left out. Longer runs than `MOST` requests are not
-        repeated. Numbers are compared with half and twice as much, so that a value between them
-        may still have an effect.
+        repeated. Numbers are compared with half and twice as much, where these are legal, so that
+        a value between them may still have an effect.
     """
     if outcome.arrival_N.size > MOST or outcome.interrupted:
         return []
@@ -62,12 +62,12 @@ def probed_options(
     for name, value in _given((run.traffic, scenario), (*CHOICES, *NUMBERS)).items():
         if f"{name} = " in told:
             continue
-        same = [
-            other
+        tried = {
+            other: _runs_alike(run, outcome, again, {name: other}, known)
             for other in _others(name, value)
-            if _runs_alike(run, outcome, again, {name: other}, known)
-        ]
-        if len(same) == len(_others(name, value)):
+        }
+        same = [other for other, alike in tried.items() if alike is not None]
+        if same and all(tried[other] for other in same):
             listed = " or ".join("none" if one is None else value_text(one) for one in same)
             notes.append(f"{name} = {value_text(value)} (also {listed})")
     if not notes:
@@ -99,8 +99,8 @@ def _runs_alike(
     again: Callable[[Mapping[str, Any]], tuple[Traffic, Scenario]],
     change: Mapping[str, Any],
     known: Priced,
-) -> bool:
-    """Return whether a change is legal and gives the same times of all requests."""
+) -> bool | None:
+    """Return whether a change gives the same times of all requests, None if it is not legal."""
     try:
         traffic, scenario = again(change)
         traffic = traffic.model_copy(
@@ -110,7 +110,7 @@ def _runs_alike(
         ready = reseeded(service(scenario, traffic, resolved, known), traffic.seed)
         other = run_traffic(ready, resolved, Control())
     except PerfatlasError:
-        return False
+        return None
     if ready.seen != run.ready.seen or other.preemptions != outcome.preemptions:
         return False
     return all(np.array_equal(getattr(other, one), getattr(outcome, one)) for one in SAME)

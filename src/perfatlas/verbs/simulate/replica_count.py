@@ -1,4 +1,4 @@
-"""The smallest number of replicas with which a deployment meets its SLOs."""
+"""The smallest deployment that meets its SLOs: replicas, or prefill and decode workers."""
 
 from __future__ import annotations
 
@@ -6,30 +6,36 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import price_ends, refuse_unused_options
 from perfatlas.scenario.fields import plain_values
 from perfatlas.verbs.simulate.answer import Simulation, simulation_of
-from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.replica_search import (
-    ReplicaSearch,
+from perfatlas.verbs.simulate.judged_sizes import (
+    ONE_POOL,
+    TWO_POOLS,
+    SizeSearch,
     beyond_capacity,
+    judge,
     load_on,
     load_on_one,
-    smallest,
 )
+from perfatlas.verbs.simulate.question import split_fields
+from perfatlas.verbs.simulate.replica_search import smallest_number
 from perfatlas.verbs.simulate.request_rate import NO_SLO
 from perfatlas.verbs.simulate.results import containing_predictions
 from perfatlas.verbs.simulate.run_length import FIRST, sized_run
+from perfatlas.verbs.simulate.worker_search import fewest_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from perfatlas.scenario.deployments import StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
+    from perfatlas.verbs.simulate.judged_sizes import Size
     from perfatlas.verbs.simulate.run_length import Run
 
-_SEARCHED: Final = ("dp", "gpus")
+_SEARCHED: Final = (*ONE_POOL, *TWO_POOLS, "gpus")
+_RESULTS: Final = {"dp": "required_replicas"} | {name: f"required_{name}" for name in TWO_POOLS}
 _VARYING: Final = ("max_replicas", "replica_events", "replica_kinds")
 
 
@@ -47,18 +53,22 @@ def required_replicas(
     the number whose capacity exceeds the request rate. Requests of a file, a closed loop, or a
     fixed `num_requests` are judged by that sample.
 
+    In mode disaggregated, the numbers of prefill and decode workers that need the fewest GPUs are
+    searched, on the assumption that more workers of either pool do not make latencies worse.
+
     Args:
         progress: Called regularly; returns True to stop the search.
         **fields: As for `simulate`, with at least one slo_*; slo_percentile selects a percentile.
-            dp and gpus are not used.
+            dp, gpus, prefill_workers and decode_workers are not used.
 
     Returns:
-        The simulation with that number. Its results also contain `required_replicas`, with `_low`
-        and `_high` for steps faster or slower by the errors of measured serving runs; None where no
-        number meets the SLOs.
+        The simulation with that number. Its results also contain `required_replicas`, or
+        `required_prefill_workers` and `required_decode_workers`, with `_low` and `_high` for steps
+        faster or slower by the errors of measured serving runs; None where no number meets the
+        SLOs.
 
     Raises:
-        InfeasibleError: No number of replicas meets the SLOs, or the model does not fit.
+        InfeasibleError: No number meets the SLOs, or the model does not fit.
         InvalidSpecError: A name or value is invalid, or no SLO is given.
         KeyboardInterrupt: It was stopped before the number was known.
         UnsupportedError: There is no model, data or scheduler for the combination.
@@ -71,27 +81,44 @@ def required_replicas(
         True
     """
     traffic, scenario = _question(fields)
-    search = ReplicaSearch(scenario=scenario, traffic=traffic, known={}, watch=progress)
+    search = SizeSearch(scenario=scenario, traffic=traffic, known={}, watch=progress)
     search.each = load_on_one(search)
-    number = smallest(search)
-    decided = search.judged[number]
-    results: dict[str, Any] = {"required_replicas": number}
-    run = _final_run(search, number)
-    ends = price_ends(run.ready)
-    if ends:
-        results |= {f"required_replicas_{end}": _at_end(search, by) for end, by in ends.items()}
+    size = _smallest(search)
+    decided = search.judged[size]
+    run = _final_run(search, size)
+    ends = {end: _at_end(search, by) for end, by in price_ends(run.ready).items()}
+    results = _numbers(search, size, ends)
+    numbers = dict(zip(search.names, size, strict=True))
     at = {name: value for name, value in fields.items() if name != "slo_percentile"}
-    done = simulation_of(run, search.of(number), {**at, "dp": number}, search.known, search.look)
-    notes = [f"{counted(number, 'replica')}: {decided.reason}"] if decided.reason else []
-    return _enveloped(done, fields, results, (*notes, *_fewer(search, number)))
+    done = simulation_of(run, search.of(size), {**at, **numbers}, search.known, search.look)
+    notes = [f"{search.text(size)}: {decided.reason}"] if decided.reason else []
+    return _enveloped(done, fields, results, (*notes, *_fewer(search, size)))
+
+
+def _smallest(search: SizeSearch) -> Size:
+    """Return the smallest size that meets the SLOs."""
+    return smallest_number(search) if search.names == ONE_POOL else fewest_workers(search)
+
+
+def _numbers(
+    search: SizeSearch, size: Size, ends: Mapping[str, Size | None]
+) -> dict[str, int | None]:
+    """Return the numbers found, with those at the ends of the interval of step times."""
+    results: dict[str, int | None] = {}
+    for pool, name in enumerate(search.names):
+        results[_RESULTS[name]] = size[pool]
+        for end, moved in ends.items():
+            results[f"{_RESULTS[name]}_{end}"] = None if moved is None else moved[pool]
+    return results
 
 
 def _question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:
     """Return the traffic and the deployment of named fields."""
+    searched = "workers" if fields.get("mode") == "disaggregated" else "replicas"
     for name in _SEARCHED:
         if fields.get(name) not in (None, ""):
             raise InvalidSpecError(
-                f"{name} = {fields[name]}: the number of replicas is searched; remove {name}"
+                f"{name} = {fields[name]}: the number of {searched} is searched; remove {name}"
             )
     for name in _VARYING:
         if fields.get(name) not in (None, ""):
@@ -99,12 +126,6 @@ def _question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:
                 f"a search for the number of replicas does not support {name}: all replicas are"
                 " equal and always in service; remove it"
             )
-    if fields.get("mode") == "disaggregated":
-        raise UnsupportedError(
-            "a search for the number of replicas does not support mode = disaggregated, which has"
-            " two numbers of workers; use mode = aggregated, or compare prefill_workers and"
-            " decode_workers with --table"
-        )
     if fields.get("num_seeds") not in (None, "", 1):
         raise InvalidSpecError(
             f"num_seeds = {fields['num_seeds']}: a search for the number of replicas extends runs"
@@ -117,45 +138,47 @@ def _question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:
     return traffic, scenario
 
 
-def _final_run(search: ReplicaSearch, number: int) -> Run:
+def _final_run(search: SizeSearch, size: Size) -> Run:
     """Return the run that is answered: at least as long as the one that decided."""
-    decided = search.judged[number].run
+    decided = search.judged[size].run
     first = (decided.traffic.num_requests if decided else None) or FIRST
     run = sized_run(
         search.traffic,
-        search.of(number),
+        search.of(size),
         search.known,
         search.look,
         max(first, FIRST),
-        None if search.each is None else load_on(search.each, number),
+        load_on(search.each, size) if search.each else None,
     )
     search.tried += 1
     return run
 
 
-def _at_end(search: ReplicaSearch, slower: tuple[StepScale, ...]) -> int | None:
-    """Return the number of replicas with scaled step times, None if none meets the SLOs."""
+def _at_end(search: SizeSearch, slower: tuple[StepScale, ...]) -> Size | None:
+    """Return the smallest size with scaled step times, None if none meets the SLOs."""
     moved = search
     try:
         moved = search.at_prices(slower)
-        return smallest(moved)
+        return _smallest(moved)
     except InfeasibleError:
         return None
     finally:
         search.tried = moved.tried
 
 
-def _fewer(search: ReplicaSearch, number: int) -> list[str]:
-    """Return why one replica less does not suffice, one text at most."""
-    if number == 1:
-        return []
-    fewer = search.judged.get(number - 1)
-    reason = fewer.reason if fewer else ""
-    if fewer is None and search.each is not None:
-        reason = beyond_capacity(load_on(search.each, number - 1))
-    undecided = fewer is not None and fewer.verdict == "undecided"
-    certain = "; the longest run is too short to tell with 95% confidence" if undecided else ""
-    return [f"{counted(number - 1, 'replica')}: {reason}{certain}"]
+def _fewer(search: SizeSearch, size: Size) -> list[str]:
+    """Return why one replica less, or one worker less of either pool, does not suffice."""
+    notes = []
+    for pool, number in enumerate(size):
+        if number == 1:
+            continue
+        fewer = (*size[:pool], number - 1, *size[pool + 1 :])
+        judged = judge(search, fewer) if len(size) > 1 else search.judged.get(fewer)
+        reason = judged.reason if judged else beyond_capacity(load_on(search.each, fewer))
+        undecided = judged is not None and judged.verdict == "undecided"
+        certain = "; the longest run is too short to tell with 95% confidence" if undecided else ""
+        notes.append(f"{search.text(fewer)}: {reason}{certain}")
+    return notes
 
 
 def _enveloped(
@@ -163,9 +186,10 @@ def _enveloped(
 ) -> Simulation:
     kept = {k: v for k, v in done.answer.scenario.items() if k not in _SEARCHED}
     warnings = list(done.answer.warnings)
-    if results.get("required_replicas_high", 0) is None:
+    if None in results.values():
+        searched = "replicas" if "required_replicas" in results else "workers"
         warnings.append(
-            "no number of replicas meets the SLOs at the slow end of the step-time interval"
+            f"no number of {searched} meets the SLOs at the slow end of the step-time interval"
         )
     evidence = done.answer.evidence
     answer = replace(

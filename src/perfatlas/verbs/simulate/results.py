@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 BOTH_ENDS: Final = [metric for metric in metrics_of("simulate") if metric.has_interval]
 TIMES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "lower")
 RATES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "higher")
-SEARCHED: Final = ("max_requests_per_s", "required_replicas")
+SEARCHED: Final = (
+    *("max_requests_per_s", "required_replicas"),
+    *("required_prefill_workers", "required_decode_workers"),
+)
 
 
 def traffic_results(

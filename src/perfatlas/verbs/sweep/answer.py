@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 import time
+import tomllib
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +15,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.files import content_hash, format_toml, read_toml
-from perfatlas.quantities import InvalidSpecError, UsageError, counted
+from perfatlas.quantities import (
+    InvalidSpecError,
+    UsageError,
+    counted,
+    did_you_mean,
+    repr_for_error,
+)
 from perfatlas.studies import (
     RunFolder,
     dask_results,
     local_results,
     put_run,
     runs_folder,
+    shipped_studies,
     usable_processors,
 )
 from perfatlas.verbs.sweep.block import answer_block
@@ -87,7 +95,8 @@ def sweep(
     """Return the answers of a study, which are kept as a run in the user's data folder.
 
     Args:
-        study: The path of a study file, or its tables as a mapping.
+        study: The path of a study file, the name of one that comes with perfatlas, or its tables
+            as a mapping.
         resume: Whether to continue an interrupted run of the same study; otherwise it is refused.
         jobs: Number of processes; 0 for one per processor.
         executor: processes of this machine, or dask.
@@ -143,7 +152,10 @@ def sweep(
 
 def _read(study: Mapping[str, Any] | str | Path) -> tuple[dict[str, Any], str, str]:
     """Return the tables of a study, its text and its name."""
-    if isinstance(study, (str, Path)):
+    if isinstance(study, (str, Path)) and _is_shipped(study):
+        name, text = str(study), shipped_studies()[str(study)]
+        raw = tomllib.loads(text)
+    elif isinstance(study, (str, Path)):
         raw = read_toml(study)
         name, text = Path(study).stem, Path(study).read_text("utf-8")
     else:
@@ -153,6 +165,24 @@ def _read(study: Mapping[str, Any] | str | Path) -> tuple[dict[str, Any], str, s
     if not isinstance(given, str) or not given:
         raise InvalidSpecError(f"{study}: name = {given!r}: expected a text")
     return raw, text, _NAME.sub("-", given)[:60].strip("-") or "study"
+
+
+def _is_shipped(study: str | Path) -> bool:
+    """Return whether a study comes with perfatlas; a file of that name wins.
+
+    Raises:
+        InvalidSpecError: It is a name, and neither a file nor a study that comes with perfatlas.
+    """
+    name = str(study)
+    if Path(study).exists() or "/" in name or name.endswith(".toml"):
+        return False
+    if name not in shipped_studies():
+        hint = did_you_mean(name, shipped_studies()) or f"; they are {', '.join(shipped_studies())}"
+        raise InvalidSpecError(
+            f"{repr_for_error(name)} is neither a file nor a study of `perfatlas catalog studies`"
+            f"{hint}"
+        )
+    return True
 
 
 def describe(raw: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def read_axes(
     Args:
         command: The verb.
         raw: The tables of the study.
-        fixed: Hardware fields with one value.
+        fixed: Hardware fields and dimensions of models with one value.
         origin: The file, for messages.
 
     Raises:

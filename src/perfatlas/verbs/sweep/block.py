@@ -20,7 +20,7 @@ from perfatlas.commands.output import table_function
 from perfatlas.files import NumberCells, arrow_column
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import STATS, refused_by_rule
-from perfatlas.verbs.sweep.names import STATUS, hardware_field, is_hardware, is_higher_better
+from perfatlas.verbs.sweep.names import STATUS, is_higher_better, is_override, overridden
 from perfatlas.verbs.sweep.study import Study, read_study
 from perfatlas.verbs.sweep.versions import check_versions
 
@@ -94,29 +94,29 @@ def _read_run(run: str) -> tuple[dict[str, Any], Study]:
 
 
 def _questions(block: _Block) -> dict[str, list[Any]]:
-    """Return the columns of the verb's fields (K); changes of hardware are part of its systems."""
+    """Return the columns of the verb's fields (K); overrides are part of systems and models."""
     study, rows = block.study, block.rows
     asked: dict[str, list[Any]] = {name: [value] * rows for name, value in study.fixed.items()}
     changes: dict[str, dict[str, Sequence[Any]]] = {}
     fields = study.fields
     for name, cells in block.columns.items():
-        if is_hardware(name) and name in study.points.names:
-            system, path = hardware_field(name)
-            changes.setdefault(system, {})[path] = cells
+        if is_override(name) and name in study.points.names:
+            field, path = overridden(name)
+            changes.setdefault(field, {})[path] = cells
         elif name in fields:
             asked[name] = list(cells)
-    for system, paths in changes.items():
-        if system not in asked:
+    for field, paths in changes.items():
+        if field not in asked:
             raise InvalidSpecError(
-                f"{next(iter(paths))} varies, and {system} is not set: add it to [scenario] or"
+                f"{next(iter(paths))} varies, and {field} is not set: add it to [scenario] or"
                 " [vary]"
             )
-        asked[system] = _changed_systems(asked[system], paths)
+        asked[field] = _with_overrides(asked[field], paths)
     return asked
 
 
-def _changed_systems(names: Sequence[Any], changes: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return systems with overrides (K), each distinct text made once."""
+def _with_overrides(names: Sequence[Any], changes: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return systems or models with overrides (K), each distinct text made once."""
     texts: dict[tuple[Any, ...], str] = {}
     found = []
     for key in zip(names, *changes.values(), strict=True):
@@ -268,7 +268,7 @@ def _best(block: _Block) -> list[dict[str, Any]]:
     score_K = sign * values_K
     best = heapq.nsmallest(BEST_ROWS, known.tolist(), key=lambda row: (-score_K[row], row))
     shown = [POINT, *study.points.names, *study.derived, name, f"{name}_low", f"{name}_high"]
-    shown = [one for one in dict.fromkeys(shown) if one in columns]
+    shown = [one for one in dict.fromkeys((*shown, "tier")) if one in columns]
     return [{one: columns[one][row] for one in shown} for row in best]
 
 

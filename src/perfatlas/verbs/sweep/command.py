@@ -51,7 +51,7 @@ def sweep(study: File, /, *, flags: SweepFlags | None = None) -> int:
     """Run a study; return the exit code.
 
     Args:
-        study: Study file (TOML).
+        study: Study file (TOML), or a name of `perfatlas catalog studies`.
         flags: How it is run, and its output.
     """
     from perfatlas.verbs.sweep.answer import sweep as answer_study

@@ -1,4 +1,4 @@
-"""Names of a study: fields of the verb, hardware fields, results."""
+"""Names of a study: fields of the verb, hardware fields, dimensions of models, results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfatlas.declarations import declared_metrics, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, resolve_system
-from perfatlas.models import resolve_model
+from perfatlas.models import MODEL_FIELDS, read_dimension, resolve_model, unknown_dimension
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import canonical_name
 from perfatlas.vocabulary.metrics import HIGH, LOW
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SECTIONS: Final = ("device", "node", "fabric")
 POOLS: Final = ("prefill_system", "decode_system")
+MODEL: Final = "model"
 STATUS: Final = ("warnings", "error_code", "error")
 FORMAT_PEAKS: Final = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp8": "fp8"}
 _ALIASES: Final = {
@@ -30,7 +31,7 @@ _ALIASES: Final = {
 
 
 def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with hardware fields by their dotted names, however TOML nests them.
+    """Return a table with overrides by their dotted names, however TOML nests them.
 
     `device.tdp = [1]` is a nested table in TOML, `"device.tdp" = [1]` is not.
 
@@ -48,7 +49,7 @@ def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
 def _walked(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         name = f"{prefix}{key}"
-        nested = prefix or name in (*SECTIONS, *POOLS)
+        nested = prefix or name in (*SECTIONS, *POOLS, MODEL)
         if nested and isinstance(value, dict) and "from" not in value:
             yield from _walked(value, f"{name}.")
         else:
@@ -61,24 +62,36 @@ def is_hardware(name: str) -> bool:
     Args:
         name: Such as device.memory.bandwidth or decode_system.device.memory.bandwidth.
     """
-    return hardware_field(name)[1] in FIELDS
+    return overridden(name)[1] in FIELDS
 
 
-def hardware_field(name: str) -> tuple[str, str]:
-    """Return the field with the system, and the path inside it.
+def is_override(name: str) -> bool:
+    """Return whether a name is a hardware field or a dimension of the model.
 
     Args:
-        name: A hardware field.
+        name: Such as device.memory.bandwidth or model.layers.
+    """
+    field, path = overridden(name)
+    return path in FIELDS or (field == MODEL and path in MODEL_FIELDS)
+
+
+def overridden(name: str) -> tuple[str, str]:
+    """Return the field that an override changes, and the path inside it.
+
+    Args:
+        name: A hardware field, or a dimension of the model.
 
     Example:
-        >>> from perfatlas.verbs.sweep.names import hardware_field
-        >>> hardware_field("decode_system.device.tdp"), hardware_field("device.tdp")
+        >>> from perfatlas.verbs.sweep.names import overridden
+        >>> overridden("decode_system.device.tdp"), overridden("device.tdp")
         (('decode_system', 'device.tdp'), ('system', 'device.tdp'))
+        >>> overridden("model.layers")
+        ('model', 'layers')
     """
     head, _, path = name.partition(".")
     if head in POOLS and path:
         return head, _ALIASES.get(path, path)
-    return "system", name
+    return (MODEL, path) if head == MODEL and path else ("system", name)
 
 
 def check_name(command: str, name: str, where: str) -> None:
@@ -86,18 +99,20 @@ def check_name(command: str, name: str, where: str) -> None:
 
     Args:
         command: The verb.
-        name: A field of it, or a hardware field.
+        name: A field of it, a hardware field, or a dimension of the model.
         where: File and table, for messages.
 
     Raises:
         InvalidSpecError: It is unknown; the nearest name is suggested.
     """
     fields = verb_fields(command)
-    system, path = hardware_field(name)
-    if name in fields or (path in FIELDS and system in fields):
+    field, path = overridden(name)
+    if name in fields or (is_override(name) and field in fields):
         return
-    if path in FIELDS:
-        raise InvalidSpecError(f"{where}: {name}: {command} has no field {system!r}")
+    if is_override(name):
+        raise InvalidSpecError(f"{where}: {name}: {command} has no field {field!r}")
+    if field == MODEL:
+        raise InvalidSpecError(f"{where}: {name}: {unknown_dimension(path)}")
     if ours := canonical_name(name, fields):
         raise InvalidSpecError(f"{where}: {name!r} is called {ours!r} in perfatlas")
     hint = did_you_mean(path, FIELDS) if "." in name else did_you_mean(name, fields)
@@ -117,7 +132,7 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
 
     Args:
         command: The verb.
-        name: A field of it, or a hardware field.
+        name: A field of it, a hardware field, or a dimension of the model.
         value: As the study has it.
         where: The file, for messages.
 
@@ -127,9 +142,11 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidSpecError(f"{where}: {name} = {value}: expected a finite number")
     if is_hardware(name):
-        reader = FIELDS[hardware_field(name)[1]].reader
+        reader = FIELDS[overridden(name)[1]].reader
         number: Any = reader.read(value, f"{where}: {name}")
         return int(number) if isinstance(reader, Number) and reader.whole else number
+    if is_override(name):
+        return _dimension(name, value, where)
     field = verb_fields(command)[name]
     value = field.folded(value)
     if field.choices and value not in field.choices:
@@ -149,6 +166,13 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
     return int(number) if whole else number
 
 
+def _dimension(name: str, value: object, where: str) -> int:
+    try:
+        return read_dimension(overridden(name)[1], value)
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(f"{where}: model.{problem}") from None
+
+
 def _check_catalog(catalog: str, name: str) -> None:
     """Refuse the name of a system, model or engine that does not exist."""
     if catalog == "systems":
@@ -164,14 +188,16 @@ def is_whole(command: str, name: str) -> bool:
 
     Args:
         command: The verb.
-        name: A field of it, or a hardware field.
+        name: A field of it, a hardware field, or a dimension of the model.
 
     Raises:
         InvalidSpecError: Its values are no numbers.
     """
     if is_hardware(name):
-        reader = FIELDS[hardware_field(name)[1]].reader
+        reader = FIELDS[overridden(name)[1]].reader
         number, whole = isinstance(reader, Number), isinstance(reader, Number) and reader.whole
+    elif is_override(name):
+        number = whole = True
     else:
         field = verb_fields(command)[name]
         number, whole = field.type in (int, float), field.type is int

@@ -13,7 +13,7 @@ from perfatlas.verbs.sweep.axes import read_axes, read_sample
 from perfatlas.verbs.sweep.names import (
     check_name,
     flattened,
-    is_hardware,
+    is_override,
     read_value,
     result_names,
 )
@@ -116,20 +116,20 @@ def read_study(raw: Mapping[str, Any], origin: str) -> Study:
     for name in scenario:
         check_name(command, name, f"{origin}: scenario")
     fixed = {
-        name: value if is_hardware(name) else read_value(command, name, value, origin)
+        name: value if is_override(name) else read_value(command, name, value, origin)
         for name, value in scenario.items()
     }
-    hardware = {name: [value] for name, value in fixed.items() if is_hardware(name)}
-    axes = read_axes(command, raw, hardware, origin)
+    overrides = {name: [value] for name, value in fixed.items() if is_override(name)}
+    axes = read_axes(command, raw, overrides, origin)
     sample = read_sample(command, _table(raw, "sample", origin), origin)
     points = Points(axes=axes, sample=sample)
     _check_once(points.names, origin)
-    both = [name for name in points.names if name in fixed and not is_hardware(name)]
+    both = [name for name in points.names if name in fixed and not is_override(name)]
     if both:
         raise InvalidSpecError(f"{origin}: {both[0]} is in [scenario] and varies; give it once")
     study = Study(
         command=command,
-        fixed={name: value for name, value in fixed.items() if not is_hardware(name)},
+        fixed={name: value for name, value in fixed.items() if not is_override(name)},
         points=points,
         constraints=tuple(map(Expression, _texts(raw, origin))),
         derived=_derived(raw, origin),

@@ -86,7 +86,7 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         scenario=_scenario(inputs, question),
         results=training_results(question, steps)[0],
         breakdown=training_breakdown(question, steps),
-        evidence=_evidence(question, steps),
+        evidence=evidence_of(question, steps),
     )
 
 
@@ -150,7 +150,13 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
     )
 
 
-def _evidence(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
+def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
+    """Return what the answer of the first candidate rests on.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+    """
     shape = int(steps.costs.index_C[0])
     costs = step_costs_of(question, steps)
     matches = used_matches(costs, shape)

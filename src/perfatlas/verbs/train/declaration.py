@@ -18,6 +18,15 @@ DECLARATION: Final = Declaration(
             ),
             table="answer:train_columns",
         ),
+        Command(
+            name="search training",
+            help="Best layouts of a training job for a model, a cluster and a global batch.",
+            run="search.command:search_training",
+            example=(
+                "search training --model meta-llama/Llama-3.1-70B --system h100_sxm --gpus 64 "
+                "--sequence-length 8192 --global-batch 128"
+            ),
+        ),
     ),
-    functions=("train",),
+    functions=("search_training", "train"),
 )

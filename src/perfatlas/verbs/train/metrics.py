@@ -7,6 +7,40 @@ from typing import Final
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 TRAIN: Final = ("train",)
+SEARCH: Final = ("search training",)
+BOTH: Final = (*TRAIN, *SEARCH)
+SIZES: Final = {
+    "tp": "tensor-parallel size",
+    "pp": "pipeline stages",
+    "vpp": "chunks of layers per stage",
+    "cp": "context-parallel size",
+    "dp": "data-parallel size",
+    "ep": "expert-parallel size",
+    "expert_tp": "tensor-parallel size inside an expert",
+    "micro_batch": "sequences per forward pass",
+}
+CHOICES: Final = {
+    "pipeline_schedule": "pipeline schedule",
+    "zero": "ZeRO stage",
+    "recompute": "recomputation",
+}
+RULES: Final = {
+    "tp_divides_heads": "attention heads not divisible by tp",
+    "tp_divides_kv_heads": "KV heads neither divisible nor replicated by tp",
+    "tp_divides_network": "feed-forward width not divisible by tp",
+    "batch_divides": "global batch not divisible by dp x micro-batch",
+    "cp_divides_sequence": "sequence not divisible by 2 x cp",
+    "tp_divides_tokens": "tokens not divisible by tp",
+    "stages_within_layers": "more stages than layers",
+    "passes_within_limit": "too many passes to schedule",
+    "schedule": "sizes that the pipeline schedule refuses",
+    "dense_without_ep": "expert parallelism of a dense model",
+    "ep_divides_experts": "experts not divisible by ep",
+    "expert_tp_divides_expert": "expert width not divisible by expert_tp",
+    "experts_divide_ranks": "ranks not divisible by ep x expert_tp",
+    "fits_in_memory": "does not fit in memory",
+    "max_step_time_s": "slower than max_step_time_s",
+}
 PARTS: Final = {
     "compute": "kernels",
     "exposed_tp": "tensor parallelism",
@@ -28,7 +62,7 @@ METRICS: Final = declare_metrics(
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Time of a training step, optimizer included.",
     ),
     Metric(
@@ -37,7 +71,7 @@ METRICS: Final = declare_metrics(
         unit="tokens/s/GPU",
         better="higher",
         has_interval=True,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Tokens of a step over its time and all GPUs.",
     ),
     Metric(
@@ -48,7 +82,7 @@ METRICS: Final = declare_metrics(
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Model FLOP of a step over its time and the dense peak of all GPUs; the answer"
         " names the convention.",
     ),
@@ -74,7 +108,7 @@ METRICS: Final = declare_metrics(
         label="waterfall",
         holds="object",
         parts=PARTS,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Parts of the step in seconds, which sum to it, on the rank with most work.",
     ),
     Metric(
@@ -95,5 +129,99 @@ METRICS: Final = declare_metrics(
         better="lower",
         verbs=TRAIN,
         description="Master weights and moments of the optimizer on the GPU.",
+    ),
+    Metric(
+        name="layouts",
+        label="best layouts",
+        short="layouts",
+        holds="rows",
+        verbs=SEARCH,
+        description="The best layouts, best first, each with different parallel sizes.",
+    ),
+    *(
+        Metric(
+            name=f"layouts.{name}",
+            label=label,
+            short=name,
+            holds="count",
+            verbs=SEARCH,
+            description=f"{label[0].upper()}{label[1:]} of the layout.",
+        )
+        for name, label in SIZES.items()
+    ),
+    *(
+        Metric(
+            name=f"layouts.{name}",
+            label=label,
+            short=name.replace("pipeline_", ""),
+            holds="text",
+            verbs=SEARCH,
+            description=f"{label[0].upper()}{label[1:]} of the layout.",
+        )
+        for name, label in CHOICES.items()
+    ),
+    Metric(
+        name="layouts.expert_overlap",
+        label="overlapped experts",
+        short="overlap",
+        holds="flag",
+        verbs=SEARCH,
+        description="Whether passes run in pairs that hide transfers of tokens to experts.",
+    ),
+    Metric(
+        name="layouts.memory_total_bytes",
+        label="memory",
+        unit="B",
+        shown="scaled",
+        better="lower",
+        verbs=SEARCH,
+        description="Memory of the fullest GPU.",
+    ),
+    Metric(
+        name="layouts.memory_capacity_bytes",
+        label="memory of a GPU",
+        short="capacity",
+        unit="B",
+        shown="scaled",
+        verbs=SEARCH,
+        description="Memory that a GPU has.",
+    ),
+    Metric(
+        name="layouts.why",
+        label="why",
+        holds="text",
+        verbs=SEARCH,
+        description="How the next layout is worse, and the parts of its step that make it so.",
+    ),
+    Metric(
+        name="legal_layouts",
+        label="legal layouts",
+        holds="count",
+        verbs=SEARCH,
+        description="Layouts that keep all rules of the model, the batch and the schedule.",
+    ),
+    Metric(
+        name="priced_layouts",
+        label="priced layouts",
+        holds="count",
+        verbs=SEARCH,
+        description="Legal layouts that were priced.",
+    ),
+    Metric(
+        name="excluded_layouts",
+        label="excluded layouts",
+        holds="count",
+        verbs=SEARCH,
+        description="Legal layouts that were not priced, since a lower bound of the objective is"
+        " worse than every layout of the answer.",
+    ),
+    Metric(
+        name="rejected_layouts",
+        label="rejected layouts",
+        short="refused layouts",
+        holds="object",
+        parts=RULES,
+        verbs=SEARCH,
+        description="Layouts that cannot run, by the first rule that refuses them.",
     ),
 )

@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -62,14 +62,7 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
             has no effect.
     """
     inputs = TrainInputs.read(fields)
-    architecture = resolve_model(inputs.model).architecture
-
-    def experts() -> Missing | None:
-        if architecture.has_experts:
-            return None
-        return Missing(f"{inputs.model} is dense", "use a MoE model")
-
-    refuse_unused(vars(inputs), fields_of(type(inputs)), {"experts": experts})
+    check_experts(inputs)
     data_parallel(inputs)
     if inputs.tier == "measured":
         raise UnsupportedError(
@@ -78,6 +71,28 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
     _check_block_scaling(inputs)
     _check_expert_overlap(inputs)
     return inputs
+
+
+class _NamesModel(Protocol):
+    """Fields with a model."""
+
+    model: str
+
+
+def check_experts(inputs: _NamesModel) -> None:
+    """Refuse fields of experts where the model is dense.
+
+    Args:
+        inputs: The fields.
+    """
+    architecture = resolve_model(inputs.model).architecture
+
+    def experts() -> Missing | None:
+        if architecture.has_experts:
+            return None
+        return Missing(f"{inputs.model} is dense", "use a MoE model")
+
+    refuse_unused(vars(inputs), fields_of(type(inputs)), {"experts": experts})
 
 
 def _check_expert_overlap(inputs: TrainInputs) -> None:

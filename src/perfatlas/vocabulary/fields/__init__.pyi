@@ -90,6 +90,9 @@ from .traffic import (
     Objectives as Objectives,
     Scheduling as Scheduling,
 )
+from .trained_tokens import (
+    TrainedTokens as TrainedTokens,
+)
 from .training import (
     TrainingBatch as TrainingBatch,
     TrainingEngineChoice as TrainingEngineChoice,

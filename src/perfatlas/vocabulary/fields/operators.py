@@ -13,6 +13,7 @@ from perfatlas.vocabulary.fields.subject import EngineName, FormatName
 # formats whose measured rows include the quantization of the activation
 QUANTIZED: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
 GQA: Final = Equals("kind", "gqa")
+PREFILL_GQA: Final = AllOf(Equals("phase", "prefill"), GQA)
 MLA: Final = Equals("kind", "mla")
 REDUCTION: Final = Equals("op", "all_reduce", "reduce_scatter")
 ROPE: Final = Equals("op", "rope_and_cache")
@@ -60,6 +61,14 @@ class GemmShape:
     ]
     k: Annotated[Count, Row("Inner dimension: input features.", elsewhere=("in_features",))]
     format: Format = "bf16"
+    groups: Annotated[
+        Count,
+        Row(
+            "Products of m rows each, with weights of their own: a grouped GEMM, such as that of"
+            " the experts on a GPU.",
+            elsewhere=("num_groups", "num_local_experts"),
+        ),
+    ] = 1
     quantization: Annotated[
         Literal["excluded", "included"],
         Row(
@@ -139,6 +148,31 @@ class AttentionShape:
             elsewhere=("sliding_window", "window_size", "index_topk"),
         ),
     ] = 0
+    mask: Annotated[
+        Literal["causal", "none"],
+        Row(
+            "Mask of the keys: causal, or none, where every query sees every key (encoders).",
+            needs=PREFILL_GQA,
+        ),
+    ] = "causal"
+    cache_append: Annotated[
+        Literal["included", "excluded"] | None,
+        Row(
+            "Include the append of new keys and values to the KV cache, as an engine's call does;"
+            " excluded: the attention kernel alone, as kernel benchmarks time it.",
+            default="included in the forward pass",
+            needs=AllOf(PREFILL_GQA, NotEqual("tier", "bound")),
+        ),
+    ] = None
+    direction: Annotated[
+        Literal["forward", "backward", "forward_backward"],
+        Row(
+            "Forward pass, backward pass, or both; the backward pass multiplies five matrices where"
+            " the forward pass multiplies two.",
+            needs=PREFILL_GQA,
+            elsewhere=("mode",),
+        ),
+    ] = "forward"
 
 
 @group("Elementwise operator", 2)

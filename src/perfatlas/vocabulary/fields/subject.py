@@ -23,7 +23,8 @@ class ModelChoice:
     model: Annotated[
         ModelName,
         Row(
-            "Model: a Hugging Face id, a catalog name, or the path of a config.json or its folder.",
+            "Model: a Hugging Face id, a catalog name, or the path of a config.json or its folder;"
+            " name{layers=48} overrides dimensions.",
             elsewhere=("model_path", "model_name", "model_id", "hf_id"),
         ),
     ]

@@ -70,6 +70,13 @@ KINDS: Final = (
         description="Engine of the kind, with its version.",
     ),
     Metric(
+        name="kind.tier",
+        label="tier",
+        holds="text",
+        verbs=SIMULATE,
+        description="Pricing tier of the kind; times of tier bound are lower limits.",
+    ),
+    Metric(
         name="kind.replicas",
         label="replicas",
         holds="count",

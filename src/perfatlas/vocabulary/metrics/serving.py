@@ -5,33 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.time_parts import SPENT, TO_FIRST_TOKEN
 
 ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
 FIND: Final = "simulate --find-rate"
 FIND_REPLICAS: Final = "simulate --find-replicas"
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
 BOTH: Final = (*ESTIMATE, *SIMULATE)
-# parts of the time of a request, in chronological order
-SPENT: Final = {
-    "http": "HTTP",
-    "tokenize": "tokenization (incl. queueing)",
-    "stream": "output streaming (incl. queueing)",
-    "queue": "queue",
-    "prompt": "own prefill",
-    "shared": "batched steps",
-    "decode": "own decode",
-    "interference": "prefill interference",
-    "preemption": "preemption",
-    "transfer": "KV cache transfer",
-    "join": "joining the decode batch",
-    "failure": "failed attempts",
-    "load": "KV cache offload transfers",
-}
-TO_FIRST_TOKEN: Final = {
-    name: label
-    for name, label in SPENT.items()
-    if name not in ("decode", "interference", "preemption")
-}
 
 LATENCIES: Final = (
     Metric(
@@ -222,16 +202,31 @@ RATES: Final = (
         description="After an interrupted search: smallest rate known to miss an SLO.",
     ),
 )
+REQUIRED: Final = {
+    "replicas": (
+        "smallest number of replicas within SLOs",
+        "replicas needed",
+        "Smallest number of",
+    ),
+    **{
+        f"{pool}_workers": (f"{pool} workers within SLOs", f"{pool} needed", "Of the fewest GPUs,")
+        for pool in ("prefill", "decode")
+    },
+}
 SIZES: Final = (
-    Metric(
-        name="required_replicas",
-        label="smallest number of replicas within SLOs",
-        short="replicas needed",
-        better="lower",
-        has_interval=True,
-        holds="count",
-        verbs=(FIND_REPLICAS,),
-        description="Smallest number of replicas with which all SLOs are met with 95% confidence.",
+    *(
+        Metric(
+            name=f"required_{name}",
+            label=label,
+            short=short,
+            better="lower",
+            has_interval=True,
+            holds="count",
+            verbs=(FIND_REPLICAS,),
+            description=f"{which} {name.replace('_', ' ')} with which all SLOs are met with 95%"
+            " confidence.",
+        )
+        for name, (label, short, which) in REQUIRED.items()
     ),
     Metric(
         name="usd_per_hour",
@@ -356,7 +351,15 @@ DEPLOYMENT: Final = (
         name="gpus",
         label="GPUs",
         holds="count",
-        verbs=(*BOTH, "search", "goodput", "goodput --frontier", "fleet schedule", "train"),
+        verbs=(
+            *BOTH,
+            "search",
+            "goodput",
+            "goodput --frontier",
+            "fleet schedule",
+            "train",
+            "search training",
+        ),
         description="GPUs of the deployment, the job or the cluster.",
     ),
     Metric(

@@ -1,0 +1,90 @@
+"""Arrow arrays made from their buffers.
+
+`pyarrow.array` imports pandas where it is installed, which takes longer than many tables.
+
+Shape legend: N rows.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_DTYPES: Final = {float: "f8", int: "i8", bool: "?"}
+_MOST_BYTES: Final = 2**31 - 1  # of the texts of a column with 32-bit offsets
+
+
+def arrow_numbers(values_N: NDArray[Any], empty_N: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return numbers or booleans as an Arrow array, null where empty.
+
+    Args:
+        values_N: float64, int64 or bool (N,).
+        empty_N: Whether each cell is empty (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.files.arrow_buffers import arrow_numbers
+        >>> arrow_numbers(np.array([8, 9]), np.array([False, True])).to_pylist()
+        [8, None]
+    """
+    import pyarrow as pa
+
+    kinds = {"f": pa.float64(), "i": pa.int64(), "b": pa.bool_()}
+    data_N = np.packbits(values_N, bitorder="little") if values_N.dtype == bool else values_N
+    buffers = [_validity(empty_N), pa.py_buffer(np.ascontiguousarray(data_N))]
+    return pa.Array.from_buffers(kinds[values_N.dtype.kind], values_N.size, buffers)
+
+
+def arrow_list(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return a list of texts, floats, integers or booleans as an Arrow array, null where None.
+
+    Args:
+        cells: The cells.
+
+    Returns:
+        None if the cells are of another type, of several, or too large: `pyarrow.array` then knows
+        what to do.
+
+    Example:
+        >>> from perfatlas.files.arrow_buffers import arrow_list
+        >>> arrow_list(["compute", None, ""]).to_pylist(), arrow_list([1, "a"])
+        (['compute', None, ''], None)
+    """
+    kinds = set(map(type, cells)) - {type(None)}
+    if len(kinds) != 1 or next(iter(kinds)) not in (str, *_DTYPES):
+        return None
+    kind = kinds.pop()
+    empty_N = np.fromiter((cell is None for cell in cells), np.bool_, len(cells))
+    if kind is str:
+        return _texts(cells, empty_N)
+    if kind is int and not all(cell is None or -(2**63) <= cell < 2**63 for cell in cells):
+        return None
+    filled = [kind() if cell is None else cell for cell in cells]
+    return arrow_numbers(np.array(filled, _DTYPES[kind]), empty_N)
+
+
+def _texts(cells: Sequence[str | None], empty_N: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return texts as an Arrow array; None if they are too long."""
+    import pyarrow as pa
+
+    content = [(cell or "").encode() for cell in cells]
+    ends = list(accumulate(map(len, content), initial=0))
+    if ends[-1] > _MOST_BYTES:
+        return None
+    buffers = [_validity(empty_N), pa.py_buffer(np.array(ends, np.int32))]
+    return pa.Array.from_buffers(
+        pa.string(), len(cells), [*buffers, pa.py_buffer(b"".join(content))]
+    )
+
+
+def _validity(empty_N: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow buffer
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(~empty_N, bitorder="little")) if empty_N.any() else None

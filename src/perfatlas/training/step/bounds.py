@@ -1,0 +1,152 @@
+"""Lower bounds of the step time and of the memory of layouts, from the costs of a micro-batch.
+
+A search leaves out what a bound excludes: the layout takes at least as long, or needs at least as
+much memory, as its bound says. Bounds have no axis of stages and no order of passes.
+
+Shape legend: C candidates, U distinct shapes, G segments, L recompute levels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.training.jitter import expected_slowdown
+from perfatlas.training.schedules import find_schedule
+from perfatlas.training.step.costs import KINDS
+from perfatlas.training.step.host import LAUNCHED
+from perfatlas.training.step.memory import STATE_BYTES, WEIGHT_BYTES
+from perfatlas.training.step.pairs import overlapped_experts_s
+from perfatlas.training.step.pipeline import copies_of_layers
+from perfatlas.training.step.stages import group_shares, moe_share
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step.costs import MicroBatchCosts
+    from perfatlas.training.step.question import TrainingQuestion
+
+# Schedules whose first rank holds as many micro-batches as the pipeline has ranks, if there are.
+_FILLS_FIRST_RANK: Final = ("gpipe", "1f1b", "interleaved", "zb_h1")
+
+
+class StepBounds(NamedTuple):
+    """Lower bounds of candidates.
+
+    Args:
+        step_s_C: Least step time (C,) [s].
+        memory_bytes_C: Least memory of the fullest rank (C,) [bytes].
+    """
+
+    step_s_C: FloatArray
+    memory_bytes_C: FloatArray
+
+
+class _Shapes(NamedTuple):
+    """Forward and backward pass of a micro-batch by distinct shape and recompute level (L, U) [s].
+
+    Args:
+        layer_s_LU: Time in a mean layer.
+        head_s_LU: Time in the head.
+        ends_s_LU: Time in the embedding and the head.
+    """
+
+    layer_s_LU: FloatArray
+    head_s_LU: FloatArray
+    ends_s_LU: FloatArray
+
+
+def lower_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> StepBounds:
+    """Return lower bounds of the candidates.
+
+    Args:
+        question: The candidates, which keep all rules of layouts.
+        costs: Their micro-batches.
+
+    Source: derived. The busiest rank works at least as long as a mean one. In a schedule with
+        whole backward passes, the last rank starts after a forward pass through the stages before
+        it, and a backward pass through them follows its own last one. Every stage has at least
+        floor(L/S) layers.
+    """
+    return StepBounds(_step_s(question, costs), _memory_bytes(question, costs))
+
+
+def _least_layers(question: TrainingQuestion) -> FloatArray:
+    """Return the layers that every stage has at least (C,)."""
+    layouts = question.layouts
+    least_C: FloatArray = np.floor(question.architecture.num_layers / (layouts.pp * layouts.vpp))
+    return least_C
+
+
+def _shapes(question: TrainingQuestion, costs: MicroBatchCosts) -> _Shapes:
+    """Return the times of computation, and of transfers unless pairs of passes hide them."""
+    shares_G = group_shares(question.architecture)
+    kinds = list(range(len(KINDS)))
+    if find_schedule(question.schedule).overlaps_pairs:
+        kinds = [KINDS.index("compute")]
+    passes_UG = costs.time_s[0][:, kinds].sum(axis=(0, 1))
+    again_LUG = costs.recomputed_s[0][:, kinds].sum(axis=1)
+    each_LUG = passes_UG + again_LUG
+    return _Shapes(
+        layer_s_LU=(each_LUG[..., 1:-1] * shares_G).sum(axis=-1),
+        head_s_LU=each_LUG[..., -1],
+        ends_s_LU=each_LUG[..., 0] + each_LUG[..., -1],
+    )
+
+
+def _step_s(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:
+    """Return the lower bound of the step time (C,) [s]."""
+    layouts, schedule = question.layouts, find_schedule(question.schedule)
+    shapes, level_C, at = _shapes(question, costs), layouts.recompute, costs.index_C
+    layer_s_C, head_s_C = shapes.layer_s_LU[level_C, at], shapes.head_s_LU[level_C, at]
+    all_s_C = question.architecture.num_layers * layer_s_C + shapes.ends_s_LU[level_C, at]
+    batches_C = layouts.micro_batches
+    step_s_C = batches_C * all_s_C / layouts.pp
+    if not (schedule.splits_backward or schedule.overlaps_pairs):
+        least_s_C = _least_layers(question) * layer_s_C
+        of_last_s_C = batches_C * (layouts.vpp * least_s_C + head_s_C)
+        step_s_C = np.maximum(step_s_C, (layouts.pp - 1.0) * least_s_C + of_last_s_C)
+    if question.expert_overlap:
+        step_s_C = step_s_C - overlapped_experts_s(question, costs)
+    engine = question.engine
+    gpus_D, which_C = np.unique(layouts.gpus.astype(np.int64), return_inverse=True)
+    slowdown_D = expected_slowdown(
+        engine.jitter_distribution, np.full(gpus_D.size, engine.jitter), gpus_D
+    )
+    # without graphs of its kernels, a rank waits for the host
+    launched_s = engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
+    moe = moe_share(question.architecture) * question.architecture.num_layers
+    step_s_C = np.maximum(step_s_C, launched_s * moe * batches_C / layouts.pp)
+    bound_s_C: FloatArray = (step_s_C + engine.host_s_per_step) * (1.0 + slowdown_D[which_C])
+    return bound_s_C
+
+
+def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:
+    """Return the lower bound of the memory of the fullest rank (C,) [bytes].
+
+    It is the larger of the model states of a mean rank and of what the first rank holds at least.
+    """
+    layouts, architecture, at = question.layouts, question.architecture, costs.index_C
+    shares_G, parameters = group_shares(architecture), costs.parameters
+    states = STATE_BYTES[question.optimizer]
+    each_bytes = ((WEIGHT_BYTES, 3), (question.gradient_bytes, 2), (states, 1))
+    mean_C, first_C = np.zeros(layouts.size), np.zeros(layouts.size)
+    least_C = layouts.vpp * _least_layers(question)
+    for held_UG, ranks_C in (
+        (parameters.dense_CG, layouts.dp * layouts.cp),
+        (parameters.expert_CG, layouts.expert_dp),
+    ):
+        layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[at]
+        tied_C = (layouts.pp == 1.0) & architecture.tie_word_embeddings
+        head_C = np.where(tied_C, 0.0, held_UG[:, -1][at])
+        all_C = architecture.num_layers * layer_C + held_UG[:, 0][at] + head_C
+        for size, sharded_from in each_bytes:
+            shards_C = np.where(layouts.zero >= sharded_from, np.maximum(ranks_C, 1.0), 1.0)
+            mean_C += copies_of_layers(question.schedule) * all_C * size / shards_C / layouts.pp
+            first_C += (least_C * layer_C + held_UG[:, 0][at]) * size / shards_C
+    if question.schedule in _FILLS_FIRST_RANK:
+        saved_LU = (costs.saved_bytes_LUG[..., 1:-1] * shares_G).sum(axis=-1)
+        held_C = np.minimum(layouts.micro_batches, layouts.pp) * least_C
+        first_C = first_C + held_C * saved_LU[layouts.recompute, at]
+    bound_C: FloatArray = np.maximum(mean_C, first_C) + question.engine.context_bytes
+    return bound_C

@@ -1,0 +1,155 @@
+"""Goodput of a job whose step is predicted: MFU, checkpoints and a token budget in one answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import read_toml
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput.question import Goodput
+from perfatlas.verbs.goodput.training_metrics import JOINED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.answer import Answer
+
+__all__ = ["JOINED", "predicted_step", "with_training"]
+HOUR_S: Final = 3600.0
+ENDS: Final = ("", "_low", "_high")
+OF_THE_STEP: Final = ("model", "system", "format", "step_time_s", "tokens_per_step", "mfu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedStep:
+    """The training step of a job.
+
+    Args:
+        step: The answer of `train`.
+        tokens: Tokens to train; None without a budget.
+        usd_per_gpu_hour: Price; None without one.
+        given: The fields of goodput that were given.
+    """
+
+    step: Answer
+    tokens: float | None
+    usd_per_gpu_hour: float | None
+    given: Mapping[str, Any]
+
+
+def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dict[str, Any]]:
+    """Return the step of the field `train`, and the other fields with what follows from it.
+
+    The GPUs are those of the layout. The size of a checkpoint is that of the model states; on a
+    fleet, the MFU becomes a factor of the answer.
+
+    Args:
+        fields: The fields of goodput; without `train` they are returned as they are.
+
+    Raises:
+        InvalidSpecError: The file has no valid training step, or a field contradicts it.
+        InfeasibleError: The step does not fit in memory.
+    """
+    if fields.get("train") is None:
+        return None, dict(fields)
+    inputs = Goodput.read(fields)
+    others = {name: value for name, value in fields.items() if name not in ("train", "tokens")}
+    for name in OF_THE_STEP:
+        if others.get(name) is not None:
+            raise InvalidSpecError(f"{name} follows from train = {fields['train']}; leave one out")
+    step = _answer_of(str(inputs.train))
+    gpus = step.results["gpus"]
+    if inputs.gpus not in (None, gpus):
+        raise InvalidSpecError(
+            f"gpus = {inputs.gpus:,} contradicts the {gpus:,} GPUs of {fields['train']}; leave out"
+            " gpus"
+        )
+    derived: dict[str, Any] = {"gpus": gpus}
+    if others.get("checkpoint_bytes_per_s") is not None and others.get("checkpoint_bytes") is None:
+        derived["checkpoint_bytes"] = step.results["checkpoint_bytes"]
+    if others.get("fleet") is not None:
+        derived["mfu"] = step.results["mfu"]
+    predicted = PredictedStep(
+        step=step,
+        tokens=inputs.tokens,
+        usd_per_gpu_hour=inputs.usd_per_gpu_hour,
+        given=fields,
+    )
+    return predicted, others | derived
+
+
+def _answer_of(path: str) -> Answer:
+    """Return the answer of the training step that a file describes."""
+    import perfatlas
+
+    table = read_toml(path)
+    try:
+        return perfatlas.train(**table)
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(f"train = {path}: {problem}") from problem
+
+
+def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:
+    """Return an answer of goodput with the training it holds.
+
+    Args:
+        answer: The answer of goodput.
+        predicted: The step; None leaves the answer as it is.
+
+    Source: derived: the job trains for the share `goodput` of its time, at the speed of the step.
+    """
+    if predicted is None:
+        return answer
+    step, goodput = predicted.step.results, _goodput(answer)
+    gpus = step["gpus"]
+    results: dict[str, Any] = dict(answer.results)
+    for end in ENDS:
+        share, mfu, rate = goodput[end], step[f"mfu{end}"], step[f"tokens_per_s_per_gpu{end}"]
+        known = share is not None and mfu is not None
+        results[f"training_mfu{end}"] = mfu
+        results[f"effective_mfu{end}"] = share * mfu if known else None
+        results[f"training_tokens_per_s{end}"] = share * rate * gpus if known else None
+    if predicted.tokens is not None:
+        results |= _to_tokens(results, predicted.tokens, gpus, predicted.usd_per_gpu_hour)
+    jitter = step["waterfall"]["jitter"] / step["step_time_s"]
+    note = (
+        f"the step of {step['step_time_s']:.4g} s is predicted; waiting for the slowest rank is"
+        f" {jitter:.1%} of it and part of the MFU, and not counted again; stragglers that stay slow"
+        " are those of the fleet"
+    )
+    evidence = replace(
+        answer.evidence,
+        assumptions=(*answer.evidence.assumptions, note, *predicted.step.evidence.assumptions),
+        sources=(*answer.evidence.sources, *predicted.step.evidence.sources),
+    )
+    given = predicted.given
+    from_step = {name: given.get(name) for name in ("mfu", "checkpoint_bytes")}
+    scenario = {**answer.scenario, **from_step}
+    scenario |= {"train": given["train"], "tokens": given.get("tokens")}
+    return replace(answer, results=results, evidence=evidence, scenario=scenario)
+
+
+def _goodput(answer: Answer) -> dict[str, float | None]:
+    """Return goodput and the ends of its interval, by ending; simulations have statistics."""
+    found: dict[str, float | None] = {}
+    for end in ENDS:
+        value = answer.results.get(f"goodput{end}")
+        found[end] = value["mean"] if isinstance(value, dict) else value
+    return found
+
+
+def _to_tokens(
+    results: Mapping[str, Any], tokens: float, gpus: int, usd_per_gpu_hour: float | None
+) -> dict[str, Any]:
+    """Return time, GPU-hours and cost of a token budget."""
+    found: dict[str, Any] = {}
+    for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
+        rate = results[f"training_tokens_per_s{other}"]
+        found[f"time_to_tokens_s{end}"] = tokens / rate if rate else None
+    hours = found["time_to_tokens_s"]
+    if hours is not None:
+        found["token_budget_gpu_hours"] = gpus * hours / HOUR_S
+        if usd_per_gpu_hour is not None:
+            found["token_budget_usd"] = found["token_budget_gpu_hours"] * usd_per_gpu_hour
+    return found

@@ -1,0 +1,221 @@
+"""`search training`: the best layouts of a training job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import Answer, AnsweredRun
+from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, format_quantity
+from perfatlas.scenario.fields import complete_scenario
+from perfatlas.training.layouts import RECOMPUTE_LEVELS
+from perfatlas.training.step import training_steps
+from perfatlas.verbs.train.answer import evidence_of
+from perfatlas.verbs.train.breakdown import training_breakdown
+from perfatlas.verbs.train.metrics import PARTS
+from perfatlas.verbs.train.results import training_results
+from perfatlas.verbs.train.search.find import find_layouts
+from perfatlas.verbs.train.search.question import SEARCHED, read_layout_search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfatlas.verbs.train.search.find import FoundLayouts, Priced
+    from perfatlas.verbs.train.search.question import LayoutSearchInputs
+
+SHORTEST_S: Final = 1e-9
+MOST_DOUBLINGS: Final = 10
+MOST_DIFFERENCES: Final = 2
+SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch")
+PROOF: Final = (
+    "layouts are priced in the order of a lower bound of the objective; those that are not priced"
+    " have a bound worse than every layout shown"
+)
+ZERO_NAMES: Final = ("0", "1", "2", "3")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSearch(AnsweredRun):
+    """The answer to a search among training layouts.
+
+    Args:
+        found: The layouts.
+    """
+
+    found: FoundLayouts
+
+    @property
+    def layouts_per_cpu_s(self) -> float:
+        """Legal layouts over the CPU time of the search, which differs between runs [1/s]."""
+        return self.found.space.size / max(self.found.cpu_s, SHORTEST_S)
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """All layouts that were priced and fit, as columns, in the order of their bounds."""
+        parts = self.found.columns
+        return {name: np.concatenate([part[name] for part in parts]).tolist() for name in parts[0]}
+
+
+@signature_of("search training")
+def search_training(
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    **fields: Any,  # noqa: ANN401 - checked against the table of fields
+) -> TrainingSearch:
+    """Return the best layouts of a training job.
+
+    Args:
+        progress: Called with the layouts done and the total.
+        **fields: Fields of `perfatlas search training`. Sizes that are given are kept; all others
+            are searched.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect, or no layout keeps the rules.
+        InfeasibleError: No layout fits in memory, or none is fast enough; the message has the
+            nearest.
+        UnsupportedError: There is no data for the format, the schedule or the tier.
+
+    Example:
+        >>> from perfatlas.verbs.train import search_training
+        >>> answer = search_training(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8,
+        ...     global_batch=64)
+        >>> best = answer.results["layouts"][0]
+        >>> best["gpus"], best["memory_total_bytes"] < 85e9
+        (8, True)
+    """
+    inputs = read_layout_search(fields)
+    found = find_layouts(inputs, counts=inputs.gpu_counts(), progress=progress)
+    if not found.space.families:
+        raise _no_layout(inputs, found)
+    if not found.best:
+        raise _none_fits(inputs, found)
+    return TrainingSearch(answer=_answer(inputs, found), found=found)
+
+
+def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
+    rows = [_row(one) for one in found.best]
+    shown = rows[: inputs.num_layouts]
+    for number, row in enumerate(shown):
+        row["why"] = _reason(row, rows[number + 1], inputs) if number + 1 < len(rows) else ""
+    question = found.best[0].question
+    steps = training_steps(question)
+    evidence = evidence_of(question, steps)
+    fields = {n: f for n, f in verb_fields("search training").items() if n not in SEARCHED}
+    scenario = complete_scenario(fields, inputs, engine=question.engine.id)
+    results: dict[str, Any] = {
+        "layouts": shown,
+        "legal_layouts": found.space.size,
+        "priced_layouts": found.priced,
+        "excluded_layouts": found.excluded,
+        "rejected_layouts": {
+            rule: count
+            for rule, count in sorted(found.space.rejected.items(), key=lambda item: -item[1])
+            if count
+        },
+    }
+    return Answer(
+        command="search training",
+        scenario={**scenario, **inputs.pinned},
+        results=results,
+        breakdown=training_breakdown(question, steps),
+        evidence=replace(evidence, assumptions=(*evidence.assumptions, PROOF)),
+    )
+
+
+def _row(one: Priced) -> dict[str, Any]:
+    """Return a layout with its results, as `train` answers them."""
+    question = one.question
+    layouts = question.layouts
+    results = training_results(question, training_steps(question))[0]
+    sizes = {name: int(getattr(layouts, name)[0]) for name in SIZES}
+    return {
+        "gpus": results["gpus"],
+        **sizes,
+        "pipeline_schedule": question.schedule,
+        "zero": ZERO_NAMES[int(layouts.zero[0])],
+        "recompute": RECOMPUTE_LEVELS[int(layouts.recompute[0])],
+        "expert_overlap": question.expert_overlap,
+        **{
+            f"{name}{end}": results[f"{name}{end}"]
+            for name in ("step_time_s", "tokens_per_s_per_gpu", "mfu")
+            for end in ("", "_low", "_high")
+        },
+        "memory_total_bytes": results["memory"]["total_bytes"],
+        "memory_capacity_bytes": results["memory"]["capacity_bytes"],
+        "waterfall": results["waterfall"],
+    }
+
+
+def _reason(
+    row: Mapping[str, Any], following: Mapping[str, Any], inputs: LayoutSearchInputs
+) -> str:
+    """Return how the next layout is worse, and the parts of its step that make it so."""
+    if inputs.objective == "gpus" and following["gpus"] != row["gpus"]:
+        return f"the next layout needs {following['gpus']:,} GPUs"
+    per_gpu = inputs.objective == "tokens_per_s_per_gpu"
+    own, other = (
+        {
+            name: seconds * (one["gpus"] if per_gpu else 1.0)
+            for name, seconds in one["waterfall"].items()
+        }
+        for one in (row, following)
+    )
+    total = sum(own.values())
+    worse = (sum(other.values()) - total) / total
+    changes = sorted(
+        ((other[name] - own[name]) / total, name) for name in own if other[name] != own[name]
+    )
+    most = [one for one in reversed(changes) if one[0] > 0.0][:MOST_DIFFERENCES]
+    least = [one for one in changes if one[0] < 0.0][:1]
+    words = ", ".join(f"{PARTS[name]} {change:+.1%}" for change, name in (*most, *least))
+    if worse <= 0.0:
+        return "the next layout is equally fast, and needs as much memory or more"
+    return f"the next layout is {worse:.1%} slower ({words} of the step)"
+
+
+def _no_layout(inputs: LayoutSearchInputs, found: FoundLayouts) -> InvalidSpecError:
+    """Return the error of a search without any legal layout."""
+    rejected = sorted(found.space.rejected.items(), key=lambda item: -item[1])
+    rules = ", ".join(f"{rule} ({count:,})" for rule, count in rejected if count)
+    given = ", ".join(f"{name} = {value}" for name, value in inputs.pinned.items())
+    return InvalidSpecError(
+        f"no layout on {inputs.most_gpus:,} GPUs"
+        + (f" with {given}" if given else "")
+        + f" keeps the rules: {rules or 'no sizes multiply to the GPUs'}; change gpus or"
+        " global_batch" + (", or leave out a given size" if given else "")
+    )
+
+
+def _none_fits(inputs: LayoutSearchInputs, found: FoundLayouts) -> InfeasibleError:
+    """Return the error of a search whose layouts do not fit, with the GPUs on which one does."""
+    nearest = found.nearest
+    least = "" if nearest is None else format_quantity(nearest.memory_bytes, "B", exact=False)
+    rejected = found.space.rejected
+    slow = rejected["max_step_time_s"]
+    if slow:
+        message = (
+            f"none of {found.space.size:,} layouts on {inputs.most_gpus:,} GPUs has a step within"
+            f" max_step_time_s = {inputs.max_step_time_s:g} ({slow:,} fit in memory, or could)"
+        )
+    else:
+        message = (
+            f"none of {found.space.size:,} layouts on {inputs.most_gpus:,} GPUs fits in memory; the"
+            f" least that one needs is {least} per GPU"
+        )
+    return InfeasibleError(message, advice=tuple(_more_gpus(inputs)))
+
+
+def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
+    """Return the fewest GPUs, by doubling, on which a layout fits and is fast enough."""
+    one = inputs.model_copy(update={"num_layouts": 1})
+    for doubling in range(1, MOST_DOUBLINGS + 1):
+        gpus = inputs.most_gpus * 2**doubling
+        found = find_layouts(one, counts=(gpus,))
+        if found.best:
+            name = "gpus" if inputs.gpus is not None else "max_gpus"
+            return [f"set {name} = {gpus}"]
+    return ["use a system with more memory, or a smaller model or batch"]

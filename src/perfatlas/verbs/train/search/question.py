@@ -1,0 +1,105 @@
+"""Questions of `search training`: reading and checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.fields import InputFields
+from perfatlas.verbs.train.groups import LayoutSearch
+from perfatlas.verbs.train.question import TrainInputs, check_experts, read_training
+from perfatlas.vocabulary.fields import (
+    ModelChoice,
+    SystemChoice,
+    TierChoice,
+    TrainingBatch,
+    TrainingEngineChoice,
+    TrainingFormats,
+    TrainingLayout,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# sizes that are searched unless they are given
+SEARCHED: Final = (
+    *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch", "zero", "recompute"),
+    "expert_overlap",
+)
+_OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *SEARCHED)
+_OF_SEARCH: Final = tuple(LayoutSearch.__annotations__)
+
+
+# groups in reverse order: Python collects annotations from the last base on
+class LayoutSearchInputs(
+    InputFields,
+    TrainingFormats,
+    TrainingLayout,
+    TrainingBatch,
+    LayoutSearch,
+    TierChoice,
+    TrainingEngineChoice,
+    SystemChoice,
+    ModelChoice,
+):
+    """A search among the layouts of a training job."""
+
+    @property
+    def pinned(self) -> dict[str, Any]:
+        """The sizes that are given; the search varies the others."""
+        given = self.model_fields_set.intersection(SEARCHED)
+        return {
+            name: getattr(self, name)
+            for name in SEARCHED
+            if name in given and getattr(self, name) is not None
+        }
+
+    @property
+    def most_gpus(self) -> int:
+        """The GPUs of the job, or the most it may have."""
+        return self.gpus or self.max_gpus or 0
+
+    def gpu_counts(self) -> tuple[int, ...]:
+        """Return the numbers of GPUs to search: the given one, or powers of two up to the most."""
+        if self.gpus is not None:
+            return (self.gpus,)
+        most = self.most_gpus
+        return tuple(sorted({most, *(2**power for power in range(most.bit_length()))}))
+
+    def on(self, gpus: int) -> TrainInputs:
+        """Return the step of these fields without any parallelism, as `train` reads it.
+
+        Args:
+            gpus: GPUs.
+        """
+        left_out = (*_OF_LAYOUT, *_OF_SEARCH)
+        given = {n: getattr(self, n) for n in self.model_fields_set if n not in left_out}
+        return read_training({**given, "dp": gpus})
+
+
+def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
+    """Return the search of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        UnsupportedError: There is no data for the format or the tier.
+    """
+    inputs = LayoutSearchInputs.read(fields)
+    if (inputs.gpus is None) == (inputs.max_gpus is None):
+        both = f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
+        raise InvalidSpecError(
+            "set gpus, the GPUs of the job, or max_gpus, the most it may have"
+            + ("" if inputs.gpus is None else both)
+        )
+    if inputs.objective == "gpus" and inputs.max_gpus is None:
+        raise InvalidSpecError(
+            "objective = gpus finds the fewest GPUs that can run the step; set max_gpus, the most"
+            " to search, instead of gpus"
+        )
+    check_experts(inputs)
+    inputs.on(1)
+    return inputs

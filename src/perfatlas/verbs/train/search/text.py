@@ -1,0 +1,157 @@
+"""Text of a search among training layouts: the best ones, why, and counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.text import (
+    format_number,
+    format_share,
+    format_value,
+    interval_text,
+    print_closing,
+    print_line,
+    print_plain,
+)
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
+SHORT: Final = {"expert_tp": "etp"}
+WIDE: Final = 90
+MOST_RULES: Final = 3
+
+
+def print_layouts(
+    console: Console,
+    answer: Mapping[str, Any],
+    *,
+    reproduce: str,
+    rate_per_cpu_s: float | None = None,
+) -> None:
+    """Write the layouts, why the first is best, and the common end of answers.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object.
+        reproduce: The command line that reproduces it.
+        rate_per_cpu_s: Legal layouts per CPU-second, to print with all rules and all evidence; None
+            for the brief text.
+    """
+    scenario, results = answer["scenario"], answer["results"]
+    verbose = rate_per_cpu_s is not None
+    layouts = results["layouts"]
+    print_line(
+        console,
+        f"{scenario['model']} on {_gpus(scenario, layouts)} of {scenario['system']},"
+        f" {scenario['engine']}",
+        style="bold",
+    )
+    print_line(
+        console,
+        f"{counted(scenario['global_batch'], 'sequence')} of {scenario['sequence_length']:,}"
+        f" tokens, {scenario['format']}, {scenario['optimizer']}",
+    )
+    console.print()
+    several = len({one["gpus"] for one in layouts}) > 1 or scenario.get("max_gpus") is not None
+    print_plain(console, _table(layouts, wide=console.width >= WIDE, gpus=several))
+    console.print()
+    print_line(console, f"why the first: {_why(layouts)}")
+    print_line(console, counts_line(results, rate_per_cpu_s))
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _gpus(scenario: Mapping[str, Any], layouts: Sequence[Mapping[str, Any]]) -> str:
+    most = scenario.get("max_gpus")
+    return f"up to {most:,} GPUs" if most else counted(layouts[0]["gpus"], "GPU")
+
+
+def _why(layouts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the largest loss of the first layout, and how the next one is worse."""
+    first = layouts[0]
+    total = first["step_time_s"]
+    labels = METRICS["waterfall"].parts
+    lost = {name: s / total for name, s in first["waterfall"].items() if name != "compute"}
+    largest = sorted(lost, key=lambda name: -lost[name])[:2]
+    told = ", ".join(f"{labels[name]} {format_share(lost[name])}" for name in largest if lost[name])
+    own = f"it loses {told}" if told else "it loses nothing"
+    return f"{own}; {first['why']}" if first["why"] else f"{own}; no other layout fits"
+
+
+def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None) -> str:
+    """Return the numbers of layouts that were priced, excluded and rejected, in a line.
+
+    Args:
+        results: Results of a search.
+        rate_per_cpu_s: Legal layouts per CPU-second, told with all rules; None for the brief line.
+    """
+    labels = METRICS["rejected_layouts"].parts
+    rejected = list(results["rejected_layouts"].items())
+    told = rejected[: MOST_RULES if rate_per_cpu_s is None else None]
+    words = [f"{labels.get(rule, rule)} ({count:,})" for rule, count in told]
+    others = sum(count for _, count in rejected[len(told) :])
+    if others:
+        words.append(f"other reasons ({others:,})")
+    speed = f" ({format_number(rate_per_cpu_s)} per CPU-second)" if rate_per_cpu_s else ""
+    refused = f"; rejected: {', '.join(words)}" if words else ""
+    return (
+        f"{results['legal_layouts']:,} legal layouts{speed}: {results['priced_layouts']:,} priced,"
+        f" {results['excluded_layouts']:,} excluded by a lower bound of the objective{refused}"
+    )
+
+
+def _table(layouts: Sequence[Mapping[str, Any]], *, wide: bool, gpus: bool) -> Table:
+    """Return the layouts as a table."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("layout", header_style="dim")
+    titles = [*(["GPUs"] if gpus else []), "step time", "tokens/s\n/GPU", "MFU", "memory"]
+    if wide:
+        titles.insert(-1, "90%")
+    for title in titles:
+        table.add_column(title, justify="right", header_style="dim")
+    for one in layouts:
+        cells = [
+            *([f"{one['gpus']:,}"] if gpus else []),
+            format_value("step_time_s", one["step_time_s"]),
+            format_value("tokens_per_s_per_gpu", one["tokens_per_s_per_gpu"]),
+            format_value("mfu", one["mfu"]),
+            format_value("memory.total_bytes", one["memory_total_bytes"]),
+        ]
+        if wide:
+            cells.insert(-1, interval_text(one, "mfu") or "")
+        table.add_row(layout_text(one), *cells)
+    return table
+
+
+def layout_text(layout: Mapping[str, Any]) -> str:
+    """Return a layout in short: sizes and micro-batch that are not 1, sharding, recomputation.
+
+    Args:
+        layout: A row of the answer.
+
+    Example:
+        >>> from perfatlas.verbs.train.search.text import layout_text
+        >>> layout_text({"tp": 8, "pp": 4, "vpp": 3, "dp": 2, "micro_batch": 2, "zero": "1",
+        ...     "recompute": "full", "pipeline_schedule": "interleaved", "expert_overlap": False})
+        'tp 8, pp 4, vpp 3, dp 2, mb 2, ZeRO 1, full recompute'
+    """
+    words = [f"{SHORT.get(n, n)} {layout[n]}" for n in SIZES if layout.get(n, 1) != 1]
+    schedule = str(layout["pipeline_schedule"])
+    if layout.get("pp", 1) > 1 and schedule not in ("1f1b", "interleaved"):
+        words.append(schedule)
+    if layout["micro_batch"] > 1:
+        words.append(f"mb {layout['micro_batch']}")
+    words.append(f"ZeRO {layout['zero']}")
+    if layout["recompute"] != "none":
+        words.append(f"{layout['recompute']} recompute")
+    if layout["expert_overlap"]:
+        words.append("expert overlap")
+    return ", ".join(words)

@@ -1,0 +1,26 @@
+"""Fields of a job whose training step is predicted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from perfatlas.vocabulary.fields.conditions import AnySet
+from perfatlas.vocabulary.fields.numbers import Number
+from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
+
+
+@group("Training", 5)
+class TrainedTokens:
+    """A predicted training step, instead of a measured one."""
+
+    train: Annotated[
+        Annotated[str, Text(), InputFile()] | None,
+        Row(
+            "TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.",
+            default="none",
+        ),
+    ] = None
+    tokens: Annotated[
+        Annotated[float, Number(above=0.0, at_most=1e18)] | None,
+        Row("Tokens to train, for time and cost.", default="none", needs=AnySet("train")),
+    ] = None

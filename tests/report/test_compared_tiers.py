@@ -1,0 +1,96 @@
+"""A limit beside a prediction is marked on its own line, wherever two answers are compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.files import format_toml
+from perfatlas.report.text import limited_text, ratio_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL = ["--model", "meta-llama/Llama-3.1-8B", "--isl", "512", "--osl", "32"]
+
+
+def lines_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main([*words]) == 0
+    return [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
+def line_with(lines: list[str], *texts: str) -> str:
+    found = [line for line in lines if all(text in line for text in texts)]
+    assert found, texts
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (("", ""), "x0.50"),
+        (("at least", ""), "≥x0.50"),
+        (("", "at least"), "≤x0.50"),
+        (("at most", ""), "≤x0.50"),
+        (("at least", "at least"), "(x0.50)"),
+    ],
+)
+def test_ratios_by_hand(limits: tuple[str, str], text: str) -> None:
+    """A time of at least 5 s beside one of 10 s: a ratio of at least 0.5; the inverse at most."""
+    assert ratio_text(5.0, 10.0, limit=limits[0], base_limit=limits[1]) == text
+    assert limited_text("5 s", "at most") == "≤5 s"
+
+
+def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = lines_of(
+        capsys, "compare", *MODEL, "--system", "h100_sxm", "--systems", "mi300x,h200_sxm"
+    )
+    limit = line_with(lines, "mi300x", "ms")
+    assert limit.count("≥") == 4  # two times and their ratios
+    assert limit.count("≤") == 2  # a rate and its ratio
+    assert not {"≥", "≤"} & set(line_with(lines, "h200_sxm", "ms"))
+    assert "lower limit on time" in " ".join(lines[lines.index(limit) :])
+    lines = lines_of(
+        capsys, "compare", *MODEL, "--system", "mi300x", "--systems", "h200_sxm,mi325x"
+    )
+    assert line_with(lines, "h200_sxm", "ms").count("≤x") == 2
+    assert "(x" in line_with(lines, "mi325x", "ms")
+
+
+def test_search(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--gpus", "2", "--num-simulated", "0", "--objective", "request_latency_s")
+    lines = lines_of(
+        capsys, "search", *MODEL, *words, "--system", "h100_sxm", "--systems", "mi300x"
+    )
+    assert line_with(lines, "mi300x", "≥", "≤")
+    assert not {"≥", "≤"} & set(line_with(lines, "h100", "tp 2", "ms"))
+    assert "at its roofline, here and in the chart" in " ".join(lines)
+
+
+def test_kinds_of_replicas(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = '[{"system": "h100_sxm"}, {"system": "mi300x"}]'
+    served = ("--request-rate", "5", "--num-requests", "50")
+    lines = lines_of(capsys, "simulate", *MODEL, *served, "--replica-kinds", kinds)
+    assert line_with(lines, "times", "prediction", "lower limit")
+
+
+def test_sweeps_and_their_comparison(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    scenario = {"model": "meta-llama/Llama-3.1-8B", "isl": 512, "osl": 32}
+    study = {"verb": "estimate", "objective": "tpot_s", "vary": {"system": ["h100_sxm", "mi300x"]}}
+    for tier in ("auto", "bound"):
+        path = tmp_path / f"{tier}.toml"
+        path.write_text(format_toml({**study, "scenario": {**scenario, "tier": tier}}), "utf-8")
+        lines = lines_of(capsys, "sweep", str(path), "--jobs", "1")
+        if tier == "auto":
+            assert "bound" in line_with(lines, "mi300x", "≥")
+            assert "≥" not in line_with(lines, "h100_sxm", "ms")
+    folders = (tmp_path / "perfatlas" / "runs").iterdir()
+    runs = sorted(path.name for path in folders if path.is_dir())
+    lines = lines_of(capsys, "runs", "compare", *runs)
+    assert line_with(lines, "at 1 point one run has lower limits on time (tier bound)")
+    assert line_with(lines, "TPOT", "1").endswith("1")

@@ -1,0 +1,94 @@
+"""`goodput --train`: a predicted step and the failures of its job, in one answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.goodput import goodput
+from perfatlas.verbs.train import train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEP: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h100_sxm",
+    "gpus": 64,
+    "tp": 2,
+    "global_batch": 256,
+}
+JOB: Final[dict[str, Any]] = {
+    "mtti_s": 90000.0,
+    "checkpoint_bytes_per_s": 1e10,
+    "restart_s": 300.0,
+}
+TOKENS: Final = 1e12
+
+
+def _study(folder: Path, **fields: Any) -> str:  # noqa: ANN401 - fields of a step
+    """Return the path of a file with a training step."""
+    path = folder / "study.toml"
+    lines = [f"{name} = {value!r}".replace("'", '"') for name, value in {**STEP, **fields}.items()]
+    path.write_text("\n".join(lines), "utf-8")
+    return str(path)
+
+
+def test_the_answer_is_the_product_of_step_and_goodput(tmp_path: Path) -> None:
+    study = _study(tmp_path)
+    found = goodput(train=study, tokens=TOKENS, usd_per_gpu_hour=2.0, **JOB).results
+    step = train(**STEP).results
+    alone = goodput(checkpoint_bytes=step["checkpoint_bytes"], gpus=64, **JOB).results
+    assert found["goodput"] == alone["goodput"]
+    assert found["training_mfu"] == step["mfu"]
+    assert found["effective_mfu"] == pytest.approx(step["mfu"] * alone["goodput"], rel=1e-12)
+    rate = step["tokens_per_s_per_gpu"] * 64 * alone["goodput"]
+    assert found["training_tokens_per_s"] == pytest.approx(rate, rel=1e-12)
+    assert found["time_to_tokens_s"] == pytest.approx(TOKENS / rate, rel=1e-12)
+    hours = 64 * TOKENS / rate / 3600.0
+    assert found["token_budget_gpu_hours"] == pytest.approx(hours, rel=1e-12)
+    assert found["token_budget_usd"] == pytest.approx(2.0 * hours, rel=1e-12)
+
+
+def test_intervals_combine_those_of_both(tmp_path: Path) -> None:
+    found = goodput(train=_study(tmp_path), tokens=TOKENS, failures_seen=20, **JOB).results
+    assert found["goodput_low"] < found["goodput"] < found["goodput_high"]
+    for name in ("effective_mfu", "training_tokens_per_s", "time_to_tokens_s"):
+        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+    low = found["training_mfu_low"] * found["goodput_low"]
+    assert found["effective_mfu_low"] == pytest.approx(low, rel=1e-12)
+
+
+def test_the_scenario_asks_the_same_again(tmp_path: Path) -> None:
+    answer = goodput(train=_study(tmp_path), tokens=TOKENS, **JOB)
+    assert goodput(**answer.scenario).results == answer.results
+    assert any("not counted again" in text for text in answer.evidence.assumptions)
+
+
+def test_a_fleet_has_the_mfu_as_a_factor(tmp_path: Path) -> None:
+    job = {"fleet": "llama3", "checkpoint_write_s": 10.0, "restart_s": 300.0, "half_width": 0.05}
+    answer = goodput(train=_study(tmp_path), tokens=TOKENS, **job)
+    found, mfu = answer.results, train(**STEP).results["mfu"]
+    assert found["factors"]["mfu"] == mfu
+    value = found["goodput"]
+    share = value["mean"] if isinstance(value, dict) else value
+    assert found["effective_mfu"] == pytest.approx(share * mfu, rel=1e-12)
+    assert goodput(**answer.scenario).results == found
+
+
+def test_what_contradicts_the_step_is_refused(tmp_path: Path) -> None:
+    study = _study(tmp_path)
+    with pytest.raises(InvalidSpecError, match="contradicts the 64 GPUs"):
+        goodput(train=study, gpus=128, **JOB)
+    with pytest.raises(InvalidSpecError, match="model follows from train"):
+        goodput(train=study, model=STEP["model"], **JOB)
+    with pytest.raises(InvalidSpecError, match="train is not set"):
+        goodput(tokens=TOKENS, mtti_s=90000.0, checkpoint_write_s=10.0, restart_s=300.0)
+    with pytest.raises(InvalidSpecError, match="cannot be read"):
+        goodput(train=str(tmp_path / "none.toml"), **JOB)
+    with pytest.raises(InvalidSpecError, match=r"study\.toml: "):
+        goodput(train=_study(tmp_path, layers=3), **JOB)
+    with pytest.raises(InfeasibleError, match="the step needs"):
+        goodput(train=_study(tmp_path, model="meta-llama/Llama-3.1-70B"), **JOB)

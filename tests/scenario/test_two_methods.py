@@ -1,0 +1,42 @@
+"""The closed form and the simulation of one deployment agree, or the answer says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas.verbs.estimate import estimate
+
+MODEL: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
+MODES: dict[str, dict[str, Any]] = {
+    "aggregated": {"mode": "aggregated"},
+    "disaggregated": {"mode": "disaggregated"},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize(("isl", "osl"), [(100, 60), (9000, 20)])
+def test_one_request_in_flight(engine: str, mode: str, isl: int, osl: int) -> None:
+    """Nothing queues: the methods may differ by the start and end of the decode alone."""
+    asked = {**MODEL, **MODES[mode], "engine": engine, "isl": isl, "osl": osl, "concurrency": 1}
+    formula, simulated = (
+        estimate(**asked, method=method).results for method in ("formula", "simulate")
+    )
+    for name in ("ttft_s", "tpot_s"):
+        assert formula[name] == pytest.approx(simulated[name], rel=0.05)
+    assert formula["memory"]["kv_capacity_tokens"] == simulated["memory"]["kv_capacity_tokens"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_prompts_that_come_together_are_explained(mode: str) -> None:
+    """With 8 output tokens, the prompts of 16 clients wait for each other."""
+    asked = {**MODEL, **MODES[mode], "isl": 4000, "osl": 8, "concurrency": 16}
+    formula, simulated = (estimate(**asked, method=method) for method in ("formula", "simulate"))
+    assert formula.results["ttft_s"] < simulated.results["ttft_s"]
+    told = " ".join((*formula.evidence.assumptions, *formula.warnings))
+    assert "without queueing" in told or "no queueing in either pool" in told
+    if mode == "aggregated":
+        assert formula.results["tpot_s"] > simulated.results["tpot_s"]
+        assert "TPOT an upper one where prompts come together" in told

@@ -1,0 +1,60 @@
+"""The studies that come with perfatlas: all rows are answered, and better parts are faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import perfatlas
+from perfatlas.cli import main
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.studies import shipped_studies
+
+# rows that differ in the last name of the study alone, each no slower than the one before
+GAINS = {
+    "exponentials": ("flop_per_s", 2),
+    "fp8_nvfp4": ("output_tokens_per_s_per_gpu", 2),
+    "hbm": ("output_tokens_per_s_per_gpu", 3),
+    "nvlink_domains": ("output_tokens_per_s_per_gpu", 3),
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", sorted(shipped_studies()))
+def test_every_row_is_answered_and_better_parts_are_faster(name: str) -> None:
+    found = perfatlas.sweep(name, jobs=1)
+    assert found.results["answered"] == found.results["points"]
+    assert found.run.describe()["name"] == name
+    if name in GAINS:
+        metric, size = GAINS[name]
+        rates = found.columns[metric]
+        groups = [rates[first : first + size] for first in range(0, len(rates), size)]
+        assert all(group == sorted(group) and group[0] < group[-1] for group in groups)
+
+
+def test_generations_are_ordered_and_hbm_decides_decode() -> None:
+    columns = perfatlas.sweep("generations", jobs=1).columns
+    for first in (0, 6):
+        tpot = columns["tpot_s"][first : first + 6]
+        h100, h200, b200, _, rubin_13, rubin_22 = tpot
+        assert h100 > h200 > b200 > rubin_13 > rubin_22
+
+
+def test_a_file_of_the_same_name_wins_and_unknown_names_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidSpecError, match=r"neither a file nor a study .* did you mean 'hbm'"):
+        perfatlas.sweep("hbm3")
+    with pytest.raises(InvalidSpecError, match="they are exponentials, fp8_nvfp4"):
+        perfatlas.sweep("unlike-any-other")
+    Path("hbm").write_text("verb = 'kernel gemm'\n", "utf-8")
+    with pytest.raises(InvalidSpecError, match="nothing varies"):
+        perfatlas.sweep("hbm")
+    assert main(["catalog", "studies", "show", "exponentials"]) == 0
+    assert capsys.readouterr().out.splitlines() == shipped_studies()["exponentials"].splitlines()

@@ -1,0 +1,190 @@
+"""`perfatlas search training`: bounds hold, the best layout is the best, rows equal `train`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.training.layouts import Layouts, layout_problems, take_layouts
+from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
+from perfatlas.training.schedules.steps import programs
+from perfatlas.training.step import lower_bounds, micro_batch_costs, training_steps
+from perfatlas.verbs.train import search_training, train
+from tests.training.asked import layouts, question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SMALL: Final[Mapping[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h100_sxm",
+    "gpus": 16,
+    "global_batch": 32,
+}
+MOE: Final = "Qwen/Qwen3-30B-A3B"
+SIZES: Final = (
+    *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch"),
+    *("pipeline_schedule", "zero", "recompute"),
+)
+
+
+def _random_layouts(chunks: tuple[int, ...], *, experts: bool) -> Layouts:
+    """Return random sizes, of which rules refuse many."""
+    draw = np.random.default_rng(5)
+
+    def of(*values: int) -> Any:  # noqa: ANN401 - an array
+        return draw.choice(values, 3000)
+
+    return layouts(
+        tp=of(1, 2, 4, 8),
+        pp=of(1, 2, 4, 8),
+        dp=of(1, 2, 4, 8),
+        cp=of(1, 2),
+        vpp=of(*chunks),
+        ep=of(1, 4, 8) if experts else 1,
+        micro_batch=of(1, 2, 4),
+        zero=of(0, 1, 2, 3),
+        recompute=of(0, 1, 2),
+        global_batch=of(32, 64, 256),
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "schedule", "chunks"),
+    [
+        ("meta-llama/Llama-3.1-8B", "megatron", "1f1b", (1,)),
+        ("meta-llama/Llama-3.1-8B", "megatron", "interleaved", (2, 4, 8)),
+        ("meta-llama/Llama-3.1-8B", "ideal", "zb_h1", (1,)),
+        ("meta-llama/Llama-3.1-8B", "ideal", "zb_v", (2,)),
+        (MOE, "megatron", "interleaved", (2, 4)),
+        (MOE, "hai_llm", "dualpipe", (1,)),
+    ],
+)
+def test_no_step_is_below_its_bounds(
+    model: str, engine: str, schedule: str, chunks: tuple[int, ...]
+) -> None:
+    asked = question(
+        _random_layouts(chunks, experts=model == MOE),
+        model=model,
+        engine=engine,
+        schedule=schedule,
+        expert_overlap=model == MOE and schedule == "interleaved",
+        cuda_graphs="none",
+    )
+    broken_C = np.zeros(asked.layouts.size, np.bool_)
+    for problem in layout_problems(asked.architecture, asked.layouts, schedule):
+        broken_C |= problem.broken_C
+    kept = np.flatnonzero(~broken_C)[:400]
+    assert kept.size > 50
+    legal = replace(asked, layouts=take_layouts(asked.layouts, kept), index_C=asked.index_C[kept])
+    bounds = lower_bounds(legal, micro_batch_costs(legal))
+    steps = training_steps(legal)
+    assert np.all(bounds.step_s_C <= steps.step_s_C * (1.0 + 1e-9))
+    assert np.all(bounds.memory_bytes_C <= steps.memory.total_bytes * (1.0 + 1e-9))
+    assert np.median(bounds.step_s_C / steps.step_s_C) > 0.6
+
+
+def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
+    answer = search_training(**SMALL, num_layouts=3)
+    shown = answer.results["layouts"]
+    for row in shown:
+        alone = train(
+            **SMALL, **{name: row[name] for name in SIZES if name not in ("ep", "expert_tp")}
+        )
+        for name in ("step_time_s", "step_time_s_low", "mfu", "tokens_per_s_per_gpu", "waterfall"):
+            assert row[name] == alone.results[name]
+        assert row["memory_total_bytes"] == alone.results["memory"]["total_bytes"]
+    times = [row["step_time_s"] for row in shown]
+    assert times == sorted(times)
+    fastest = np.inf
+    for family in answer.found.space.families:
+        steps = training_steps(family.question, family.costs)
+        fastest = min(fastest, float(steps.step_s_C[steps.memory.fits].min()))
+    assert times[0] == pytest.approx(fastest, rel=1e-12)
+    counts = answer.results
+    decided = counts["priced_layouts"] + counts["excluded_layouts"]
+    assert decided <= counts["legal_layouts"]
+    assert counts["rejected_layouts"]["fits_in_memory"] > 0
+    assert shown[0]["why"].startswith("the next layout is ")
+
+
+def test_given_sizes_are_kept_and_others_are_searched() -> None:
+    answer = search_training(**SMALL, tp=4, recompute="full", zero=3)
+    for row in answer.results["layouts"]:
+        assert (row["tp"], row["recompute"], row["zero"]) == (4, "full", "3")
+    assert answer.scenario["tp"] == 4
+
+
+def test_the_fewest_gpus_that_fit_and_that_are_fast_enough() -> None:
+    asked = {name: value for name, value in SMALL.items() if name != "gpus"}
+    few = search_training(**asked, max_gpus=16, objective="gpus").results["layouts"][0]
+    limit = few["step_time_s"] / 2.5
+    fast = search_training(**asked, max_gpus=16, objective="gpus", max_step_time_s=limit)
+    assert few["gpus"] < fast.results["layouts"][0]["gpus"]
+    assert fast.results["layouts"][0]["step_time_s"] <= limit
+    assert fast.results["rejected_layouts"]["max_step_time_s"] > 0
+
+
+def test_a_search_without_a_layout_says_what_to_do() -> None:
+    with pytest.raises(InfeasibleError, match="fits in memory") as caught:
+        search_training(**{**SMALL, "model": "meta-llama/Llama-3.1-70B", "gpus": 4})
+    assert caught.value.advice[0].startswith("set gpus = ")
+    gpus = int(caught.value.advice[0].rpartition(" ")[2])
+    found = search_training(**{**SMALL, "model": "meta-llama/Llama-3.1-70B", "gpus": gpus})
+    assert found.results["layouts"]
+    with pytest.raises(InvalidSpecError, match="keeps the rules"):
+        search_training(**{**SMALL, "global_batch": 31, "pp": 1, "tp": 1})
+    with pytest.raises(InvalidSpecError, match="set gpus, the GPUs of the job, or max_gpus"):
+        search_training(**SMALL, max_gpus=8)
+    with pytest.raises(InvalidSpecError, match="is dense"):
+        search_training(**SMALL, ep=4)
+    with pytest.raises(InvalidSpecError, match="fewest GPUs"):
+        search_training(**SMALL, objective="gpus")
+
+
+def test_both_spellings_answer_the_same(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Any,  # noqa: ANN401 - a folder
+) -> None:
+    flags = ["--model", SMALL["model"], "--system", "h100_sxm", "--gpus", "8"]
+    flags += ["--global-batch", "32", "--pp", "1"]
+    assert main(["search", "training", *flags]) == 0
+    told = capsys.readouterr().out
+    assert "why the first" in told
+    assert "legal layouts" in told
+    table = tmp_path / "layouts.csv"
+    assert main(["search", "--training", *flags, "--output", str(table)]) == 0
+    assert capsys.readouterr().out == told
+    assert table.read_text().startswith("gpus,tp,pp,")
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"])
+def test_peaks_of_memory_do_not_change_after_some_rounds(schedule: str) -> None:
+    sizes = [(p, m, v) for p in (1, 2, 3, 4) for m in (6, 12, 24, 48, 60) for v in (1, 2, 3)]
+    reasons = pipeline_refusals([schedule] * len(sizes), *np.array(sizes).T)
+    ranks, batches, chunks = np.array(
+        [size for size, reason in zip(sizes, reasons, strict=True) if not reason]
+    ).T
+    stages = int((ranks * chunks).max())
+    ones = np.ones((len(ranks), stages))
+    pipelines = Pipelines(
+        schedule_C=[schedule] * len(ranks),
+        ranks_C=ranks,
+        micro_batches_C=batches,
+        chunks_C=chunks,
+        forward_s_CS=ones,
+        input_gradient_s_CS=ones,
+        weight_gradient_s_CS=ones,
+        send_s_CS=ones,
+        sends_overlap_C=np.ones(len(ranks), np.bool_),
+    )
+    bytes_CS = np.random.default_rng(3).integers(1, 1000, (len(ranks), stages)).astype(float)
+    found = peak_activations(pipelines, bytes_CS)
+    for program, at_G in programs(pipelines):
+        whole = program.peak_bytes(bytes_CS[at_G])
+        assert found[at_G, : whole.shape[1]].tolist() == whole.tolist()
