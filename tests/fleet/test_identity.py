@@ -57,7 +57,7 @@ FLEETS: dict[str, tuple[tuple[Cause, ...], dict[str, Any]]] = {
         (replace(SOUR, lemons=Lemons(share=0.13, factor=20.0, strikes=4)), BURST),
         {"kind": "warm", "order": "longest_idle"},
     ),
-    "all": ((SOUR, YOUNG, BURST, SLOW, SILENT), {"order": "first"}),
+    "all": ((SOUR, WORN, YOUNG, BURST, SLOW, SILENT), {"order": "first"}),
 }
 
 

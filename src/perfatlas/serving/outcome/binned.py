@@ -5,7 +5,7 @@ Shape legend: W rows of a series, B bins.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.serving.outcome.columns import RunEnergy, Series
+
+DIGITS: Final = 9  # of a power that is a difference of energies
 
 
 def binned_series(
@@ -96,7 +98,10 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
     largest_w_B = _largest(time_W, np.append(power_w_W, 0.0), edges)
     return {
         "deployment_power_w": mean_w_B.tolist(),
-        "deployment_power_max_w": np.maximum(mean_w_B, largest_w_B).tolist(),
+        # differences of energies over short windows have rounding errors, which would exceed a TDP
+        "deployment_power_max_w": [
+            float(f"{power_w:.{DIGITS}g}") for power_w in np.maximum(mean_w_B, largest_w_B).tolist()
+        ],
     }
 
 
