@@ -119,6 +119,7 @@ def compare(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -186,6 +187,8 @@ def compare(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -288,6 +291,7 @@ def estimate(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -354,6 +358,8 @@ def estimate(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -461,6 +467,7 @@ def explain(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -532,6 +539,8 @@ def explain(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -767,6 +776,7 @@ def frontier(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -834,6 +844,8 @@ def frontier(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -1199,6 +1211,7 @@ def kernel_attention(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of the attention of one layer on one device.
 
@@ -1232,6 +1245,8 @@ def kernel_attention(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -1254,6 +1269,7 @@ def kernel_elementwise(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of an operator that is limited by memory bandwidth on one device.
 
@@ -1282,6 +1298,8 @@ def kernel_elementwise(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -1308,6 +1326,7 @@ def kernel_gemm(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
@@ -1330,6 +1349,8 @@ def kernel_gemm(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -1359,6 +1380,7 @@ def kernel_moe(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of the routed experts of one layer on one rank.
 
@@ -1385,6 +1407,8 @@ def kernel_moe(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
@@ -1401,6 +1425,7 @@ def max_request_rate(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1528,6 +1553,8 @@ def max_request_rate(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
@@ -1732,6 +1759,7 @@ def required_replicas(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1859,6 +1887,8 @@ def required_replicas(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
@@ -2060,6 +2090,7 @@ def search(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "aggregated",
     systems: object = None,
     max_gpus: int | str | None = None,
@@ -2124,6 +2155,8 @@ def search(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
             and decode pools. Default: aggregated.
         systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
@@ -2211,6 +2244,7 @@ def simulate(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -2333,6 +2367,8 @@ def simulate(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;

@@ -166,6 +166,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         devices=devices,
         gathered=gathered,
         moved=price_links(list(chain(*links)), context),
+        zeros_C=context.placement.zeros_C,
     )
 
 
@@ -180,6 +181,7 @@ class GatheredSteps:
         devices: Device of each candidate at its sustained clock.
         gathered: Operators of all steps without collectives.
         moved: Prices of the collectives of all steps.
+        zeros_C: Whether all tensors hold zeros (C,); None if none do.
     """
 
     steps: tuple[Step, ...]
@@ -188,10 +190,15 @@ class GatheredSteps:
     devices: DeviceColumns
     gathered: GatheredOperators
     moved: PricedOperators
+    zeros_C: NDArray[np.bool_] | None
 
-    def full(self) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at the sustained clock."""
-        return self._priced(self.gathered.full())
+    def full(self, *, random: bool = False) -> tuple[PricedStep, ...]:
+        """Return the prices of each step at the sustained clock.
+
+        Args:
+            random: Whether energies are those of random values, whatever the tensors hold.
+        """
+        return self._priced(self.gathered.full(), random=random)
 
     def at(self, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
         """Return the prices of each step at other clocks.
@@ -208,8 +215,9 @@ class GatheredSteps:
             (len(own), sum(isinstance(one, Collective) for one in own)) for own in self.operators
         ]
 
-    def _priced(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
+    def _priced(self, prices: PricedOperators, *, random: bool = False) -> tuple[PricedStep, ...]:
         found, first, first_link = [], 0, 0
+        zeros_C = None if random else self.zeros_C
         for place, (all_, links) in enumerate(self._widths()):
             own, operators = all_ - links, self.operators[place]
             mine = select(prices, slice(first, first + own))
@@ -218,7 +226,7 @@ class GatheredSteps:
                 PricedStep(
                     operators=operators,
                     count_CO=self.counts[place],
-                    prices=with_energy(operators, join((mine, theirs)), self.devices),
+                    prices=with_energy(operators, join((mine, theirs)), self.devices, zeros_C),
                     tokens_C=self.steps[place].tokens_C,
                     host_s_C=self.steps[place].host_s_C,
                 )
