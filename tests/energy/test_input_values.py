@@ -13,7 +13,7 @@ from perfatlas.energy.boards import energy_data
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 
-SIZE = {"m": 8192, "n": 8192, "k": 8192}
+SIZE: dict[str, Any] = {"m": 8192, "n": 8192, "k": 8192}
 LLAMA = "meta-llama/Llama-3.1-8B"
 
 
@@ -40,7 +40,7 @@ def test_zeros_are_never_slower_and_a_limit_is_kept(cap_w: float) -> None:
 
 
 def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
-    asked = {"model": LLAMA, "system": "h100_sxm", "isl": 128, "osl": 256, "batch": 1}
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 128, "osl": 256, "batch": 1}
     random, zeros = (
         perfatlas.estimate(**asked, input_distribution=values) for values in ("random", "zeros")
     )
@@ -60,8 +60,8 @@ def test_other_values_are_refused_with_those_known() -> None:
 
 
 def test_tables_read_the_values_of_each_row() -> None:
-    asked = {"model": LLAMA, "system": "h100_sxm", "isl": 2048, "osl": 2, "batch": 8}
-    table = {name: [value] * 2 for name, value in asked.items()}
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 2048, "osl": 2, "batch": 8}
+    table: dict[str, Any] = {name: [value] * 2 for name, value in asked.items()}
     table["input_distribution"] = ["random", "zeros"]
     columns = perfatlas.estimate_table(table).columns
     single = perfatlas.estimate(**asked, input_distribution="zeros").results

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.engines import EngineProfile
+    from perfatlas.kernels.tiers import ClockPrices
     from perfatlas.operators import FloatArray
     from perfatlas.step.context import StepContext
     from perfatlas.step.cost import GatheredSteps, PricedStep, Step
@@ -40,7 +41,7 @@ def step_costs(
         ratio_SC = np.stack([clock.ratio for clock in clocks])
         return tuple(
             _with_clock(compose_single_stream(priced, context.profile), clock)
-            for priced, clock in zip(_priced_at(gathered, ratio_SC), clocks, strict=True)
+            for priced, clock in zip(_priced_at(gathered, ratio_SC)[0], clocks, strict=True)
         )
     full = tuple(compose_single_stream(priced, context.profile) for priced in gathered.full())
     return _limited(gathered, full, context)
@@ -48,10 +49,11 @@ def step_costs(
 
 @dataclass
 class _Evaluated:
-    """The clocks (S, C) at which steps were priced last, and their costs."""
+    """The clocks (S, C) at which steps were priced last, and their costs and operators."""
 
     ratio_SC: FloatArray
     costs: tuple[StepCost, ...]
+    prices: ClockPrices | None = None
 
 
 def _limited(
@@ -72,10 +74,8 @@ def _limited(
     last = _Evaluated(np.ones_like(energy.time_s), full)
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
-        costs = tuple(
-            compose_single_stream(priced, context.profile)
-            for priced in _priced_at(gathered, ratio_SC)
-        )
+        steps, last.prices = _priced_at(gathered, ratio_SC, last.prices)
+        costs = tuple(compose_single_stream(priced, context.profile) for priced in steps)
         last.ratio_SC, last.costs = ratio_SC, costs
         return _energy(costs)
 
@@ -92,8 +92,12 @@ def _limited(
     return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
 
 
-def _priced_at(gathered: GatheredSteps, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
-    return gathered.full() if np.all(ratio_SC == 1.0) else gathered.at(ratio_SC)
+def _priced_at(
+    gathered: GatheredSteps, ratio_SC: FloatArray, last: ClockPrices | None = None
+) -> tuple[tuple[PricedStep, ...], ClockPrices | None]:
+    if np.all(ratio_SC == 1.0):
+        return gathered.full(), None
+    return gathered.at(ratio_SC, last)
 
 
 def _energy(costs: Sequence[StepCost]) -> StepEnergy:

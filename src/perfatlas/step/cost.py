@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.kernels.tiers import GatheredOperators
+    from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
@@ -200,14 +200,18 @@ class GatheredSteps:
         """
         return self._priced(self.gathered.full(), random=random)
 
-    def at(self, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at other clocks.
+    def at(
+        self, ratio_SC: FloatArray, last: ClockPrices | None = None
+    ) -> tuple[tuple[PricedStep, ...], ClockPrices]:
+        """Return the prices of each step at other clocks, as steps and as their operators.
 
         Args:
             ratio_SC: Clock of each step over the sustained clock (S, C).
+            last: Operators at other clocks; those whose clock is the same keep their prices.
         """
         widths = [own - links for own, links in self._widths()]
-        return self._priced(self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T))
+        found = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
+        return self._priced(found.fastest()), found
 
     def _widths(self) -> list[tuple[int, int]]:
         """Return the number of operators of each step, and of its collectives (S)."""

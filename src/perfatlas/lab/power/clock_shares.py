@@ -113,19 +113,19 @@ def _of_cell(cells: Mapping[str, Cell], evaluations: int, scored: int) -> Iterat
         device: taken(own, seeded_subset(own.measured_s.size, scored, SEED))
         for device, own in rows.items()
     }
-    energy = {device: row_energy(cells[device], some[device]) for device in cells}
+    energy = {device: _row_energy(cells[device], some[device]) for device in cells}
     for lender, cell in cells.items():
         fitted = _fits(cell, rows[lender], evaluations)
         for device in cells:
             own, one = some[device], fitted["one"]
             times = {
                 "one": cells[device].predict(own.shape_UD, one),
-                "apart": time_at_limit(cells[device], own, energy[device], fitted["apart"]),
+                "apart": _time_at_limit(cells[device], own, energy[device], fitted["apart"]),
             }
             lent_s = cell.predict(own.shape_UD, one)
-            inside = row_energy(cell, own).clock(lent_s) * energy[lender].highest
+            inside = _row_energy(cell, own).clock(lent_s) * energy[lender].highest
             for way, most in (("relative", np.inf), ("lower", 1.0)):
-                times[way] = time_at_limit(
+                times[way] = _time_at_limit(
                     cells[device], own, energy[device], one, inside=inside, most=most
                 )
             for way, time_s in times.items():
@@ -146,7 +146,7 @@ def _of_cell(cells: Mapping[str, Cell], evaluations: int, scored: int) -> Iterat
 def _fits(cell: Cell, rows: Rows, evaluations: int) -> dict[str, dict[str, float]]:
     """Return the parameters of a cell at one clock, and with the clock of each row apart."""
     sample = taken(rows, seeded_subset(rows.measured_s.size, FIT_ROWS, SEED))
-    energy = row_energy(cell, sample)
+    energy = _row_energy(cell, sample)
     apart = _at_clock(cell, energy.clock(sample.measured_s) * energy.highest)
     return {
         "one": fit_cell(cell, sample, evaluations=evaluations),
@@ -168,7 +168,7 @@ def _at_clock(cell: Cell, ratio_U: FloatArray) -> Cell:
     return replace(cell, physics=physics)
 
 
-def time_at_limit(
+def _time_at_limit(
     cell: Cell,
     rows: Rows,
     energy: RowEnergy,
@@ -215,7 +215,7 @@ def _donor(device: str, errors: Mapping[tuple[str, str], FloatArray]) -> str:
     return donor_of(target, known, pairs)
 
 
-def row_energy(cell: Cell, rows: Rows) -> RowEnergy:
+def _row_energy(cell: Cell, rows: Rows) -> RowEnergy:
     """Return the energies of the rows of a cell.
 
     Args:

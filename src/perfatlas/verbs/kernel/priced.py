@@ -221,7 +221,7 @@ def _at_clocks(
     power, energy = power_columns(devices, limits_C), _step_energy(full)
 
     def priced(ratio_C: FloatArray) -> PricedOperators:
-        return with_energy([operator], gathered.at(ratio_C[:, None]), devices, zeros_C)
+        return with_energy([operator], gathered.at(ratio_C[:, None]).fastest(), devices, zeros_C)
 
     ratio_C = np.array([one.clock_ratio for one in inputs])
     problems: dict[int, PerfatlasError] = {}
