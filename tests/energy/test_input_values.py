@@ -40,7 +40,13 @@ def test_zeros_are_never_slower_and_a_limit_is_kept(cap_w: float) -> None:
 
 
 def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 128, "osl": 256, "batch": 1}
+    asked: dict[str, Any] = {
+        "model": LLAMA,
+        "system": "h100_sxm",
+        "isl": 128,
+        "osl": 256,
+        "batch": 1,
+    }
     random, zeros = (
         perfatlas.estimate(**asked, input_distribution=values) for values in ("random", "zeros")
     )
@@ -60,7 +66,13 @@ def test_other_values_are_refused_with_those_known() -> None:
 
 
 def test_tables_read_the_values_of_each_row() -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 2048, "osl": 2, "batch": 8}
+    asked: dict[str, Any] = {
+        "model": LLAMA,
+        "system": "h100_sxm",
+        "isl": 2048,
+        "osl": 2,
+        "batch": 8,
+    }
     table: dict[str, Any] = {name: [value] * 2 for name, value in asked.items()}
     table["input_distribution"] = ["random", "zeros"]
     columns = perfatlas.estimate_table(table).columns
