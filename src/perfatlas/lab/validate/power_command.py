@@ -86,8 +86,8 @@ def power(
 
     Args:
         measurements: Folder `measurements` of the perfatlas repository, for sustained loads.
-        clock_shares: Instead, fit kernels with the clock of each row apart, and compare what
-            devices borrow; takes some minutes.
+        clock_shares: Instead, fit kernels with the clock of each row separated from their
+            efficiency, and compare what devices borrow; takes some minutes.
         json: Print one JSON object.
     """
     from perfatlas.lab.power import clock_shares as fitted_apart
