@@ -124,6 +124,7 @@ def compare(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -195,6 +196,8 @@ def compare(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -304,6 +307,7 @@ def estimate(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -372,6 +376,8 @@ def estimate(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -486,6 +492,7 @@ def explain(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -559,6 +566,8 @@ def explain(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -816,6 +825,7 @@ def frontier(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -885,6 +895,8 @@ def frontier(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -1415,6 +1427,7 @@ def kernel_attention(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of the attention of one layer on one device.
 
@@ -1457,6 +1470,8 @@ def kernel_attention(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -1479,6 +1494,7 @@ def kernel_elementwise(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of an operator that is limited by memory bandwidth on one device.
 
@@ -1507,6 +1523,8 @@ def kernel_elementwise(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -1534,6 +1552,7 @@ def kernel_gemm(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
@@ -1558,6 +1577,8 @@ def kernel_gemm(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -1587,6 +1608,7 @@ def kernel_moe(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
 ) -> Answer:
     """Return the time of the routed experts of one layer on one rank.
 
@@ -1613,6 +1635,8 @@ def kernel_moe(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
@@ -1629,6 +1653,7 @@ def max_request_rate(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1758,6 +1783,8 @@ def max_request_rate(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
@@ -1969,6 +1996,7 @@ def required_replicas(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -2101,6 +2129,8 @@ def required_replicas(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
@@ -2310,6 +2340,7 @@ def search(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["static", "aggregated", "disaggregated"] = "aggregated",
     systems: object = None,
     max_gpus: int | str | None = None,
@@ -2376,6 +2407,8 @@ def search(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
             and decode pools. Default: aggregated.
         systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
@@ -2579,6 +2612,7 @@ def simulate(
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
     power_cap_w: float | str | None = None,
+    input_distribution: Literal["random", "zeros"] = "random",
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -2703,6 +2737,8 @@ def simulate(
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
+        input_distribution: Values of all tensors: random, or zeros as in some benchmarks, which
+            take less energy and let a power-limited GPU run at a higher clock. Default: random.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import perfatlas
+from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.report.text import open_terminal
+from perfatlas.report.text import format_value, open_terminal
+from perfatlas.verbs.estimate.page import clock_frontier_page
 from perfatlas.verbs.estimate.text import print_clock_frontier
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ENERGY = "energy_per_output_token_j"
 ASKED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 512}
@@ -105,3 +110,22 @@ def test_the_printed_points_include_the_least_energy() -> None:
     at = f"{answer['results']['least_energy_power_cap_w']:.4g}"
     table = raw.getvalue().decode().partition("J/token")[2]
     assert at in [line.split()[0] for line in table.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("over", ["clock_ratio", "power_cap_w"])
+def test_the_page_marks_the_least_energy(over: str) -> None:
+    answer = perfatlas.frontier(over=over, **ASKED).to_dict()
+    least = format_value(over, answer["results"][f"least_energy_{over}"])
+    page = clock_frontier_page(answer, over, reproduce="perfatlas estimate", script="cdn")
+    for text in ("least energy", least, "perfatlas estimate", "unlimited"):
+        assert text in page
+
+
+def test_a_page_without_a_curve_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.html"
+    words = ["estimate", "--model", ASKED["model"], "--system", "h100_sxm", "--html", str(path)]
+    assert main(words) == 2
+    assert "--frontier-over" in capsys.readouterr().err
+    assert not path.exists()

@@ -22,6 +22,7 @@ _SERVING: Final[Values] = {
     "silicon_version": ("0.20.1", "0.19.0"),
     "clock_ratio": (0.5, 0.7),
     "power_cap_w": (260.0, 350.0),
+    "input_distribution": ("zeros",),
     "node_power_cap_w": (5000.0, 6000.0),
     "pue": (1.2, 1.5),
     "usd_per_kwh": (0.1, 0.2),
@@ -149,6 +150,7 @@ _KERNELS: Final[Values] = {
     "silicon_version": ("0.20.1", "0.19.0"),
     "clock_ratio": (0.5, 0.7),
     "power_cap_w": (150.0, 260.0),
+    "input_distribution": ("zeros",),
 }
 _GOODPUT: Final[Values] = {
     "power_w": (500.0, 700.0),

@@ -174,7 +174,7 @@ def test_several_clocks_in_one_call_are_separate_calls(tier: str) -> None:
     ratios = (1.0, 0.5, 0.8)
     work = [decode_work(base, np.full(1, 8.0), np.full(1, 512.0))]
     gathered = gather_steps(work, base)
-    together = [gathered.at(np.full((1, 1), ratio)) for ratio in ratios]
+    together = [gathered.at(np.full((1, 1), ratio))[0] for ratio in ratios]
     for ratio, (found,) in zip(ratios, together, strict=True):
         devices = replace(gathered.devices, clock_ratio_C=np.array([ratio]), gathered={})
         operators = [op for op in work[0].operators if not isinstance(op, Collective)]

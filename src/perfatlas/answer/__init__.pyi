@@ -14,6 +14,10 @@ from .breakdown import (
 from .choices import (
     plan_note as plan_note,
 )
+from .clock_notes import (
+    clock_causes as clock_causes,
+    clock_note as clock_note,
+)
 from .envelope import (
     BOTTLENECK as BOTTLENECK,
     SCHEMA as SCHEMA,

@@ -9,6 +9,7 @@ import numpy as np
 
 from perfatlas.answer.breakdown import calibration_rows, match_versions, tier_of, used_matches
 from perfatlas.answer.choices import choice_notes
+from perfatlas.answer.clock_notes import clock_causes, clock_note
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
@@ -93,24 +94,19 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
 
 
 def _clocks(question: Candidates, steps: PricedSteps) -> tuple[str, ...]:
-    """Return the clocks that a power limit or a lock leaves to the steps of a candidate."""
+    """Return the clocks that power limits, locks and values leave to the steps of a candidate."""
     placement = question.placement
-    limit_w = float(placement.power().cap_w[0])
+    limit_w, zeros_C = float(placement.power().cap_w[0]), placement.zeros_C
     locked = None if placement.clock_ratio_C is None else float(placement.clock_ratio_C[0])
     device = placement.systems[int(placement.index_C[0])].device
-    if locked is None and not limit_w < device.calibrated_tdp_w:
-        return ()
     prefill, decode = (float(cost.clock.ratio[0]) for cost in (steps.prefill, steps.decode))
-    causes = [] if locked is None else [f"a clock locked at {locked:g}"]
-    if limit_w < device.calibrated_tdp_w:
-        causes.append(f"a power limit of {limit_w:g} W")
-    verb = "leaves" if len(causes) == 1 else "leave"
-    text = (
-        f"{' and '.join(causes)} {verb} prefill steps {prefill:.2f} and decode steps {decode:.2f}"
-        " of the clock sustained at the TDP; voltages are inferred or assumed, and kernels were"
-        " measured only at the sustained clock, whose interval is used"
-    )
-    return (text,)
+    causes = clock_causes(device, limit_w, locked, zeros=zeros_C is not None and bool(zeros_C[0]))
+    if not causes:
+        return ()
+    left = f"prefill steps {prefill:.2f} and decode steps {decode:.2f}"
+    known = question.tier != "bound" and bool(np.isfinite(placement.power().on_w[0]))
+    moved = (prefill, decode) != (1.0, 1.0)
+    return (clock_note(device, causes, left, moved=moved, known=known),)
 
 
 def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evidence:

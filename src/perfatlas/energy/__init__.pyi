@@ -7,6 +7,7 @@ from .clock import (
     StepEnergy as StepEnergy,
     capped_clock_ratio as capped_clock_ratio,
     energy_share as energy_share,
+    locked_ratio as locked_ratio,
     sustained_clock as sustained_clock,
 )
 from .nodes import (
@@ -14,6 +15,7 @@ from .nodes import (
     node_power as node_power,
 )
 from .operators import (
+    ZEROS as ZEROS,
     with_energy as with_energy,
 )
 from .power import (

@@ -9,6 +9,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements.calibrations import find_calibration
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,6 +28,7 @@ NEAREST: Final = {
     "fp32": ("bf16", 2.0),
     "fp64": ("bf16", 4.0),
 }
+PEAK: Final = "bf16"  # by which devices are compared
 FORMATS: Final = ("bf16", "fp8", "fp4")
 LABELS: Final = {"bf16": "bf16", "fp8": "fp8", "fp4": "fp4", "sram": "on-chip bytes"}
 SPREADING: Final = ("bf16", "fp8", "sram")  # values whose intervals spread the power
@@ -42,11 +46,18 @@ class BoardEnergy:
         issue_w: All SMs issuing without pause, at full voltage [W].
         voltage_slope: Relative loss of voltage per relative loss of clock.
         voltage_floor: Lowest voltage relative to that of the highest clock.
+        peak_clock: Clock of the datasheet's peak over the highest.
+        highest_clock: Clock over the highest that tensor cores sustain when power does not limit.
         idle_w: Without a context [W].
         on_w: With a context and full clocks, but without kernels [W].
-        cap_w: Board power limit, at most `calibrated_w` [W].
+        cap_w: Board power limit [W]; at most `calibrated_w` where kernels were measured.
+        clock_limit_w: Power limit that decides clocks [W]: `cap_w`, but of a device that borrows
+            kernels no less than reading its memory at full bandwidth takes.
         calibrated_w: Board power limit at which kernels were measured: the TDP that no user
-            changed [W].
+            changed, or that of the lender [W].
+        compute_size: Peak over that of the lender; 1 without one.
+        memory_size: Memory bandwidth over that of the lender; 1 without one.
+        lender: Device of its generation whose kernels it borrows, "" for none.
         low: 5% quantile of measured over predicted power.
         high: 95% quantile of measured over predicted power.
         notes: What is fitted, derived or assumed, or why there are no energies.
@@ -60,10 +71,16 @@ class BoardEnergy:
     issue_w: float
     voltage_slope: float
     voltage_floor: float
+    peak_clock: float
+    highest_clock: float
     idle_w: float
     on_w: float
     cap_w: float
+    clock_limit_w: float
     calibrated_w: float
+    compute_size: float
+    memory_size: float
+    lender: str
     low: float
     high: float
     notes: tuple[str, ...]
@@ -103,26 +120,71 @@ def board_energy(device: Device) -> BoardEnergy:
     fitted = _boards().get(device.name, {})
     scale = fitted.get("scale", 1.0)
     flop_j = {name: scale * own[name]["value"] for name in FORMATS}
+    sram_j = scale * own["sram"]["value"]
+    memory_j = scale * data["memory"][memory or own["memory"]]["value"]
     flop_j |= {name: factor * flop_j[base] for name, (base, factor) in NEAREST.items()}
     awake_w = fitted.get("awake_w", own["awake"]["value"] * device.calibrated_tdp_w)
     low, high = fitted.get("interval") or _spread(own)
+    on_w, lender = min(device.idle_w + awake_w, device.tdp_w), _lender(device)
+    least_w = on_w + device.memory_bandwidth * (sram_j + memory_j)
     return BoardEnergy(
         flop_j=flop_j,
-        sram_j_per_byte=scale * own["sram"]["value"],
-        memory_j_per_byte=scale * data["memory"][memory or own["memory"]]["value"],
+        sram_j_per_byte=sram_j,
+        memory_j_per_byte=memory_j,
         link_j_per_byte=scale * link["value"],
         issue_w=scale * own["issue"]["value"] * device.sm_count,
         voltage_slope=own["voltage_slope"]["value"],
         voltage_floor=own["voltage_floor"]["value"],
+        peak_clock=device.peak_clock_hz / device.boost_clock_hz,
+        highest_clock=own["highest_clock"]["value"],
         idle_w=device.idle_w,
-        on_w=min(device.idle_w + awake_w, device.tdp_w),
-        cap_w=min(device.tdp_w, device.calibrated_tdp_w),
-        calibrated_w=device.calibrated_tdp_w,
+        on_w=on_w,
+        cap_w=device.tdp_w if lender else min(device.tdp_w, device.calibrated_tdp_w),
+        **_borrowed(device, lender, least_w),
+        lender=lender,
         low=low,
         high=high,
         notes=(_note(device, own, fitted),),
         sources=_sources(own),
     )
+
+
+def _lender(device: Device) -> str:
+    """Return the device of the same generation whose products a device borrows, "" for none.
+
+    Energies of two generations do not compare clocks: most are assumed.
+    """
+    match = find_calibration(device, "gemm", "", PEAK)
+    name = device.name if match is None else match.calibration.device
+    if name == device.name or resolve_system(name).device.architecture != device.architecture:
+        return ""
+    return name
+
+
+def _borrowed(device: Device, lender: str, least_w: float) -> dict[str, float]:
+    """Return the power limit of measured kernels, and the size of a device beside its lender.
+
+    Args:
+        device: The device.
+        lender: Its lender, "" for none.
+        least_w: Power of reading its memory at full bandwidth [W].
+    """
+    if not lender:
+        limit_w = min(device.tdp_w, device.calibrated_tdp_w)
+        return {
+            "clock_limit_w": limit_w,
+            "calibrated_w": device.calibrated_tdp_w,
+            "compute_size": 1.0,
+            "memory_size": 1.0,
+        }
+    other = resolve_system(lender).device
+    own, lent = device.peak_flop_per_s, other.peak_flop_per_s
+    return {
+        "clock_limit_w": max(device.tdp_w, least_w),
+        "calibrated_w": other.calibrated_tdp_w,
+        "compute_size": own[PEAK] / lent[PEAK] if PEAK in own and PEAK in lent else 1.0,
+        "memory_size": device.memory_bandwidth / other.memory_bandwidth,
+    }
 
 
 def _unknown(device: Device) -> BoardEnergy:
@@ -139,12 +201,18 @@ def _unknown(device: Device) -> BoardEnergy:
         issue_w=math.nan,
         voltage_slope=math.nan,
         voltage_floor=math.nan,
+        peak_clock=math.nan,
+        highest_clock=math.nan,
+        lender="",
         on_w=math.nan,
         low=math.nan,
         high=math.nan,
         idle_w=device.idle_w,
         cap_w=device.tdp_w,
+        clock_limit_w=device.tdp_w,
         calibrated_w=device.calibrated_tdp_w,
+        compute_size=1.0,
+        memory_size=1.0,
         notes=(note,),
     )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LOWEST: Final = 0.2  # of the sustained clock; devices do not go far below
 TOLERANCE: Final = 1e-3  # a limit that binds is reached from below within this share
 MOST_EVALUATIONS: Final = 12
+LIMIT_ROUNDING: Final = 1e-9  # above which a limit binds
 HALVINGS: Final = 20  # of the interval of clocks, in closed form between evaluations
 _TINY: Final = float(np.finfo(np.float64).tiny)
 
@@ -32,12 +33,14 @@ class StepEnergy(NamedTuple):
     Args:
         time_s: Time of the step [s].
         compute_s: Its part in which arithmetic limits [s].
+        peak_s: That part at the peak of the datasheet [s].
         chip_j: Dynamic energy of the chip at the voltage of the highest clock [J].
         memory_j: Dynamic energy of memory and links [J].
     """
 
     time_s: FloatArray
     compute_s: FloatArray
+    peak_s: FloatArray
     chip_j: FloatArray
     memory_j: FloatArray
 
@@ -56,43 +59,53 @@ class CappedClock(NamedTuple):
 
 
 def capped_clock_ratio(
-    at: Callable[[FloatArray], StepEnergy], full: StepEnergy, power: PowerColumns
+    at: Callable[[FloatArray], StepEnergy],
+    full: StepEnergy,
+    power: PowerColumns,
+    calibrated: StepEnergy | None = None,
 ) -> CappedClock:
     """Return the highest clocks at which steps draw at most the limit of their device.
 
-    The limit acts relative to the calibrated state: times were measured at the clock that the
-    device sustains at its TDP, so a limit that is not below the power of that state gives 1. A
-    lower limit lowers the clock, and with it the squared voltage and the rate of compute, until
-    the mean power of the step is the limit.
+    The limit acts relative to the calibrated state: times were measured at the clock that a device
+    sustains at its TDP, so a limit that is not below the power of that state gives 1. A lower limit
+    lowers the clock, and with it the squared voltage and the rate of compute, until the mean power
+    of the step is the limit. The clock rises above that state, up to `highest_ratio`, where the
+    values of the tensors or the limit of the device leave more power than it had.
 
     The clock is found by evaluating the step at a few clocks. Between evaluations its time and the
     energy of its chip are linear in the period of the clock.
 
     Args:
-        at: Totals of the steps at clocks over the sustained clock (..., C); 1 where unlimited.
+        at: Totals of the steps at clocks over the sustained clock (..., C).
         full: Totals at the sustained clock.
         power: Power of the devices, with their limits.
+        calibrated: Totals with the energies of random values, `full` by default.
 
     Limits: One clock per step, as if the step ran again and again. The power at the clock found is
         within 0.1% of a limit that binds.
     """
-    steady = sustained_clock(full, power)
-    binds = _power_w(full, np.ones_like(steady), steady, power) > power.cap_w * (1.0 + 1e-9)
-    ratio, lowest_w = np.ones_like(steady), np.full_like(steady, np.nan)
+    random = full if calibrated is None else calibrated
+    state = _calibrated_state(random, power)
+    less = (full.chip_j < random.chip_j) | (power.clock_limit_w > power.calibrated_w)
+    most = np.where(less, highest_ratio(state, power), 1.0)
+    start = full if np.all(most == 1.0) else at(most)
+    watts = _power_w(start, most, state, power)
+    binds = watts > power.clock_limit_w * (1.0 + LIMIT_ROUNDING)
+    ratio, lowest_w = most.copy(), np.full_like(most, np.nan)
     if not binds.any():
         return CappedClock(ratio, lowest_w)
-    aim_w = np.broadcast_to(power.cap_w * (1.0 - 0.5 * TOLERANCE), ratio.shape)
-    model = _Line(np.ones_like(ratio), full, full.compute_s, np.zeros_like(ratio))
-    slow, fast, open_ = np.full_like(ratio, LOWEST), np.ones_like(ratio), binds
+    aim_w = np.broadcast_to(power.clock_limit_w * (1.0 - 0.5 * TOLERANCE), ratio.shape)
+    model = _Line(1.0 / most, start, start.compute_s * most, np.zeros_like(ratio))
+    slow, fast, open_ = np.full_like(ratio, LOWEST), most.copy(), binds
     for _ in range(MOST_EVALUATIONS):
-        tried = model.ratio_at(aim_w, steady, power, (slow, fast))
+        tried = model.ratio_at(aim_w, state, power, (slow, fast))
         ratio = np.where(open_, tried, ratio)
         found = at(ratio)
-        watts = _power_w(found, ratio, steady, power)
+        watts = _power_w(found, ratio, state, power)
         above = watts > aim_w
         short = open_ & above & (ratio <= LOWEST)
         lowest_w = np.where(short, watts, lowest_w)
-        near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.cap_w
+        near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.clock_limit_w
         fast, slow = np.where(above, ratio, fast), np.where(above, slow, ratio)
         open_ = open_ & ~near & ~short & (fast - slow > _TINY)
         if not open_.any():
@@ -101,34 +114,98 @@ def capped_clock_ratio(
     return CappedClock(ratio, lowest_w)
 
 
+def locked_ratio(left: FloatArray, locked: FloatArray) -> FloatArray:
+    """Return the clocks of steps with a lock (..., C).
+
+    Args:
+        left: Clocks that power leaves.
+        locked: Clocks that a user sets; 1 sets none.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.energy import locked_ratio
+        >>> left = np.array([0.8, 0.8, 1.0, 1.1, 1.1])
+        >>> locked_ratio(left, np.array([1.0, 0.7, 1.2, 1.0, 0.9])).tolist()
+        [0.8, 0.7, 1.2, 1.1, 0.9]
+    """
+    both = np.where(left == 1.0, locked, np.minimum(left, locked))
+    return np.where(locked == 1.0, left, both)
+
+
 def sustained_clock(full: StepEnergy, power: PowerColumns) -> FloatArray:
     """Return the clock that steps sustain at the TDP over the highest clock (..., C).
 
-    Clock ratios are relative to the sustained clock, voltages to the highest.
+    It is the clock whose voltage leaves the power of the TDP, but no lower than that at which
+    tensor cores that never pause would need the time of the arithmetic. Clock ratios are relative
+    to the sustained clock, voltages to the highest.
 
     Args:
         full: Totals at the sustained clock.
         power: Power of the devices.
     """
-    relative = np.maximum(np.sqrt(_share(full, power)), power.voltage_floor)
-    clock: FloatArray = 1.0 - (1.0 - relative) / power.voltage_slope
-    return clock
+    return _calibrated_state(full, power).clock
 
 
 def energy_share(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> FloatArray:
     """Return the energy of the chip relative to that at the highest voltage (..., C).
 
-    At the sustained clock it is what the TDP leaves to the chip; below, the squared voltage.
+    At the sustained clock it is what the TDP leaves to the chip; at others, it follows the squared
+    voltage.
 
     Args:
-        full: Totals at the sustained clock.
+        full: Totals at the sustained clock, with the energies of random values.
         ratio: Clock over the sustained clock (..., C).
         power: Power of the devices.
     """
-    share = _share(full, power)
+    state = _calibrated_state(full, power)
     if not np.any(ratio != 1.0):
+        return state.share
+    return np.where(ratio == 1.0, state.share, state.energy_share(ratio, power))
+
+
+class _State(NamedTuple):
+    """The state in which steps were measured, each (..., C).
+
+    Args:
+        clock: Sustained clock over the highest.
+        share: Energy of the chip over that at the voltage of the highest clock.
+    """
+
+    clock: FloatArray
+    share: FloatArray
+
+    def energy_share(self, ratio: FloatArray, power: PowerColumns) -> FloatArray:
+        """Return the share of the chip's energy at clocks over the sustained one (..., C)."""
+        here, there = (
+            voltage(clock, power.voltage_slope, power.voltage_floor)
+            for clock in (ratio * self.clock, self.clock)
+        )
+        relative = here / there
+        share: FloatArray = self.share * relative * relative
         return share
-    return np.where(ratio == 1.0, share, _squared(ratio, sustained_clock(full, power), power))
+
+
+def _calibrated_state(full: StepEnergy, power: PowerColumns) -> _State:
+    """Return the state of the devices on which the kernels of steps were measured."""
+    computing_s = power.compute_size * full.compute_s
+    measured_s = computing_s + power.memory_size * (full.time_s - full.compute_s)
+    room_j = np.maximum((power.calibrated_w - power.on_w) * measured_s - full.memory_j, 0.0)
+    share: FloatArray = np.minimum(room_j / np.maximum(full.chip_j, _TINY), 1.0)
+    relative = np.maximum(np.sqrt(share), power.voltage_floor)
+    needed = full.peak_s / np.maximum(full.compute_s, _TINY) * power.peak_clock
+    clock: FloatArray = np.maximum(1.0 - (1.0 - relative) / power.voltage_slope, needed)
+    return _State(np.minimum(clock, 1.0), share)
+
+
+def highest_ratio(state: _State, power: PowerColumns) -> FloatArray:
+    """Return the highest clock over the sustained one that steps reach (..., C).
+
+    Args:
+        state: The state in which they were measured.
+        power: Power of the devices.
+    """
+    ratio: FloatArray = np.fmax(power.highest_clock / state.clock, 1.0)
+    return ratio
 
 
 class _Line(NamedTuple):
@@ -163,48 +240,34 @@ class _Line(NamedTuple):
     def ratio_at(
         self,
         aim_w: FloatArray,
-        steady: FloatArray,
+        state: _State,
         power: PowerColumns,
         ends: tuple[FloatArray, FloatArray],
     ) -> FloatArray:
         """Return the clocks between two ends at which the lines draw a power."""
         slow, fast = ends
-        above_slow = self._power_w(slow, steady, power) > aim_w
+        above_slow = self._power_w(slow, state, power) > aim_w
         for _ in range(HALVINGS):
             middle = 0.5 * (slow + fast)
-            above = self._power_w(middle, steady, power) > aim_w
+            above = self._power_w(middle, state, power) > aim_w
             slow, fast = np.where(above, slow, middle), np.where(above, middle, fast)
         outside = above_slow | (fast >= ends[1])
         inside = np.where(above_slow & (ends[0] <= LOWEST), LOWEST, 0.5 * (ends[0] + ends[1]))
         return np.where(outside, inside, fast)
 
-    def _power_w(self, ratio: FloatArray, steady: FloatArray, power: PowerColumns) -> FloatArray:
+    def _power_w(self, ratio: FloatArray, state: _State, power: PowerColumns) -> FloatArray:
         later = 1.0 / ratio - self.period
         totals = self.totals._replace(
             time_s=np.maximum(self.totals.time_s + later * self.time_slope, _TINY),
             chip_j=self.totals.chip_j + later * self.chip_slope,
         )
-        return _power_w(totals, ratio, steady, power)
-
-
-def _share(full: StepEnergy, power: PowerColumns) -> FloatArray:
-    """Return the share of the chip's full energy that fits under the TDP (..., C)."""
-    room_j = np.maximum((power.calibrated_w - power.on_w) * full.time_s - full.memory_j, 0.0)
-    share: FloatArray = np.minimum(room_j / np.maximum(full.chip_j, _TINY), 1.0)
-    return share
-
-
-def _squared(ratio: FloatArray, steady: FloatArray, power: PowerColumns) -> FloatArray:
-    """Return the squared voltage relative to that of the highest clock (..., C)."""
-    relative = voltage(ratio * steady, power.voltage_slope, power.voltage_floor)
-    squared: FloatArray = relative * relative
-    return squared
+        return _power_w(totals, ratio, state, power)
 
 
 def _power_w(
-    totals: StepEnergy, ratio: FloatArray, steady: FloatArray, power: PowerColumns
+    totals: StepEnergy, ratio: FloatArray, state: _State, power: PowerColumns
 ) -> FloatArray:
-    """Return the mean power of steps at a clock, at most the TDP (..., C) [W]."""
-    dynamic_j = _squared(ratio, steady, power) * totals.chip_j + totals.memory_j
-    watts = power.on_w + dynamic_j / np.maximum(totals.time_s, _TINY)
-    return np.minimum(watts, power.calibrated_w)
+    """Return the mean power of steps at a clock (..., C) [W]."""
+    dynamic_j = state.energy_share(ratio, power) * totals.chip_j + totals.memory_j
+    watts: FloatArray = power.on_w + dynamic_j / np.maximum(totals.time_s, _TINY)
+    return watts

@@ -17,17 +17,22 @@ from perfatlas.operators import Collective, Gemm, GroupedGemm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 
-RANDOM: Final = "random"  # values of the tensors, a name of `[inputs]` in the data file
+# Values of the tensors, names of `[inputs]` in the data file.
+RANDOM: Final = "random"
+ZEROS: Final = "zeros"
 
 
 def with_energy(
     operators: Sequence[Operator],
     prices: PricedOperators,
     devices: DeviceColumns,
+    zeros_C: NDArray[np.bool_] | None = None,
 ) -> PricedOperators:
     """Return prices with the energy of one execution of each operator.
 
@@ -41,6 +46,7 @@ def with_energy(
         operators: The operators of the columns (O).
         prices: Their prices (C, O).
         devices: Device of each candidate.
+        zeros_C: Whether all tensors hold zeros instead of random values (C,); None for none.
 
     Source: data/energy/energies.toml.
 
@@ -48,7 +54,7 @@ def with_energy(
         energy of a FLOP. Links carry no energy of the copies in device memory.
     """
     boards = [board_energy(device) for device in devices.devices]
-    effect, shares = energy_data()["inputs"][RANDOM], energy_data()["issue_share"]
+    effect, shares = _effects(zeros_C), energy_data()["issue_share"]
     index_C = devices.index_C
     peaks = [_peak_key(operator) for operator in operators]
     keys = tuple(dict.fromkeys(peaks))
@@ -64,17 +70,28 @@ def with_energy(
 
     flop_j_CO = effect["flop"] * flop_j_DF[index_C][:, format_O]
     chip_j_CO = prices.flop_CO * flop_j_CO
-    chip_j_CO += prices.chip_bytes_CO * of_device(
-        [effect["sram"] * b.sram_j_per_byte for b in boards]
+    chip_j_CO += (
+        effect["sram"] * prices.chip_bytes_CO * of_device([b.sram_j_per_byte for b in boards])
     )
     excess_s_CO = np.maximum(prices.time_s_CO - prices.bound_s_CO, 0.0)
     issue_s_CO = share_O * prices.time_s_CO + excess_O * excess_s_CO
     chip_j_CO += of_device([b.issue_w for b in boards]) * issue_s_CO
-    memory_j_CO = prices.memory_bytes_CO * of_device(
-        [effect["memory"] * b.memory_j_per_byte for b in boards]
+    memory_j_CO = (
+        effect["memory"] * prices.memory_bytes_CO * of_device([b.memory_j_per_byte for b in boards])
     )
     memory_j_CO += prices.link_bytes_CO * of_device([b.link_j_per_byte for b in boards])
     return replace(prices, chip_energy_j_CO=chip_j_CO, memory_energy_j_CO=memory_j_CO)
+
+
+def _effects(zeros_C: NDArray[np.bool_] | None) -> dict[str, FloatArray | float]:
+    """Return the energy of each event relative to that of random values, (C, 1) or one number."""
+    inputs = energy_data()["inputs"]
+    if zeros_C is None:
+        return dict(inputs[RANDOM])
+    return {
+        name: np.where(zeros_C, inputs[ZEROS][name], one)[:, None]
+        for name, one in inputs[RANDOM].items()
+    }
 
 
 def voltage(ratio: FloatArray, slope: FloatArray, floor: FloatArray) -> FloatArray:

@@ -25,9 +25,14 @@ class PowerColumns:
         idle_w: Without a context [W].
         on_w: With a context and full clocks, but without kernels [W].
         cap_w: Limit [W].
+        clock_limit_w: Limit that decides clocks [W].
         calibrated_w: Limit of the devices on which kernels were measured [W].
+        compute_size: Peak over that of those devices.
+        memory_size: Memory bandwidth over that of those devices.
         voltage_slope: Relative loss of voltage per relative loss of clock.
         voltage_floor: Lowest voltage relative to that of the highest clock.
+        peak_clock: Clock of the datasheet's peak over the highest.
+        highest_clock: Clock over the highest that tensor cores sustain when power does not limit.
         low: 5% quantile of measured over predicted power.
         high: 95% quantile of measured over predicted power.
     """
@@ -35,9 +40,14 @@ class PowerColumns:
     idle_w: FloatArray
     on_w: FloatArray
     cap_w: FloatArray
+    clock_limit_w: FloatArray
     calibrated_w: FloatArray
+    compute_size: FloatArray
+    memory_size: FloatArray
     voltage_slope: FloatArray
     voltage_floor: FloatArray
+    peak_clock: FloatArray
+    highest_clock: FloatArray
     low: FloatArray
     high: FloatArray
 
@@ -101,5 +111,6 @@ def power_columns(devices: DeviceColumns, limit_w_C: FloatArray | None = None) -
         for name in PowerColumns.__dataclass_fields__
     }
     if limit_w_C is not None:
-        found["cap_w"] = np.minimum(found["cap_w"], limit_w_C)
+        for name in ("cap_w", "clock_limit_w"):
+            found[name] = np.minimum(found[name], limit_w_C)
     return PowerColumns(**found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.energy import CappedClock, StepEnergy, capped_clock_ratio, energy_share
+from perfatlas.energy import CappedClock, StepEnergy, capped_clock_ratio, energy_share, locked_ratio
 from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.pricing import exposed
 from perfatlas.step.cost import StepClock, StepCost, gather_steps
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.engines import EngineProfile
+    from perfatlas.kernels.tiers import ClockPrices
     from perfatlas.operators import FloatArray
     from perfatlas.step.context import StepContext
     from perfatlas.step.cost import GatheredSteps, PricedStep, Step
@@ -40,7 +41,7 @@ def step_costs(
         ratio_SC = np.stack([clock.ratio for clock in clocks])
         return tuple(
             _with_clock(compose_streams(priced, context.profile), clock)
-            for priced, clock in zip(_priced_at(gathered, ratio_SC), clocks, strict=True)
+            for priced, clock in zip(_priced_at(gathered, ratio_SC)[0], clocks, strict=True)
         )
     full = tuple(compose_streams(priced, context.profile) for priced in gathered.full())
     return _limited(gathered, full, context)
@@ -48,10 +49,11 @@ def step_costs(
 
 @dataclass
 class _Evaluated:
-    """The clocks (S, C) at which steps were priced last, and their costs."""
+    """The clocks (S, C) at which steps were priced last, and their costs and operators."""
 
     ratio_SC: FloatArray
     costs: tuple[StepCost, ...]
+    prices: ClockPrices | None = None
 
 
 def _limited(
@@ -65,45 +67,55 @@ def _limited(
         context: Clocks and power limits.
     """
     placement, power = context.placement, context.placement.power()
-    energy = _energy(full)
+    energy, calibrated = _energy(full), None
+    if placement.zeros_C is not None:
+        random = gathered.full(random=True)
+        calibrated = _energy([compose_streams(one, context.profile) for one in random])
     last = _Evaluated(np.ones_like(energy.time_s), full)
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
-        costs = tuple(
-            compose_streams(priced, context.profile) for priced in _priced_at(gathered, ratio_SC)
-        )
+        steps, last.prices = _priced_at(gathered, ratio_SC, last.prices)
+        costs = tuple(compose_streams(priced, context.profile) for priced in steps)
         last.ratio_SC, last.costs = ratio_SC, costs
         return _energy(costs)
 
     capped = CappedClock(np.ones_like(energy.time_s), np.full_like(energy.time_s, np.nan))
-    if (
-        context.limits_act() and context.tier != "bound"
-    ):  # at the roofline, a clock that a model predicts is no limit
-        capped = capped_clock_ratio(at, energy, power)
+    if context.power_acts():
+        capped = capped_clock_ratio(at, energy, power, calibrated)
     ratio_SC = capped.ratio
     if placement.clock_ratio_C is not None:
-        locked_C = placement.clock_ratio_C
-        ratio_SC = np.where(ratio_SC < 1.0, np.minimum(ratio_SC, locked_C), locked_C)
+        ratio_SC = locked_ratio(ratio_SC, placement.clock_ratio_C)
     if not np.array_equal(ratio_SC, last.ratio_SC):
         at(ratio_SC)
-    share_SC = energy_share(energy, ratio_SC, power)
+    share_SC = energy_share(energy if calibrated is None else calibrated, ratio_SC, power)
     clocks = (StepClock(*one) for one in zip(ratio_SC, share_SC, capped.lowest_w, strict=True))
     return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
 
 
-def _priced_at(gathered: GatheredSteps, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
-    return gathered.full() if np.all(ratio_SC == 1.0) else gathered.at(ratio_SC)
+def _priced_at(
+    gathered: GatheredSteps, ratio_SC: FloatArray, last: ClockPrices | None = None
+) -> tuple[tuple[PricedStep, ...], ClockPrices | None]:
+    if np.all(ratio_SC == 1.0):
+        return gathered.full(), None
+    return gathered.at(ratio_SC, last)
 
 
 def _energy(costs: Sequence[StepCost]) -> StepEnergy:
     """Return the totals that decide the clocks of steps, each (S, C)."""
-    compute = [
-        (cost.count_CO * np.where(cost.prices.code_CO == BOUND_COMPUTE, cost.prices.time_s_CO, 0.0))
-        for cost in costs
-    ]
+    computing = [cost.count_CO * (cost.prices.code_CO == BOUND_COMPUTE) for cost in costs]
+    compute_s, peak_s = (
+        np.stack(
+            [
+                np.einsum("co,co->c", some_CO, getattr(cost.prices, name))
+                for some_CO, cost in zip(computing, costs, strict=True)
+            ]
+        )
+        for name in ("time_s_CO", "bound_s_CO")
+    )
     return StepEnergy(
         np.stack([cost.total_s() for cost in costs]),
-        np.stack([each_CO.sum(axis=1) for each_CO in compute]),
+        compute_s,
+        peak_s,
         np.stack([cost.total("chip_energy_j_CO") for cost in costs]),
         np.stack([cost.total("memory_energy_j_CO") for cost in costs]),
     )

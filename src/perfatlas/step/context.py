@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns
 
+OPTIONAL: Final = ("clock_ratio_C", "power_cap_w_C", "by_node_C", "zeros_C")  # of a placement
+
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
@@ -35,6 +37,7 @@ class Placement:
         clock_ratio_C: Clock relative to the sustained clock (C,), None for 1.
         power_cap_w_C: Power limit of a GPU (C,) [W], inf for none; None if no candidate has one.
         by_node_C: Whether it follows from the limit of its node (C,); None if none does.
+        zeros_C: Whether all tensors hold zeros (C,); None if none do.
     """
 
     systems: tuple[System, ...]
@@ -42,6 +45,7 @@ class Placement:
     clock_ratio_C: FloatArray | None = None
     power_cap_w_C: FloatArray | None = None
     by_node_C: NDArray[np.bool_] | None = None
+    zeros_C: NDArray[np.bool_] | None = None
 
     def devices(self) -> DeviceColumns:
         """Return the devices of the systems as columns."""
@@ -71,14 +75,11 @@ class Placement:
         Args:
             index_R: Positions (R,).
         """
-        ratio_C, cap_w_C, by_node_C = self.clock_ratio_C, self.power_cap_w_C, self.by_node_C
-        return replace(
-            self,
-            index_C=self.index_C[index_R],
-            clock_ratio_C=None if ratio_C is None else ratio_C[index_R],
-            power_cap_w_C=None if cap_w_C is None else cap_w_C[index_R],
-            by_node_C=None if by_node_C is None else by_node_C[index_R],
-        )
+        columns: dict[str, Any] = {"index_C": self.index_C[index_R]}
+        for name in OPTIONAL:
+            one = getattr(self, name)
+            columns[name] = one if one is None else one[index_R]
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,13 @@ class StepContext:
     drafts: int = 0
 
     def limits_act(self) -> bool:
-        """Return whether a lock or a power limit may change the clock of a step."""
+        """Return whether a lock, a power limit or the tensors' values may change a step's clock."""
+        return self.placement.clock_ratio_C is not None or self.power_acts()
+
+    def power_acts(self) -> bool:
+        """Return whether power may leave a step another clock than the measured kernels had."""
+        if self.tier == "bound":  # at the roofline, a clock that a model predicts is no limit
+            return False
         power = self.placement.power()
-        limited = self.tier != "bound" and bool(np.any(power.cap_w < power.calibrated_w))
-        return limited or self.placement.clock_ratio_C is not None
+        moved = bool(np.any(power.clock_limit_w != power.calibrated_w))
+        return moved or self.placement.zeros_C is not None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.kernels.tiers import GatheredOperators
+    from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
@@ -189,6 +189,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         gathered=gathered,
         moved=price_links(list(chain(*links)), context),
         contends=context.tier != "bound",
+        zeros_C=context.placement.zeros_C,
     )
 
 
@@ -204,6 +205,7 @@ class GatheredSteps:
         gathered: Operators of all steps without collectives.
         moved: Prices of the collectives of all steps.
         contends: Whether streams slow each other down.
+        zeros_C: Whether all tensors hold zeros (C,); None if none do.
     """
 
     steps: tuple[Step, ...]
@@ -213,19 +215,28 @@ class GatheredSteps:
     gathered: GatheredOperators
     moved: PricedOperators
     contends: bool
+    zeros_C: NDArray[np.bool_] | None
 
-    def full(self) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at the sustained clock."""
-        return self._priced(self.gathered.full())
+    def full(self, *, random: bool = False) -> tuple[PricedStep, ...]:
+        """Return the prices of each step at the sustained clock.
 
-    def at(self, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at other clocks.
+        Args:
+            random: Whether energies are those of random values, whatever the tensors hold.
+        """
+        return self._priced(self.gathered.full(), random=random)
+
+    def at(
+        self, ratio_SC: FloatArray, last: ClockPrices | None = None
+    ) -> tuple[tuple[PricedStep, ...], ClockPrices]:
+        """Return the prices of each step at other clocks, as steps and as their operators.
 
         Args:
             ratio_SC: Clock of each step over the sustained clock (S, C).
+            last: Operators at other clocks; those whose clock is the same keep their prices.
         """
         widths = [own - links for own, links in self._widths()]
-        return self._priced(self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T))
+        found = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
+        return self._priced(found.fastest()), found
 
     def _widths(self) -> list[tuple[int, int]]:
         """Return the number of operators of each step, and of its collectives (S)."""
@@ -233,8 +244,9 @@ class GatheredSteps:
             (len(own), sum(isinstance(one, Collective) for one in own)) for own in self.operators
         ]
 
-    def _priced(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
+    def _priced(self, prices: PricedOperators, *, random: bool = False) -> tuple[PricedStep, ...]:
         found, first, first_link = [], 0, 0
+        zeros_C = None if random else self.zeros_C
         for place, (all_, links) in enumerate(self._widths()):
             own, operators = all_ - links, self.operators[place]
             mine = select(prices, slice(first, first + own))
@@ -243,7 +255,7 @@ class GatheredSteps:
                 PricedStep(
                     operators=operators,
                     count_CO=self.counts[place],
-                    prices=with_energy(operators, join((mine, theirs)), self.devices),
+                    prices=with_energy(operators, join((mine, theirs)), self.devices, zeros_C),
                     step=self.steps[place],
                     devices=self.devices,
                     contends=self.contends,

@@ -1,4 +1,5 @@
 from .pricing import (
+    ClockPrices as ClockPrices,
     GatheredOperators as GatheredOperators,
     Tier as Tier,
     gather_operators as gather_operators,

@@ -109,15 +109,36 @@ class GatheredOperators:
         """Return the prices at the clock of each candidate."""
         return _fastest([family.full for family in self.families])
 
-    def at(self, ratio_CO: FloatArray) -> PricedOperators:
-        """Return the prices at other clocks; entries with ratio 1 keep their prices.
+    def at(self, ratio_CO: FloatArray, last: ClockPrices | None = None) -> ClockPrices:
+        """Return the prices at other clocks; entries with the clock of the last ones keep theirs.
 
         Args:
             ratio_CO: Clock of each operator relative to the clock of its candidate (C, O).
+            last: Prices at other clocks, None for those at the clock of each candidate.
 
         Limits: As for `price_operators`; kernels were measured only at the sustained clock.
         """
-        return _fastest([family.at(ratio_CO) for family in self.families])
+        if last is None:
+            last = ClockPrices(np.ones_like(ratio_CO), tuple(one.full for one in self.families))
+        pairs = zip(self.families, last.families, strict=True)
+        found = tuple(family.at(ratio_CO, last.ratio_CO, prices) for family, prices in pairs)
+        return ClockPrices(ratio_CO, found)
+
+
+class ClockPrices(NamedTuple):
+    """Prices of operators at clocks.
+
+    Args:
+        ratio_CO: Clock of each operator relative to the clock of its candidate (C, O).
+        families: Prices with the kernels of each family (F).
+    """
+
+    ratio_CO: FloatArray
+    families: tuple[PricedOperators, ...]
+
+    def fastest(self) -> PricedOperators:
+        """Return the prices of the fastest family of each entry."""
+        return _fastest(self.families)
 
 
 class _Kernels(NamedTuple):
@@ -144,21 +165,24 @@ class _Family:
     full: PricedOperators
     models: tuple[ModelRows, ...]
 
-    def at(self, ratio_CO: FloatArray) -> PricedOperators:
-        full, same_CO = self.full, ratio_CO == 1.0
-        bound_CO, code_CO = bound_at_clock(self.operators, self.devices, full, ratio_CO)
+    def at(
+        self, ratio_CO: FloatArray, last_CO: FloatArray, last: PricedOperators
+    ) -> PricedOperators:
+        """Return the prices at clocks, from those at the last ones."""
+        same_CO = ratio_CO == last_CO
+        bound_CO, code_CO = bound_at_clock(self.operators, self.devices, last, ratio_CO)
         prices = with_fields(
-            full,
-            time_s_CO=np.where(same_CO, full.time_s_CO, bound_CO),
-            low_s_CO=np.where(same_CO, full.low_s_CO, bound_CO),
-            high_s_CO=np.where(same_CO, full.high_s_CO, bound_CO),
+            last,
+            time_s_CO=np.where(same_CO, last.time_s_CO, bound_CO),
+            low_s_CO=np.where(same_CO, last.low_s_CO, bound_CO),
+            high_s_CO=np.where(same_CO, last.high_s_CO, bound_CO),
             bound_s_CO=bound_CO,
-            code_CO=np.where(same_CO, full.code_CO, code_CO),
+            code_CO=np.where(same_CO, last.code_CO, code_CO),
         )
         for rows in self.models:
             table = rows.table
             ratio_R = ratio_CO[table.candidate_R, table.operator_R]
-            changed_W = np.flatnonzero(ratio_R != 1.0)
+            changed_W = np.flatnonzero(~same_CO[table.candidate_R, table.operator_R])
             if not changed_W.size:
                 continue
             at = (table.candidate_R[changed_W], table.operator_R[changed_W])

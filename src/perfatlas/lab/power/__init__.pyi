@@ -1,3 +1,6 @@
+from .clock_shares import (
+    clock_shares as clock_shares,
+)
 from .loads import (
     fit_loads as fit_loads,
     read_loads as read_loads,

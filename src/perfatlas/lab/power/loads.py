@@ -135,7 +135,8 @@ def fit_loads(folder: Path) -> dict[str, float]:
     relative = np.mean([awake[device] / tdp_w[device] for device in on])
     found["generation.hopper.awake"] = float(relative)
     found |= {f"{device}.awake_w": watts for device, watts in awake.items()}
-    found |= _zeros(loads.take(loads.text("device") == "h100_sxm"), on["h100_sxm"], found)
+    found |= _zeros_of_bytes(loads.take(loads.text("device") == "h100_sxm"), on["h100_sxm"], found)
+    found |= _zeros_of_flop(loads, on, found)
     return {name: float(f"{value:.{DIGITS}g}") for name, value in found.items()}
 
 
@@ -143,7 +144,7 @@ def shipped_values() -> dict[str, float]:
     """Return the shipped values of everything that `fit_loads` and `fit_kernels` return."""
     data = energy_data()
     hopper = data["generation"]["hopper"]
-    names = ("bf16", "fp8", "sram", "issue", "voltage_slope", "awake")
+    names = ("bf16", "fp8", "sram", "issue", "voltage_slope", "highest_clock", "awake")
     found = {f"generation.hopper.{name}": hopper[name]["value"] for name in names}
     found["generation.blackwell.issue"] = data["generation"]["blackwell"]["issue"]["value"]
     found |= {f"memory.{name}": data["memory"][name]["value"] for name in ("hbm3", "hbm3e")}
@@ -273,28 +274,68 @@ def _issue(spins: Loads, on: Mapping[str, float]) -> dict[str, float]:
     return {"generation.hopper.issue": float(np.concatenate(each).mean())}
 
 
-def _zeros(loads: Loads, on_w: float, found: Mapping[str, float]) -> dict[str, float]:
-    """Return the energies of zeros relative to those of normal values, at the highest clock."""
+def _zeros_of_bytes(loads: Loads, on_w: float, found: Mapping[str, float]) -> dict[str, float]:
+    """Return the energies of bytes of zeros relative to those of normal values."""
     kernel, sms = loads.text("kernel"), loads.number("sms")
     size, inputs = loads.number("working_set_bytes"), loads.text("inputs")
     asked = power_splits().loads["zeros"]
     reads = (kernel == "read") & (sms == sms.max())
-    masks = {
-        "flop": (kernel == "wgmma")
-        & (loads.text("format") == "bf16")
-        & (sms == asked["wgmma_sms"]),
-        "sram": reads & (size == asked["cached_bytes"]),
-        "memory": reads & (size == asked["memory_bytes"]),
-    }
+    masks = {"sram": size == asked["cached_bytes"], "memory": size == asked["memory_bytes"]}
     ratio: dict[str, float] = {}
-    events = {"flop": "flop_per_s", "sram": "bytes_per_s", "memory": "bytes_per_s"}
     for name, mask in masks.items():
         joules = []
         for values, sram in (("zeros", ratio.get("sram", 1.0)), ("normal", 1.0)):
-            one = loads.take(mask & (inputs == values))
-            each = (one.number("energy_power_w") - on_w) / one.number(events[name])
+            one = loads.take(reads & mask & (inputs == values))
+            each = (one.number("energy_power_w") - on_w) / one.number("bytes_per_s")
             if name == "memory":
                 each = each - sram * found["generation.hopper.sram"]
             joules.append(float(each.mean()))
         ratio[name] = joules[0] / joules[1]
     return {f"inputs.zeros.{name}": value for name, value in ratio.items()}
+
+
+def _zeros_of_flop(
+    loads: Loads, on: Mapping[str, float], found: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the energy of a FLOP on zeros over that on normal values, and the clock of zeros.
+
+    From products of one size on both, at the voltage of their clocks, without the energies of their
+    bytes. Power does not limit products of zeros.
+    """
+    asked = power_splits().loads
+    size, study = asked["zeros"]["product"], loads.text("study") == "gemm"
+    same = np.all([loads.number(name) == size for name in "mnk"], axis=0)
+    same &= study & np.isin(loads.text("kernel"), asked["zeros"]["kernels"])
+    shares, clocks = [], []
+    for device in on:
+        boost_hz = resolve_system(device).device.boost_clock_hz
+        for name in asked["formats"]:
+            own = same & (loads.text("device") == device) & (loads.text("format") == name)
+            joules = {}
+            for values in ("zeros", "normal"):
+                some = loads.take(own & (loads.text("inputs") == values))
+                clock = some.number("clock_hz") / boost_hz
+                joules[values] = _flop_j(some, on[device], clock, found, zeros=values == "zeros")
+                if values == "zeros":
+                    clocks.append(float(clock.mean()))
+            shares.append(joules["zeros"] / joules["normal"])
+    return {
+        "inputs.zeros.flop": float(np.mean(shares)),
+        "generation.hopper.highest_clock": float(np.mean(clocks)),
+    }
+
+
+def _flop_j(
+    loads: Loads, on_w: float, clock: FloatArray, found: Mapping[str, float], *, zeros: bool
+) -> float:
+    """Return the mean energy of a FLOP at the voltage of the highest clock [J]."""
+    memory = "memory.hbm3e" if loads.rows[0]["device"] == "h200_sxm" else "memory.hbm3"
+    relative = {
+        name: found[f"inputs.zeros.{name}"] if zeros else 1.0 for name in ("sram", "memory")
+    }
+    floor = np.asarray(energy_data()["generation"]["hopper"]["voltage_floor"]["value"])
+    squared = voltage(clock, np.asarray(found["generation.hopper.voltage_slope"]), floor) ** 2
+    memory_w = relative["memory"] * found[memory] * loads.memory_bytes_per_s()
+    bytes_w = relative["sram"] * found["generation.hopper.sram"] * loads.number("bytes_per_s")
+    chip_w = (loads.number("energy_power_w") - on_w - memory_w) / squared - bytes_w
+    return float((chip_w / loads.number("flop_per_s")).mean())

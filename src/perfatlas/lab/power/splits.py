@@ -30,11 +30,13 @@ class PowerSplits:
         kernels: Tables of kernel watts, their geometry columns and number of folds.
         loads: Studies of sustained loads that are fitted, and those that are scored.
         served: Runs of served models: assumed inputs, systems, goals.
+        clock_shares: Cells that are fitted with the clock of each row apart.
     """
 
     kernels: Mapping[str, Any]
     loads: Mapping[str, Any]
     served: Mapping[str, Any]
+    clock_shares: Mapping[str, Any]
 
 
 @cache

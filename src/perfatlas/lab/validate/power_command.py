@@ -19,6 +19,7 @@ ERRORS: Final = {
     "goal_met": "met",
 }
 SERVED: Final = {"gpu": "", "given": "given", "energies": "energies", "rows": "runs", **ERRORS}
+WAYS: Final = {"one": "one clock", "apart": "apart", "relative": "relative", "lower": "lower"}
 HEADINGS: Final = {
     "kernels": {
         "table": "",
@@ -55,6 +56,14 @@ HEADINGS: Final = {
         "predicted": "predicted",
         "error": "error",
     },
+    "clock_shares": {
+        "device": "",
+        "operator": "",
+        "family": "",
+        "format": "",
+        **{f"home_{way}": f"home, {text}" for way, text in WAYS.items()},
+        **{f"left_out_{way}": f"left out, {text}" for way, text in WAYS.items()},
+    },
 }
 TITLES: Final = {
     "kernels": "B200 kernels, held out by geometry",
@@ -63,20 +72,31 @@ TITLES: Final = {
     "inputs": "with other input lengths",
     "ratios": "J/token of B200 over H100",
     "figures": "named figures",
+    "clock_shares": "kernels fitted at one clock and with clocks apart: MAPE",
 }
 
 
-def power(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = False) -> int:
+def power(
+    measurements: Path = FOLDER,
+    *,
+    clock_shares: Annotated[bool, SWITCH] = False,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
     """Compare predicted with measured power of kernels and served models.
 
     Args:
         measurements: Folder `measurements` of the perfatlas repository, for sustained loads.
+        clock_shares: Instead, fit kernels with the clock of each row separated from their
+            efficiency, and compare what devices borrow; takes some minutes.
         json: Print one JSON object.
     """
+    from perfatlas.lab.power import clock_shares as fitted_apart
     from perfatlas.lab.validate.power import validate_power
     from perfatlas.report.text import open_terminal, print_rows
 
-    results = validate_power(Path(measurements))
+    results = (
+        {"clock_shares": fitted_apart()} if clock_shares else validate_power(Path(measurements))
+    )
     if json:
         print_json(
             envelope(
@@ -86,5 +106,7 @@ def power(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = False)
         return 0
     console = open_terminal(sys.stdout)
     for name, columns in HEADINGS.items():
+        if name not in results:
+            continue
         print_rows(console, results[name], columns=columns, title=TITLES[name])
     return 0

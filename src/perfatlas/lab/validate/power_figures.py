@@ -37,9 +37,13 @@ def clock_figures() -> list[tuple[str, float, float]]:
     Limits: The published decodes name neither model nor batch; Llama-3.1-8B stands for them.
     """
     product = kernel_gemm(system="h200_sxm", **PRODUCT).results["flop_per_s"] / 1e12
+    zeros = kernel_gemm(system="h200_sxm", input_distribution="zeros", **PRODUCT)
+    zeros = zeros.results["flop_per_s"] / 1e12
     watts = estimate(**DECODE, batch=1).results["power_w"]
     return [
         ("H200 product in bf16, random values: TFLOP/s", 788.0, product),
+        ("H200 product in bf16, zeros: TFLOP/s", 894.0, zeros),
+        ("H200 product in bf16, zeros over random values", 894.0 / 788.0, zeros / product),
         ("H800 clock under large products: GHz (as an H100)", 1.6, _product_clock_hz() / 1e9),
         ("H200 decode of one sequence: W, at most", 300.0, watts),
         ("H200 decode, energy that a locked clock saves, at most", 0.32, _saved()),
@@ -67,6 +71,7 @@ def _product_clock_hz() -> float:
     energy = StepEnergy(
         column(results["time_s"]),
         column(results["time_s"]),
+        column(results["bound_time_s"]),
         column(chip_j),
         column(results["cold_bytes"] * board.memory_j_per_byte),
     )

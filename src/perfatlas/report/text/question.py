@@ -171,6 +171,8 @@ def _clock(scenario: Mapping[str, Any]) -> list[str]:
         words.append(f"power limit {format_value('power_w', limit_w)} per GPU")
     if scenario.get("clock_ratio", 1.0) != 1.0:
         words.append(f"clock ratio {format_number(float(scenario['clock_ratio']))}")
+    if scenario.get("input_distribution", "random") != "random":
+        words.append(f"tensors of {scenario['input_distribution']}")
     return words
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.answer import require_tier
+from perfatlas.energy import ZEROS
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
 from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
@@ -67,6 +68,7 @@ class Workers:
         limits: Engine limits, NaN if unset.
         clock_ratio_N: Clock over the sustained clock (N,).
         power_cap_w_N: Power limit of a GPU (N,) [W], inf for none.
+        zeros_N: Whether all tensors hold zeros (N,).
         aggregated_N: Whether batching is continuous (N,).
         rules: Rows with contradictory sizes (N,), and the error of a row.
         stage: Stage of its refusals.
@@ -78,6 +80,7 @@ class Workers:
     limits: EngineLimits
     clock_ratio_N: FloatArray
     power_cap_w_N: FloatArray
+    zeros_N: BoolArray
     aggregated_N: BoolArray
     rules: tuple[tuple[BoolArray, Reason], ...]
     stage: int
@@ -101,6 +104,7 @@ def workers_of(
         limits=EngineLimits(**{name: columns.numbers(name) for name in LIMITS}),
         clock_ratio_N=columns.numbers("clock_ratio"),
         power_cap_w_N=columns.numbers("power_cap_w", np.inf),
+        zeros_N=columns.equals("input_distribution", ZEROS),
         aggregated_N=columns.equals("mode", "aggregated"),
         rules=_size_rules(columns, plan, scenario),
         stage=stage,
@@ -283,7 +287,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
         workers.power_cap_w_N[rows_C],
         gpu_limits_w(workers.columns, rows_C, systems),
     )
-    limit_w_C = np.minimum(own_w_C, node_w_C)
+    limit_w_C, zeros_C = np.minimum(own_w_C, node_w_C), workers.zeros_N[rows_C]
     used = distinct_rows([column.value_codes[rows_C]])
     names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
     return Placement(
@@ -292,6 +296,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
         clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
         power_cap_w_C=None if np.all(np.isinf(limit_w_C)) else limit_w_C,
         by_node_C=None if np.all(np.isinf(node_w_C)) else node_w_C < own_w_C,
+        zeros_C=zeros_C if zeros_C.any() else None,
     )
 
 

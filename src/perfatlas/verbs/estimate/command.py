@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -15,6 +15,7 @@ from perfatlas.commands.flags import (
     File,
     Output,
     OutputFlags,
+    PageFlags,
     Seconds,
     set_flags,
     takes_fields,
@@ -49,6 +50,7 @@ class EstimateFlags:
         frontier: Throughput against interactivity for batches from 1 to the largest that fits.
         frontier_over: What --frontier sweeps: batch, or, for energy against latency, clock_ratio
             or power_cap_w.
+        page: HTML page of a frontier over clock_ratio or power_cap_w.
         explain: Sensitivities to the hardware, the next bottleneck and break-even values.
         slo_ttft_s: With --explain: TTFT for which break-even values are sought.
         slo_tpot_s: With --explain: TPOT for which break-even values are sought.
@@ -60,6 +62,7 @@ class EstimateFlags:
     trace: File | None = None
     frontier: Annotated[bool, SWITCH] = False
     frontier_over: Literal["batch", "clock_ratio", "power_cap_w"] = "batch"
+    page: PageFlags = field(default_factory=PageFlags)
     explain: Annotated[bool, SWITCH] = False
     slo_ttft_s: Seconds = None
     slo_tpot_s: Seconds = None
@@ -97,7 +100,7 @@ def estimate(
     if "system" not in set_fields and "prefill_system" not in set_fields:
         require(set_fields, ("system",), example=example_of("estimate"))
     if extra.frontier:
-        return _frontier(set_fields, output, extra.frontier_over)
+        return _frontier(set_fields, output, extra)
     if extra.explain:
         return _explain(set_fields, extra, output)
     return _estimate(set_fields, extra, output)
@@ -114,6 +117,12 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
         raise UsageError(
             f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"
             " --frontier, or leave --frontier-over out"
+        )
+    _ = extra.page.script
+    if extra.page.html is not None and extra.frontier_over == "batch":
+        raise UsageError(
+            "--html applies to --frontier --frontier-over clock_ratio or power_cap_w; add them, or"
+            " leave --html out"
         )
     forms = {
         "--frontier": extra.frontier,
@@ -191,21 +200,31 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     )
 
 
-def _frontier(set_fields: dict[str, Any], output: OutputFlags, over: str) -> int:
+def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFlags) -> int:
     import perfatlas
 
+    over = extra.frontier_over
+    if extra.page.html is not None:
+        check_writable(extra.page.html)
     with _print_memory_error(set_fields, as_json=output.json):
         answer = perfatlas.frontier(over=over, **set_fields).to_dict()
+    line = reproduced("estimate --frontier", set_fields)
+    if over != "batch":
+        line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
+    if extra.page.html is not None:
+        from perfatlas.verbs.estimate.page import clock_frontier_page
+
+        page = clock_frontier_page(answer, over, reproduce=line, script=extra.page.script)
+        write_atomic(extra.page.html, page)
+        sys.stderr.write(printable(f"perfatlas: --html written to {extra.page.html}\n"))
     if output.json:
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal
     from perfatlas.verbs.estimate.text import print_clock_frontier, print_frontier
 
-    line = reproduced("estimate --frontier", set_fields)
     console = open_terminal(sys.stdout)
     if over != "batch":
-        line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
         print_clock_frontier(console, answer, over, reproduce=line, verbose=output.verbose)
         return 0
     print_frontier(console, answer, reproduce=line, verbose=output.verbose)

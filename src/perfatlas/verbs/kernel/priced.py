@@ -11,6 +11,8 @@ import numpy as np
 from perfatlas.answer import (
     MEASURED_STANDING,
     Answer,
+    clock_causes,
+    clock_note,
     on_any_machine,
     price_columns,
     quantization_note,
@@ -22,10 +24,12 @@ from perfatlas.answer import (
 from perfatlas.declarations import verb_fields
 from perfatlas.energy import (
     LOWEST,
+    ZEROS,
     StepEnergy,
     board_energy,
     capped_clock_ratio,
     energy_share,
+    locked_ratio,
     power_columns,
     with_energy,
 )
@@ -115,8 +119,8 @@ class PricedQuestions:
 
         A roofline time has no interval; a device without known energies has neither.
         """
-        limits_C = np.array([one.power_cap_w or np.inf for one in self.inputs])
-        power, prices = power_columns(self.devices, limits_C), on_any_machine(self.prices)
+        power = power_columns(self.devices, _limits_w(self.inputs))
+        prices = on_any_machine(self.prices)
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
@@ -213,22 +217,26 @@ def _at_clocks(
     devices: DeviceColumns,
 ) -> tuple[PricedOperators, FloatArray, dict[int, PerfatlasError]]:
     """Return prices with energy at the clocks that locks and limits leave, and refused limits."""
-    full = with_energy([operator], gathered.full(), devices)
-    limits_C = np.array([one.power_cap_w or np.inf for one in inputs])
+    zeros_C = np.array([one.input_distribution == ZEROS for one in inputs])
+    full = with_energy([operator], gathered.full(), devices, zeros_C)
+    calibrated = _step_energy(with_energy([operator], gathered.full(), devices))
+    limits_C = _limits_w(inputs)
     power, energy = power_columns(devices, limits_C), _step_energy(full)
 
     def priced(ratio_C: FloatArray) -> PricedOperators:
-        return with_energy([operator], gathered.at(ratio_C[:, None]), devices)
+        return with_energy([operator], gathered.at(ratio_C[:, None]).fastest(), devices, zeros_C)
 
     ratio_C = np.array([one.clock_ratio for one in inputs])
     problems: dict[int, PerfatlasError] = {}
     measured_C = full.match_CO[:, 0] >= 0
     limited_C = np.isfinite(limits_C)
     if measured_C.any():
-        limit_w_C = np.where(measured_C, power.cap_w, np.inf)
-        applied = replace(power, cap_w=limit_w_C)
-        clock = capped_clock_ratio(lambda one: _step_energy(priced(one)), energy, applied)
-        ratio_C = np.where(clock.ratio < 1.0, np.minimum(ratio_C, clock.ratio), ratio_C)
+        limit_w_C = np.where(measured_C, power.clock_limit_w, np.inf)
+        applied = replace(power, clock_limit_w=limit_w_C)
+        clock = capped_clock_ratio(
+            lambda one: _step_energy(priced(one)), energy, applied, calibrated
+        )
+        ratio_C = locked_ratio(np.where(measured_C, clock.ratio, 1.0), ratio_C)
         problems = {
             int(c): _too_low(devices.devices[0], limits_C[c], clock.lowest_w[c])
             for c in np.flatnonzero(np.isfinite(clock.lowest_w))
@@ -239,7 +247,7 @@ def _at_clocks(
         problems |= {int(c): unknown for c in np.flatnonzero(limited_C)}
     problems |= {int(c): _unmeasured(limits_C[c]) for c in np.flatnonzero(limited_C & ~measured_C)}
     prices = full if np.all(ratio_C == 1.0) else priced(ratio_C)
-    share_C = energy_share(energy, ratio_C, power)
+    share_C = energy_share(calibrated, ratio_C, power)
     chip_j_CO = prices.chip_energy_j_CO * share_C[:, None]
     return with_fields(prices, chip_energy_j_CO=chip_j_CO), ratio_C, problems
 
@@ -251,6 +259,7 @@ def _step_energy(prices: PricedOperators) -> StepEnergy:
     return StepEnergy(
         time_s_C,
         np.where(computes_C, time_s_C, 0.0),
+        np.where(computes_C, prices.bound_s_CO[:, 0], 0.0),
         prices.chip_energy_j_CO[:, 0],
         prices.memory_energy_j_CO[:, 0],
     )
@@ -342,23 +351,33 @@ def _same_by_default(priced: PricedQuestions) -> bool:
     return same and own is not None and own.calibration.id == default.calibration.id
 
 
+def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
+    """Return the clock of the first question, and what leaves it."""
+    inputs, device = priced.inputs[0], priced.system.device
+    locked = None if inputs.clock_ratio == 1.0 else inputs.clock_ratio
+    limit_w = float(power_columns(priced.devices, _limits_w(priced.inputs)).cap_w[0])
+    limit_w = limit_w if measured else np.nan
+    zeros = inputs.input_distribution == ZEROS
+    causes = clock_causes(device, limit_w, locked, zeros=zeros)
+    if not causes:
+        return ()
+    clock = float(priced.devices.clock_ratio()[0])
+    known = bool(np.isfinite(limit_w))
+    return (clock_note(device, causes, f"{clock:.2f}", moved=clock != 1.0, known=known),)
+
+
+def _limits_w(inputs: Sequence[OperatorInputs]) -> FloatArray:
+    """Return the power limits of queries, infinite for none (C,) [W]."""
+    return np.array([one.power_cap_w or np.inf for one in inputs])
+
+
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
     streaming = isinstance(priced.operator, Streaming)
     said = [STREAMED if streaming else COLD, *board_energy(priced.system.device).notes]
     said += call_notes(inputs) if match is not None else []
     said += quantization_note(priced.operator, match, measured=measured)
-    if inputs.clock_ratio != 1.0:
-        said.append(
-            f"compute terms are scaled to {inputs.clock_ratio:g} of the sustained clock; kernels"
-            " were measured only at the sustained clock, whose interval is used"
-        )
-    if inputs.power_cap_w is not None:
-        clock = float(priced.devices.clock_ratio()[0])
-        said.append(
-            f"a power limit of {inputs.power_cap_w:g} W leaves {clock:.2f} of the clock sustained"
-            " at the TDP; voltages are inferred or assumed"
-        )
+    said += _clock(priced, measured=match is not None)
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
     if inputs.kernel_family is not None and match is not None and _same_by_default(priced):

@@ -13,6 +13,7 @@ ModelName = Annotated[str, Text(), Catalog("models")]
 SystemName = Annotated[str, Text(), Catalog("systems")]
 EngineName = Annotated[str, Text(), Catalog("engines")]
 FormatName = Annotated[str, Text(), Catalog("formats")]
+InputDistribution = Literal["random", "zeros"]
 ClockRatio = Annotated[float, Number(unit="ratio", at_least=0.05, at_most=2)]
 
 
@@ -93,7 +94,7 @@ class ClockChoice:
 
 @group("Scenario", 1)
 class PowerLimit:
-    """The power limit of the GPU."""
+    """The power limit of the GPU, and the values of tensors that its power depends on."""
 
     power_cap_w: Annotated[
         Annotated[float, Number(unit="W", at_least=1, at_most=100_000)] | None,
@@ -103,6 +104,14 @@ class PowerLimit:
             elsewhere=("power_limit", "power_cap"),
         ),
     ] = None
+    input_distribution: Annotated[
+        InputDistribution,
+        Row(
+            "Values of all tensors: random, or zeros as in some benchmarks, which take less energy"
+            " and let a power-limited GPU run at a higher clock.",
+            elsewhere=("input_values", "init_method"),
+        ),
+    ] = "random"
 
 
 @group("Prices", 7)

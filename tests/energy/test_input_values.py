@@ -1,0 +1,106 @@
+"""Values of tensors, and devices that borrow kernels at their own clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import perfatlas
+from perfatlas.energy import board_energy
+from perfatlas.energy.boards import energy_data
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError
+
+SIZE: dict[str, Any] = {"m": 8192, "n": 8192, "k": 8192}
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def product(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of a verb
+    return dict(perfatlas.kernel_gemm(**{"system": "h200_sxm", **SIZE, **fields}).results)
+
+
+def test_a_product_of_zeros_runs_at_the_clock_that_no_power_limits() -> None:
+    random, zeros = product(), product(input_distribution="zeros")
+    needed = random["peak_share"] * 1.83 / 1.98  # clock below which tensor cores are too slow
+    highest = energy_data()["generation"]["hopper"]["highest_clock"]["value"]
+    assert zeros["bound_time_s"] == pytest.approx(random["bound_time_s"] * needed / highest)
+    assert zeros["flop_per_s"] / random["flop_per_s"] == pytest.approx(highest / needed, rel=0.01)
+    assert zeros["power_w"] < random["power_w"] == pytest.approx(700.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("cap_w", [350.0, 500.0, 700.0])
+def test_zeros_are_never_slower_and_a_limit_is_kept(cap_w: float) -> None:
+    random = product(power_cap_w=cap_w)
+    zeros = product(power_cap_w=cap_w, input_distribution="zeros")
+    assert zeros["time_s"] < random["time_s"]
+    assert max(zeros["power_w"], random["power_w"]) <= cap_w
+    assert zeros["energy_j"] < random["energy_j"]
+
+
+def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
+    asked: dict[str, Any] = {
+        "model": LLAMA,
+        "system": "h100_sxm",
+        "isl": 128,
+        "osl": 256,
+        "batch": 1,
+    }
+    random, zeros = (
+        perfatlas.estimate(**asked, input_distribution=values) for values in ("random", "zeros")
+    )
+    assert zeros.results["tpot_s"] == random.results["tpot_s"]
+    assert zeros.results["power_w"] < random.results["power_w"]
+    small = perfatlas.kernel_gemm(
+        system="h100_sxm", m=8, n=8192, k=8192, input_distribution="zeros"
+    )
+    assert any("unchanged" in one for one in small.evidence.assumptions)
+    unknown = perfatlas.kernel_gemm(system="mi300x", **SIZE, input_distribution="zeros")
+    assert any("no clock is predicted" in one for one in unknown.evidence.assumptions)
+
+
+def test_other_values_are_refused_with_those_known() -> None:
+    with pytest.raises(InvalidSpecError, match="random"):
+        product(input_distribution="ones")
+
+
+def test_tables_read_the_values_of_each_row() -> None:
+    asked: dict[str, Any] = {
+        "model": LLAMA,
+        "system": "h100_sxm",
+        "isl": 2048,
+        "osl": 2,
+        "batch": 8,
+    }
+    table: dict[str, Any] = {name: [value] * 2 for name, value in asked.items()}
+    table["input_distribution"] = ["random", "zeros"]
+    columns = perfatlas.estimate_table(table).columns
+    single = perfatlas.estimate(**asked, input_distribution="zeros").results
+    assert columns["ttft_s"][1] == pytest.approx(single["ttft_s"])
+    assert columns["ttft_s"][1] < columns["ttft_s"][0]
+
+
+@pytest.mark.parametrize(("system", "lender"), [("h100_pcie", "h100_sxm"), ("l4", "l40s")])
+def test_a_borrowing_device_keeps_its_own_power_limit(system: str, lender: str) -> None:
+    device = resolve_system(system).device
+    board = board_energy(device)
+    assert board.lender == lender
+    assert board.clock_limit_w >= device.tdp_w == board.cap_w
+    tight, wide = product(system=system), product(system=f"{system}{{device.tdp=2000}}")
+    assert tight["time_s"] > wide["time_s"]
+    assert tight["power_w"] == pytest.approx(device.tdp_w, rel=1e-3)
+
+
+def test_measured_devices_and_equal_limits_keep_their_clock() -> None:
+    for system in ("h100_sxm", "b200_sxm", "gb300", "l40s"):
+        board = board_energy(resolve_system(system).device)
+        assert (board.lender, board.clock_limit_w) == ("", board.calibrated_w)
+    grace = board_energy(resolve_system("gh200").device)
+    assert (grace.lender, grace.clock_limit_w) == ("h200_sxm", grace.calibrated_w)
+
+
+def test_a_limit_just_below_the_tdp_changes_little() -> None:
+    times = np.array([product(power_cap_w=watts)["time_s"] for watts in (700.0, 699.0, 690.0)])
+    assert (np.diff(times) >= 0.0).all()
+    assert times[2] / times[0] < 1.03
