@@ -1,5 +1,5 @@
 from .clock_shares import (
-    clock_shares as clock_shares,
+    clock_share_errors as clock_share_errors,
 )
 from .loads import (
     fit_loads as fit_loads,

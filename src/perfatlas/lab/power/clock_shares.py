@@ -81,7 +81,7 @@ class RowEnergy:
         return kept
 
 
-def clock_shares(progress: Callable[[Mapping[str, Any]], None] | None = None) -> list[Any]:
+def clock_share_errors(progress: Callable[[Mapping[str, Any]], None] | None = None) -> list[Any]:
     """Return errors of kernels fitted at one clock and with the clock of each row apart.
 
     Args:

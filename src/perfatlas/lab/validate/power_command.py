@@ -90,12 +90,14 @@ def power(
             efficiency, and compare what devices borrow; takes some minutes.
         json: Print one JSON object.
     """
-    from perfatlas.lab.power import clock_shares as fitted_apart
+    from perfatlas.lab.power import clock_share_errors
     from perfatlas.lab.validate.power import validate_power
     from perfatlas.report.text import open_terminal, print_rows
 
     results = (
-        {"clock_shares": fitted_apart()} if clock_shares else validate_power(Path(measurements))
+        {"clock_shares": clock_share_errors()}
+        if clock_shares
+        else validate_power(Path(measurements))
     )
     if json:
         print_json(
