@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,23 +22,18 @@ from perfatlas.answer import (
 )
 from perfatlas.declarations import verb_fields
 from perfatlas.energy import (
-    LOWEST,
     ZEROS,
-    StepEnergy,
     board_energy,
-    capped_clock_ratio,
-    energy_share,
-    locked_ratio,
     power_columns,
-    with_energy,
 )
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import gather_operators, price_operators
-from perfatlas.operators import BOUND_COMPUTE, LatentAttention, Phase, Streaming, with_fields
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.operators import LatentAttention, Phase, Streaming
+from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, kernel_engine
+from perfatlas.verbs.kernel.clocks import at_clocks, limits_w
 from perfatlas.verbs.kernel.operator_columns import appends
 from perfatlas.verbs.kernel.passes import call_notes, forward_passes, price_of, work_of
 from perfatlas.verbs.kernel.question import AttentionInputs, ElementwiseInputs
@@ -48,8 +42,7 @@ from perfatlas.vocabulary.fields import fields_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.hardware import Device, System
-    from perfatlas.kernels.tiers import GatheredOperators
+    from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
@@ -119,7 +112,7 @@ class PricedQuestions:
 
         A roofline time has no interval; a device without known energies has neither.
         """
-        power = power_columns(self.devices, _limits_w(self.inputs))
+        power = power_columns(self.devices, limits_w(self.inputs))
         prices = on_any_machine(self.prices)
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
@@ -198,7 +191,7 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
-    prices, ratio_C, problems = _at_clocks(inputs, operator, gathered, sustained)
+    prices, ratio_C, problems = at_clocks(inputs, operator, gathered, sustained)
     prices = price_of(prices, forward_passes(first))
     return PricedQuestions(
         inputs=inputs,
@@ -207,78 +200,6 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
         prices=prices,
         devices=replace(sustained, clock_ratio_C=ratio_C, gathered={}),
         problems=problems,
-    )
-
-
-def _at_clocks(
-    inputs: Sequence[OperatorInputs],
-    operator: Operator,
-    gathered: GatheredOperators,
-    devices: DeviceColumns,
-) -> tuple[PricedOperators, FloatArray, dict[int, PerfatlasError]]:
-    """Return prices with energy at the clocks that locks and limits leave, and refused limits."""
-    zeros_C = np.array([one.input_distribution == ZEROS for one in inputs])
-    full = with_energy([operator], gathered.full(), devices, zeros_C)
-    calibrated = _step_energy(with_energy([operator], gathered.full(), devices))
-    limits_C = _limits_w(inputs)
-    power, energy = power_columns(devices, limits_C), _step_energy(full)
-
-    def priced(ratio_C: FloatArray) -> PricedOperators:
-        return with_energy([operator], gathered.at(ratio_C[:, None]).fastest(), devices, zeros_C)
-
-    ratio_C = np.array([one.clock_ratio for one in inputs])
-    problems: dict[int, PerfatlasError] = {}
-    measured_C = full.match_CO[:, 0] >= 0
-    limited_C = np.isfinite(limits_C)
-    if measured_C.any():
-        limit_w_C = np.where(measured_C, power.clock_limit_w, np.inf)
-        applied = replace(power, clock_limit_w=limit_w_C)
-        clock = capped_clock_ratio(
-            lambda one: _step_energy(priced(one)), energy, applied, calibrated
-        )
-        ratio_C = locked_ratio(np.where(measured_C, clock.ratio, 1.0), ratio_C)
-        problems = {
-            int(c): _too_low(devices.devices[0], limits_C[c], clock.lowest_w[c])
-            for c in np.flatnonzero(np.isfinite(clock.lowest_w))
-        }
-    board = board_energy(devices.devices[0])
-    if np.isnan(board.on_w):
-        unknown = UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
-        problems |= {int(c): unknown for c in np.flatnonzero(limited_C)}
-    problems |= {int(c): _unmeasured(limits_C[c]) for c in np.flatnonzero(limited_C & ~measured_C)}
-    prices = full if np.all(ratio_C == 1.0) else priced(ratio_C)
-    share_C = energy_share(calibrated, ratio_C, power)
-    chip_j_CO = prices.chip_energy_j_CO * share_C[:, None]
-    return with_fields(prices, chip_energy_j_CO=chip_j_CO), ratio_C, problems
-
-
-def _step_energy(prices: PricedOperators) -> StepEnergy:
-    """Return one execution of each operator as a step."""
-    time_s_C = prices.time_s_CO[:, 0]
-    computes_C = prices.code_CO[:, 0] == BOUND_COMPUTE
-    return StepEnergy(
-        time_s_C,
-        np.where(computes_C, time_s_C, 0.0),
-        np.where(computes_C, prices.bound_s_CO[:, 0], 0.0),
-        prices.chip_energy_j_CO[:, 0],
-        prices.memory_energy_j_CO[:, 0],
-    )
-
-
-def _too_low(device: Device, limit_w: float, lowest_w: float) -> InvalidSpecError:
-    name = "power_cap_w" if limit_w <= device.tdp_w else "device.tdp"
-    return InvalidSpecError(
-        f"{name} = {min(limit_w, device.tdp_w):g} W cannot be kept: at the lowest clock,"
-        f" {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W for this kernel;"
-        f" set {name} to {math.ceil(lowest_w)} W or more"
-    )
-
-
-def _unmeasured(limit_w: float) -> InvalidSpecError:
-    return InvalidSpecError(
-        f"power_cap_w = {limit_w:g} W needs measured kernels: the clock under a power limit follows"
-        " from a model, so that a roofline time at that clock is no lower limit; leave power_cap_w"
-        " out, or choose a device and a tier with measured kernels"
     )
 
 
@@ -355,7 +276,7 @@ def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
     """Return the clock of the first question, and what leaves it."""
     inputs, device = priced.inputs[0], priced.system.device
     locked = None if inputs.clock_ratio == 1.0 else inputs.clock_ratio
-    limit_w = float(power_columns(priced.devices, _limits_w(priced.inputs)).cap_w[0])
+    limit_w = float(power_columns(priced.devices, limits_w(priced.inputs)).cap_w[0])
     limit_w = limit_w if measured else np.nan
     zeros = inputs.input_distribution == ZEROS
     causes = clock_causes(device, limit_w, locked, zeros=zeros)
@@ -364,11 +285,6 @@ def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
     clock = float(priced.devices.clock_ratio()[0])
     known = bool(np.isfinite(limit_w))
     return (clock_note(device, causes, f"{clock:.2f}", moved=clock != 1.0, known=known),)
-
-
-def _limits_w(inputs: Sequence[OperatorInputs]) -> FloatArray:
-    """Return the power limits of queries, infinite for none (C,) [W]."""
-    return np.array([one.power_cap_w or np.inf for one in inputs])
 
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
