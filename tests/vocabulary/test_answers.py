@@ -58,11 +58,21 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     searched_model = ["search", *words[1:], "Qwen/Qwen3-30B-A3B"]
     yield _printed([*searched_model, *searched])
     yield _printed([*searched_model, "--gpus", "2", "--mode", "disaggregated"])
+    yield from _explained([*searched_model, "--gpus", "2", "--mode", "static", "--explain"])
     yield {**_printed([*words, MODEL["model"], *table]), "command": LOADED}
     job = ["--gpus", "16000", "--checkpoint-write-s", "30", "--restart-s", "600"]
     job += ["--duration-s", "2d", "--half-width", "0.5", "--usd-per-gpu-hour", "2"]
     yield _printed(["goodput", "--frontier", "--fleet", "llama3", "--json", *job])
     yield _printed([*words, "meta-llama/Llama-3.1-405B"], code=4)
+
+
+def _explained(words: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield a search, and what it explains as the answer of an estimate that it is."""
+    answer = _printed(words)
+    explained = answer["results"].pop("explained")
+    yield answer
+    yield {"command": "search --explain", "results": {"explained": {}}}
+    yield {"command": "estimate --explain", "results": explained}
 
 
 def _printed(words: list[str], code: int = 0) -> dict[str, Any]:
