@@ -1138,7 +1138,8 @@ def goodput(
             reported. Needs power_w.
         train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
             Default: none.
-        tokens: Tokens to train, for time and cost. Default: none. Needs train.
+        tokens: Tokens to train, such as 15T, for time and cost [tokens]. Default: none. Needs
+            train.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a closed form does not apply.
@@ -1327,7 +1328,8 @@ def goodput_frontier(
             reported. Needs power_w.
         train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
             Default: none.
-        tokens: Tokens to train, for time and cost. Default: none. Needs train.
+        tokens: Tokens to train, such as 15T, for time and cost [tokens]. Default: none. Needs
+            train.
 
     Raises:
         InvalidSpecError: The question is invalid, has no fleet or gpus, or no policy applies.

@@ -47,6 +47,15 @@ def test_sizes_with_a_unit_keep_its_meaning() -> None:
     assert time_s(bytes="8MB") == time_s(bytes=8e6) != time_s(bytes="8M")
 
 
+@pytest.mark.parametrize("written", ["15T", "15t", "15_000B", "15000 B", "15e12", "15,000,000M"])
+def test_a_token_budget_is_decimal(written: str) -> None:
+    tokens = verb_fields("goodput")["tokens"].number
+    assert tokens is not None
+    assert tokens.read(written) == 15e12
+    with pytest.raises(ValueError, match='such as 15e12, "15T"'):
+        tokens.read("15 TB")
+
+
 def test_the_library_is_known_in_any_case() -> None:
     assert time_s(kernel_family="NCCL") == time_s(kernel_family="nccl") != time_s()
 

@@ -19,6 +19,7 @@ from perfatlas.verbs.kernel.answer import kernel_gemm
 from perfatlas.verbs.schedule.text import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.train.search.text import print_layouts
 from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, with_files
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ PRINTERS = {
     "estimate --frontier": print_frontier,
     "fleet schedule": print_schedule,
     "goodput": print_goodput,
+    "search training": lambda *words, verbose, reproduce: print_layouts(
+        *words, reproduce=reproduce, rate_per_cpu_s=1.0 if verbose else None
+    ),
     "search": print_search,
 }
 

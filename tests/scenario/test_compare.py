@@ -122,6 +122,26 @@ def test_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "quantized, decode step" in text
 
 
+def test_labels_break_before_braces_and_solved_values_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    solved = "Qwen/Qwen3-8B{kv_heads=2,equal=parameters,solve=intermediate_size}"
+    words = ["--model", "Qwen/Qwen3-8B", "--models", solved, "--system", "h200_sxm"]
+    assert main(["compare", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Qwen/Qwen3-8B compared with others"
+    assert " ".join(lines[1:3]).startswith(f"{solved} is Qwen/Qwen3-8B{{kv_heads=2,intermediate_")
+    at = next(
+        i for i, line in enumerate(lines) if line.startswith("  Qwen/Qwen3-8B  ") and " x" in line
+    )
+    assert [line.strip() for line in lines[at + 1 : at + 5]] == [
+        "{kv_heads=2,",
+        "equal=parameters,",
+        "solve=",
+        "intermediate_size}",
+    ]
+
+
 def test_all_compared_models_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B"):
         text = f'model = "{name}"\nsystem = "h200_sxm"\n'

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import BOTTLENECK
 from perfatlas.report.text.bottlenecks import MOST_OPERATORS, print_bottlenecks
-from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
+from perfatlas.report.text.breakdown import hidden_summary, phase_table, phase_title, phases_of
 from perfatlas.report.text.closing import print_closing
 from perfatlas.report.text.latencies import (
     is_printed,
@@ -161,4 +161,6 @@ def _print_breakdown(console: Console, breakdown: Sequence[Mapping[str, Any]]) -
     for phase, rows in phases_of(breakdown).items():
         console.print()
         print_line(console, phase_title(phase, rows, width=console.width), style="bold")
+        if hidden := hidden_summary(rows):
+            print_line(console, f"  {hidden}")
         print_plain(console, phase_table(rows, width=console.width))

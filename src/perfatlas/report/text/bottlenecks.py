@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.text.breakdown import (
     BOUND_STYLES,
     break_name,
+    hidden_summary,
     phase_table,
     phase_title,
     phases_of,
@@ -42,6 +43,8 @@ def print_bottlenecks(
     phases = phases_of(breakdown)
     for phase, rows in list(phases.items())[:MOST_PHASES]:
         print_line(console, phase_title(phase, rows, width=console.width), style="bold")
+        if hidden := hidden_summary(rows):
+            print_line(console, f"  {hidden}")
         if most and (len(phases) == 1 or console.width < LEAST_WIDTH):
             print_plain(console, phase_table(rows, width=console.width, most=most))
     if most and len(phases) == SIDE_BY_SIDE and console.width >= LEAST_WIDTH:

@@ -98,6 +98,27 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
     return line if len(line) <= width else f"{start}: {summary}"
 
 
+def hidden_summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how much of the overlapped operators of a phase runs behind others; "" if none does.
+
+    Args:
+        rows: Breakdown rows of one phase.
+
+    Example:
+        >>> from perfatlas.report.text.breakdown import hidden_summary
+        >>> hidden_summary([{"name": "experts_dispatch", "time_s": 1e-3, "hidden_time_s": 3e-3}])
+        'hidden by overlap: 75% of experts_dispatch (3.00 ms)'
+    """
+    if not _hides(rows):
+        return ""
+    overlapped = [row for row in rows if row.get("hidden_time_s")]
+    hidden_s = sum(float(row["hidden_time_s"]) for row in overlapped)
+    whole_s = hidden_s + sum(float(row.get("time_s") or 0.0) for row in overlapped)
+    names = ", ".join(str(row["name"]) for row in overlapped)
+    share = format_share(hidden_s / whole_s)
+    return f"hidden by overlap: {share} of {names} ({format_value('time_s', hidden_s)})"
+
+
 def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | None = None) -> Table:
     """Return a table of one phase's operators; small ones share one line.
 

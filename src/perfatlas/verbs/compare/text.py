@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text import (
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
 MOST_OPERATORS: Final = 3
 LIMITS: Final = "  ≥ at least, ≤ at most: at the roofline, as kernels are not measured"
+SOLVED: Final = "equal="  # an override whose solved value the label does not show
+LABEL_WIDTH: Final = 18
+BREAK: Final = re.compile(r"(?=\{)|(?<=,)")
 MOST_SCENARIOS: Final = 8  # whose differences a brief answer shows
 
 
@@ -39,9 +43,14 @@ def print_comparison(
     """
     results = answer["results"]
     rows = results["rows"]
-    models = dict.fromkeys(str(one.get("model")) for one in answer["scenario"]["scenarios"])
-    title = f"{', '.join(models)}: {rows[0]['label']} compared with others"
-    print_line(console, title, style="bold")
+    scenarios = answer["scenario"]["scenarios"]
+    models = dict.fromkeys(str(one.get("model")) for one in scenarios)
+    named = all(str(one.get("model")).partition("{")[0] in one["label"] for one in scenarios)
+    about = "" if named else f"{', '.join(models)}: "
+    print_line(console, f"{about}{rows[0]['label']} compared with others", style="bold")
+    for one in scenarios:
+        if SOLVED in one["label"]:
+            print_line(console, f"{one['label']} is {one['model']}")
     console.print()
     _print_results(console, rows)
     console.print()
@@ -71,7 +80,7 @@ def _print_results(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     base = limits_of(rows[0], tier=rows[0]["tier"])
     for row in rows:
         limits = limits_of(row, tier=row.get("tier") or "")
-        cells = [f"  {row['label']}"]
+        cells = [_broken(row["label"])]
         for name in names:
             value, limit = row.get(name), limits.get(name, "")
             text = "-" if value is None else limited_text(format_value(name, value), limit)
@@ -83,6 +92,16 @@ def _print_results(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     print_plain(console, table)
     if any(row.get("tier_note") for row in rows):
         print_line(console, LIMITS)
+
+
+def _broken(label: str) -> str:
+    """Return an indented label; one with overrides is broken before braces and after commas."""
+    lines: list[str] = []
+    for part in BREAK.split(label) if "{" in label else [label]:
+        name, equals, value = part.strip().partition("=")
+        whole = len(part) <= LABEL_WIDTH or not equals
+        lines += [part.strip()] if whole else [name + equals, value]
+    return "  " + "\n    ".join(lines)
 
 
 def _difference_lines(

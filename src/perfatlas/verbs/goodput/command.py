@@ -34,7 +34,12 @@ from perfatlas.files import check_writable, table_format, write_atomic, write_ta
 from perfatlas.quantities import UsageError, printable
 
 SLOW: Final = "simulating until goodput is as precise as --half-width"
+SLOW_STEP: Final = "predicting the training step"
 SLOW_FRONTIER: Final = "simulating recovery strategies"
+FRONTIER_EXAMPLE: Final = (
+    "perfatlas goodput --frontier --fleet llama3 --gpus 16000 --checkpoint-write-s 30"
+    " --restart-s 600"
+)
 
 TEXT: Final = "text:print_goodput"
 ONE: Final = Answering(
@@ -95,7 +100,7 @@ def goodput(
     if html is not None:
         check_writable(html)
     columns: dict[str, list[float]] = {}
-    with notice_if_slow(SLOW):
+    with notice_if_slow(SLOW if "train" not in set_fields or "fleet" in set_fields else SLOW_STEP):
         if "fleet" in set_fields:
             from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
@@ -127,6 +132,7 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)
+    require(set_fields, ("fleet",), example=FRONTIER_EXAMPLE)
     with notice_if_slow(SLOW_FRONTIER):
         found = perfatlas.goodput_frontier(**set_fields)
     if output.output is not None:

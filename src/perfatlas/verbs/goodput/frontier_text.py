@@ -56,7 +56,10 @@ def print_strategies(
         ]
         chart = line_chart(
             [(x, y, "") for x, y in lost],
-            titles=("GPUs held beside the job", "lost time [%], best strategy of each number"),
+            titles=(
+                "GPUs held beside the job",
+                "lost time [%], best strategy at each number of GPUs held",
+            ),
             width=console.width,
             unicode=speaks_unicode(console),
             height=HEIGHT,

@@ -108,7 +108,7 @@ def print_goodput(
     _print_results(console, lines)
     if answer["breakdown"]:
         console.print()
-        print_line(console, "where the time goes", style="bold")
+        print_line(console, f"where the time goes{_default_period(answer)}", style="bold")
         most = None if verbose else MOST_BUCKETS - bool(results.get("changes"))
         print_waterfall(console, answer["breakdown"], BUCKETS, most=most)
     if factors := results.get("factors"):
@@ -139,6 +139,15 @@ def _covered(answer: Answered) -> str:
     """Return what the interval covers, as the assumptions say, "" where they do not."""
     notes = [text for text in answer["evidence"]["assumptions"] if "interval" in text]
     return next((text for text in notes if "optimal" not in text), "")
+
+
+def _default_period(answer: Answered) -> str:
+    """Return the period that is counted if the headline does not have it."""
+    period_s = answer["results"].get("duration_s")
+    given = without_defaults(answer["command"], answer["scenario"])
+    if period_s is None or answer["command"] != "goodput" or {"duration_s", "work_s"} & set(given):
+        return ""
+    return f" in {time_text(period_s)}"
 
 
 def goodput_headline(answer: Answered) -> str:

@@ -58,11 +58,12 @@ JOINED: Final = declare_metrics(
     ),
     Metric(
         name="token_budget_usd",
-        label="cost of the token budget",
+        label="cost of the token budget, without spares",
         unit="USD",
         shown="money",
         better="lower",
         verbs=GOODPUT,
-        description="Price of the GPU-hours of the job until its token budget is trained.",
+        description="Price of the GPU-hours of the job until its token budget is trained,"
+        " without spares.",
     ),
 )

@@ -72,7 +72,7 @@ def _layout(scenario: Mapping[str, Any]) -> str:
     if scenario.get("pp", 1) > 1:
         words.append(str(scenario["pipeline_schedule"]))
     zero = scenario["zero"]
-    words.append("FSDP2" if zero == "fsdp2" else f"ZeRO {zero}")
+    words.append("FSDP2" if zero == "fsdp2" else f"ZeRO-{zero}")
     return f"layout: {'; '.join(words)}"
 
 

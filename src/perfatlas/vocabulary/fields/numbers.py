@@ -29,6 +29,8 @@ _SUFFIXED: Final = re.compile(
 )
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 _BINARY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)([kmgtKMGT])\s*")
+_TOKENS: Final = re.compile(r"\s*([\d_,]*\d(?:\.\d+)?)\s*([kmbtKMBT])\s*")
+_TOKEN_POWERS: Final = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 LEAST_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a percentage
 
 
@@ -43,6 +45,17 @@ def _counted(text: str) -> float:
         return number
     step = 1000.0 if suffix.islower() and not suffix.endswith("i") else 1024.0
     return number * step ** _POWERS[suffix[0].lower()]
+
+
+def _tokens(text: str) -> float:
+    """Return a number of tokens; K, M, B and T are decimal, as in "15T tokens"."""
+    found = _TOKENS.fullmatch(text)
+    if found is not None:
+        return float(found[1].replace("_", "").replace(",", "")) * _TOKEN_POWERS[found[2].lower()]
+    try:
+        return _counted(text)
+    except ValueError:
+        raise InvalidSpecError("no number of tokens") from None  # told with the unit of the field
 
 
 def _percent(text: str) -> float:
@@ -62,6 +75,7 @@ def _quantity(dimension: str) -> Callable[[str], float]:
 
 READERS: Final[dict[str, Callable[[str], float]]] = {
     "": _counted,
+    "tokens": _tokens,
     "s": lambda text: parse_duration(text, field="it"),
     "1/s": lambda text: parse_rate(text, field="it"),
     "bytes": _quantity("bytes"),
@@ -72,6 +86,7 @@ READERS: Final[dict[str, Callable[[str], float]]] = {
     "percent": _percent,
 }
 EXAMPLES: Final = {
+    "tokens": 'a number of tokens, such as 15e12, "15T" or "300B" (decimal)',
     "s": 'seconds, or a time such as "30 min" or "3h"',
     "1/s": 'a number per second, or a rate such as "90/min"',
     "bytes": 'bytes, or a size such as "200 GB"',
@@ -88,9 +103,9 @@ class Number:
     """Unit and bounds of a numeric field.
 
     Args:
-        unit: SI unit of the value: "" (a count), s, 1/s, bytes, bytes/s, W, fraction, ratio (a
-            fraction that may exceed 1) or percent. Text with another unit of the same dimension is
-            converted.
+        unit: SI unit of the value: "" (a count), tokens (of a training budget), s, 1/s, bytes,
+            bytes/s, W, fraction, ratio (a fraction that may exceed 1) or percent. Text with another
+            unit of the same dimension is converted.
         at_least: Inclusive minimum.
         at_most: Inclusive maximum.
         above: Exclusive minimum.

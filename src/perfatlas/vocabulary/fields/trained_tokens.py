@@ -21,6 +21,10 @@ class TrainedTokens:
         ),
     ] = None
     tokens: Annotated[
-        Annotated[float, Number(above=0.0, at_most=1e18)] | None,
-        Row("Tokens to train, for time and cost.", default="none", needs=AnySet("train")),
+        Annotated[float, Number(unit="tokens", above=0.0, at_most=1e18)] | None,
+        Row(
+            "Tokens to train, such as 15T, for time and cost.",
+            default="none",
+            needs=AnySet("train"),
+        ),
     ] = None

@@ -209,7 +209,7 @@ REQUIRED: Final = {
         "Smallest number of",
     ),
     **{
-        f"{pool}_workers": (f"{pool} workers within SLOs", f"{pool} needed", "Of the fewest GPUs,")
+        f"{pool}_workers": (f"{pool} workers needed", f"{pool} needed", "Of the fewest GPUs,")
         for pool in ("prefill", "decode")
     },
 }

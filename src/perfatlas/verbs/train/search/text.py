@@ -141,7 +141,7 @@ def layout_text(layout: Mapping[str, Any]) -> str:
         >>> from perfatlas.verbs.train.search.text import layout_text
         >>> layout_text({"tp": 8, "pp": 4, "vpp": 3, "dp": 2, "micro_batch": 2, "zero": "1",
         ...     "recompute": "full", "pipeline_schedule": "interleaved", "expert_overlap": False})
-        'tp 8, pp 4, vpp 3, dp 2, mb 2, ZeRO 1, full recompute'
+        'tp 8, pp 4, vpp 3, dp 2, mb 2, ZeRO-1, full recompute'
     """
     words = [f"{SHORT.get(n, n)} {layout[n]}" for n in SIZES if layout.get(n, 1) != 1]
     schedule = str(layout["pipeline_schedule"])
@@ -149,7 +149,7 @@ def layout_text(layout: Mapping[str, Any]) -> str:
         words.append(schedule)
     if layout["micro_batch"] > 1:
         words.append(f"mb {layout['micro_batch']}")
-    words.append(f"ZeRO {layout['zero']}")
+    words.append(f"ZeRO-{layout['zero']}")
     if layout["recompute"] != "none":
         words.append(f"{layout['recompute']} recompute")
     if layout["expert_overlap"]:
