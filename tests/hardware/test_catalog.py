@@ -14,7 +14,8 @@ from perfatlas.quantities import Kind
 
 # Names that may not disappear; a new one needs no line here.
 PROMISED = {
-    *("a100_sxm", "h100_sxm", "h100_pcie", "h20", "h200_sxm", "gh200", "b200_sxm", "b300_sxm"),
+    *("a100_sxm", "h100_sxm", "h100_pcie", "h20", "h200_sxm", "h800_sxm", "gh200"),
+    *("b200_sxm", "b300_sxm"),
     *("gb200", "gb300", "l40s", "l4", "rtx_pro_6000_server", "rtx_4090", "mi300x", "mi325x"),
     *("mi355x", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7", "cpu"),
 }
@@ -89,6 +90,18 @@ def test_gh200_is_one_superchip_and_the_quad_node_is_spelled_out() -> None:
     )
     assert (quad.node.devices, quad.device.scale_up.domain_size) == (4, 4)
     assert quad.fabric.name == "slingshot_11"
+
+
+def test_h800_is_h100_with_eight_nvlinks_and_without_fp64() -> None:
+    # 8 NVLinks of 25 GB/s per direction (arXiv 2505.09343, section 4.1: 900 -> 400 GB/s)
+    full, cut = describe(resolve_system("h100_sxm")), describe(resolve_system("h800_sxm"))
+    values = {row.field: row.value for row in full}
+    differs = {row.field for row in cut if row.value != values.get(row.field)}
+    assert device("h800_sxm").scale_up.bandwidth == 8 * 25e9
+    assert differs == {
+        *("device.calibration_relative", "device.peak.fp64", "device.scale_up.bandwidth"),
+        *("device.scale_up.links", "device.year"),
+    }
 
 
 def test_the_ridge_is_the_published_one() -> None:

@@ -110,6 +110,10 @@ def test_moe_by_hand() -> None:
         ("deepseek-ai/DeepSeek-V3", 671.0, 37.0),
         ("openai/gpt-oss-120b", 116.83, 5.13 + 0.58),
         ("Qwen/Qwen3-30B-A3B", 30.5, 3.3),
+        # arXiv 2005.14165, table D.1: 174,600M; arXiv 2104.04473, table 1: 529.6B and 1008.0B
+        ("gpt3-175b", 174.6, 174.6),
+        ("mt-nlg-530b", 529.6, 529.6),
+        ("megatron-1t", 1008.0, 1008.0),
     ],
 )
 def test_published_totals(name: str, total_b: float, active_b: float) -> None:
