@@ -247,8 +247,7 @@ def _at_clocks(
         problems |= {int(c): unknown for c in np.flatnonzero(limited_C)}
     problems |= {int(c): _unmeasured(limits_C[c]) for c in np.flatnonzero(limited_C & ~measured_C)}
     prices = full if np.all(ratio_C == 1.0) else priced(ratio_C)
-    share_C = energy_share(calibrated, ratio_C, power)
-    chip_j_CO = prices.chip_energy_j_CO * share_C[:, None]
+    chip_j_CO = prices.chip_energy_j_CO * energy_share(calibrated, ratio_C, power)[:, None]
     return with_fields(prices, chip_energy_j_CO=chip_j_CO), ratio_C, problems
 
 
@@ -357,8 +356,7 @@ def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
     locked = None if inputs.clock_ratio == 1.0 else inputs.clock_ratio
     limit_w = float(power_columns(priced.devices, _limits_w(priced.inputs)).cap_w[0])
     limit_w = limit_w if measured else np.nan
-    zeros = inputs.input_distribution == ZEROS
-    causes = clock_causes(device, limit_w, locked, zeros=zeros)
+    causes = clock_causes(device, limit_w, locked, zeros=inputs.input_distribution == ZEROS)
     if not causes:
         return ()
     clock = float(priced.devices.clock_ratio()[0])
