@@ -104,3 +104,11 @@ def test_a_limit_just_below_the_tdp_changes_little() -> None:
     times = np.array([product(power_cap_w=watts)["time_s"] for watts in (700.0, 699.0, 690.0)])
     assert (np.diff(times) >= 0.0).all()
     assert times[2] / times[0] < 1.03
+
+
+@pytest.mark.parametrize(
+    "system", ["a100_sxm", "l40s", "h200_sxm", "b200_sxm", "gb200", "b300_sxm"]
+)
+def test_zeros_stay_below_the_peak_of_the_datasheet(system: str) -> None:
+    random, zeros = product(system=system), product(system=system, input_distribution="zeros")
+    assert random["peak_share"] <= zeros["peak_share"] < 0.95

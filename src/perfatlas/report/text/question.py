@@ -18,6 +18,14 @@ PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 POOLS: Final = ("prefill", "decode")
 FORMATS: Final = ("gemm_format", "moe_format", "kv_format", "attention_format")
 LOAD: Final = ("batch", "prefill_batch", "decode_batch", "concurrency", "prefix")
+USUAL: Final = {
+    "mask": "causal",
+    "direction": "forward",
+    "groups": 1,
+    "input_distribution": "random",
+}
+"""Values of operator fields that the question does not repeat."""
+
 OBJECTIVES: Final = ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_latency_s")
 
 
@@ -31,6 +39,9 @@ def headline(answer: Mapping[str, Any]) -> str:
         >>> from perfatlas.report.text import headline
         >>> headline({"command": "kernel gemm", "scenario": {"system": "h200_sxm", "m": 64}})
         'kernel gemm on h200_sxm: m 64'
+        >>> usual = {"m": 64, "groups": 1, "input_distribution": "random"}
+        >>> headline({"command": "kernel gemm", "scenario": usual})
+        'kernel gemm: m 64'
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
@@ -38,6 +49,7 @@ def headline(answer: Mapping[str, Any]) -> str:
         asked = ", ".join(
             f"{name.removesuffix('_w').replace('_', ' ')} {format_value(name, value)}"
             for name, value in scenario.items()
+            if name not in USUAL or value != USUAL[name]
         )
         return f"{answer.get('command', '')}{where}: {asked}"
     results = answer.get("results") or {}

@@ -278,8 +278,7 @@ def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
     locked = None if inputs.clock_ratio == 1.0 else inputs.clock_ratio
     limit_w = float(power_columns(priced.devices, limits_w(priced.inputs)).cap_w[0])
     limit_w = limit_w if measured else np.nan
-    zeros = inputs.input_distribution == ZEROS
-    causes = clock_causes(device, limit_w, locked, zeros=zeros)
+    causes = clock_causes(device, limit_w, locked, zeros=inputs.input_distribution == ZEROS)
     if not causes:
         return ()
     clock = float(priced.devices.clock_ratio()[0])
