@@ -63,6 +63,7 @@ JOINED: Final = declare_metrics(
         shown="money",
         better="lower",
         verbs=GOODPUT,
-        description="Price of the GPU-hours of the job until its token budget is trained.",
+        description="Price of the GPU-hours of the job and its spares until its token budget is"
+        " trained.",
     ),
 )
