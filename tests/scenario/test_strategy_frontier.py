@@ -155,3 +155,5 @@ def test_the_command_writes_all_strategies(
     for flag in ("--table", "--html"):
         assert main([*words, flag, str(path)]) == 2
         assert f"{flag} cannot be combined with --frontier" in capsys.readouterr().err
+    assert main([*words, "--resume"]) == 2
+    assert "--resume cannot be combined with --frontier" in capsys.readouterr().err
