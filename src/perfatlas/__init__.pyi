@@ -1333,7 +1333,7 @@ def goodput_frontier(
 
     Raises:
         InvalidSpecError: The question is invalid, has no fleet or gpus, or no policy applies.
-        InfeasibleError: The job is larger than the fleet.
+        InfeasibleError: The job is larger than the fleet, or the step does not fit in memory.
     """
 
 def goodput_spares(

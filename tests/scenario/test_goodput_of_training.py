@@ -78,6 +78,16 @@ def test_a_fleet_has_the_mfu_as_a_factor(tmp_path: Path) -> None:
     assert goodput(**answer.scenario).results == found
 
 
+def test_the_cost_of_a_token_budget_is_that_of_job_and_spares(tmp_path: Path) -> None:
+    job = {"fleet": "llama3", "checkpoint_write_s": 10.0, "restart_s": 300.0, "half_width": 0.05}
+    study = _study(tmp_path)
+    found = goodput(train=study, tokens=TOKENS, spares=4, usd_per_gpu_hour=2.0, **job).results
+    # 64 GPUs of the job, and 4 nodes of 8
+    assert found["gpus_held"] == 96
+    assert found["token_budget_gpu_hours"] == pytest.approx(64 * found["time_to_tokens_s"] / 3600)
+    assert found["token_budget_usd"] == pytest.approx(96 * found["time_to_tokens_s"] / 3600 * 2.0)
+
+
 def test_what_contradicts_the_step_is_refused(tmp_path: Path) -> None:
     study = _study(tmp_path)
     with pytest.raises(InvalidSpecError, match="contradicts the 64 GPUs"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import StrategyFrontier, goodput, goodput_frontier
+from perfatlas.verbs.train import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,6 +116,9 @@ def test_what_is_varied_by_hand(found: StrategyFrontier, asked: dict[str, Any]) 
         ({"fleet": None}, "fleet is required"),
         ({"gpus": None}, "gpus is missing"),
         ({"work_s": 1e6}, "work_s cannot be combined"),
+        ({"mfu": 0.4}, "mfu cannot be combined"),
+        ({"scheduling": 0.9}, "scheduling cannot be combined"),
+        ({"train": "step.toml", "tokens": 1e12}, "tokens cannot be combined"),
         ({"response": "torchft"}, "set fewest_gpus and replica_gpus"),
     ],
 )
@@ -123,6 +128,22 @@ def test_questions_without_a_frontier_are_refused(
     fields = {name: value for name, value in (asked | change).items() if value is not None}
     with pytest.raises(InvalidSpecError, match=said):
         goodput_frontier(**fields)
+
+
+def test_a_predicted_step_gives_gpus_and_checkpoint_size(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "step.toml"
+    path.write_text(
+        'model = "meta-llama/Llama-3.1-8B"\nsystem = "h100_sxm"\ngpus = 64\nglobal_batch = 64\n'
+    )
+    asked = {**asked, "fleet": "llama3", "restart_s": 300.0, "response": "slurm_requeue"}
+    asked |= {"checkpoint_bytes_per_s": 1e10, "spares": 1}
+    found = goodput_frontier(**(asked | {"gpus": None}), train=str(path))
+    size = train(**tomllib.loads(path.read_text())).results["checkpoint_bytes"]
+    alone = goodput_frontier(**(asked | {"gpus": 64}), checkpoint_bytes=size)
+    assert found.columns == alone.columns
+    assert goodput_frontier(**found.scenario).columns == found.columns
 
 
 def test_the_command_writes_all_strategies(
@@ -141,3 +162,5 @@ def test_the_command_writes_all_strategies(
     for flag in ("--table", "--html"):
         assert main([*words, flag, str(path)]) == 2
         assert f"{flag} cannot be combined with --frontier" in capsys.readouterr().err
+    assert main([*words, "--resume"]) == 2
+    assert "--resume cannot be combined with --frontier" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 SMALL: Final[Mapping[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -113,6 +115,21 @@ def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
     assert shown[0]["why"].startswith("the next layout is ")
 
 
+def test_all_layouts_are_a_table_that_train_answers_with_the_same_steps(tmp_path: Path) -> None:
+    table, again = tmp_path / "layouts.csv", tmp_path / "again.csv"
+    asked = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    given = ["--tp=2", "--pp=2", "--cp=1", "--micro-batch=1", "--pipeline-schedule=1f1b"]
+    assert main(["search", "training", *asked, *given, "--output", str(table)]) == 0
+    subject = [text for text in asked if text.startswith(("--model", "--system"))]
+    assert main(["train", *subject, "--table", str(table), "--output", str(again)]) == 0
+    with again.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["recompute"] for row in rows} == {"none", "selective", "full"}
+    for row in rows:
+        assert not row["error"]
+        assert float(row["result_step_time_s"]) == pytest.approx(float(row["step_time_s"]), 1e-9)
+
+
 def test_given_sizes_are_kept_and_others_are_searched() -> None:
     answer = search_training(**SMALL, tp=4, recompute="full", zero=3)
     for row in answer.results["layouts"]:
@@ -137,6 +154,9 @@ def test_a_search_without_a_layout_says_what_to_do() -> None:
     gpus = int(caught.value.advice[0].rpartition(" ")[2])
     found = search_training(**{**SMALL, "model": "meta-llama/Llama-3.1-70B", "gpus": gpus})
     assert found.results["layouts"]
+    with pytest.raises(InfeasibleError, match="on 16 GPUs has a step within") as caught:
+        search_training(**SMALL, tp=1, pp=1, cp=1, micro_batch=1, max_step_time_s=1e-6)
+    assert caught.value.advice[0].startswith("raise max_step_time_s")
     with pytest.raises(InvalidSpecError, match="keeps the rules"):
         search_training(**{**SMALL, "global_batch": 31, "pp": 1, "tp": 1})
     with pytest.raises(InvalidSpecError, match="set gpus, the GPUs of the job, or max_gpus"):

@@ -126,8 +126,9 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
     """Answer the frontier of recovery strategies; return the exit code."""
     import perfatlas
 
-    for flag, is_set in {"--table": output.table, "--html": extra.page.html}.items():
-        if is_set is not None:
+    files = {"--table": output.table, "--html": extra.page.html, "--resume": output.resume}
+    for flag, is_set in files.items():
+        if is_set:
             raise UsageError(f"{flag} cannot be combined with --frontier")
     if output.output is not None:
         table_format(str(output.output))

@@ -37,6 +37,12 @@ class PredictedStep:
     usd_per_gpu_hour: float | None
     given: Mapping[str, Any]
 
+    @property
+    def in_scenario(self) -> dict[str, Any]:
+        """The fields of goodput as given, instead of what follows from the step."""
+        from_step = {name: self.given.get(name) for name in ("mfu", "checkpoint_bytes")}
+        return from_step | {"train": self.given["train"], "tokens": self.given.get("tokens")}
+
 
 def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dict[str, Any]]:
     """Return the step of the field `train`, and the other fields with what follows from it.
@@ -123,10 +129,7 @@ def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:
         assumptions=(*answer.evidence.assumptions, note, *predicted.step.evidence.assumptions),
         sources=(*answer.evidence.sources, *predicted.step.evidence.sources),
     )
-    given = predicted.given
-    from_step = {name: given.get(name) for name in ("mfu", "checkpoint_bytes")}
-    scenario = {**answer.scenario, **from_step}
-    scenario |= {"train": given["train"], "tokens": given.get("tokens")}
+    scenario = {**answer.scenario, **predicted.in_scenario}
     return replace(answer, results=results, evidence=evidence, scenario=scenario)
 
 
@@ -142,7 +145,7 @@ def _goodput(answer: Answer) -> dict[str, float | None]:
 def _to_tokens(
     results: Mapping[str, Any], tokens: float, gpus: int, usd_per_gpu_hour: float | None
 ) -> dict[str, Any]:
-    """Return time, GPU-hours and cost of a token budget."""
+    """Return time, GPU-hours and cost of a token budget; the cost is that of all GPUs held."""
     found: dict[str, Any] = {}
     for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
         rate = results[f"training_tokens_per_s{other}"]
@@ -151,5 +154,6 @@ def _to_tokens(
     if hours is not None:
         found["token_budget_gpu_hours"] = gpus * hours / HOUR_S
         if usd_per_gpu_hour is not None:
-            found["token_budget_usd"] = found["token_budget_gpu_hours"] * usd_per_gpu_hour
+            held = results.get("gpus_held") or gpus
+            found["token_budget_usd"] = held * hours / HOUR_S * usd_per_gpu_hour
     return found

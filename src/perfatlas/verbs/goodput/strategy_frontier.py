@@ -20,6 +20,7 @@ from perfatlas.studies import pareto_points
 from perfatlas.verbs.goodput.fleet_answer import decided_fields, ended_shares, most_replicas
 from perfatlas.verbs.goodput.fleet_job import fleet_job
 from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
+from perfatlas.verbs.goodput.predicted_step import predicted_step
 from perfatlas.verbs.goodput.question import FleetGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER
 from perfatlas.verbs.goodput.strategies import Strategies, Tried, tried_strategies
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 
 FEWEST: Final = 32  # replicas of a strategy; less has no error of its mean
 MOST: Final = 1024
+# of all strategies alike, or of a single one
+_NOT_COMBINED: Final = (
+    *("work_s", "what_if", "power_w", "mfu", "scheduling", "step_time_s", "tokens_per_step"),
+    "tokens",
+)
 _NOT_VARIED: Final = (
     "not varied: the size of the job, checkpoint sizes and times, restart times, verification,"
     " maintenance, and which spare joins"
@@ -60,20 +66,22 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
 
     Args:
         **fields: A job on a fleet, as for `goodput`, with its number of GPUs. Of strategies, the
-            interval, levels of checkpoints, spares and recovery policies are varied.
+            interval, levels of checkpoints, spares and recovery policies are varied. With train,
+            a file of a training step, its GPUs and checkpoint size are those of the job.
 
     Raises:
         InvalidSpecError: The question is invalid, has no fleet or gpus, or no policy applies.
-        InfeasibleError: The job is larger than the fleet.
+        InfeasibleError: The job is larger than the fleet, or the step does not fit in memory.
     """
+    for name in _NOT_COMBINED:
+        if fields.get(name):
+            raise InvalidSpecError(f"{name} cannot be combined with a frontier of strategies")
+    predicted, fields = predicted_step(fields)
     inputs = FleetGoodput.read(fields)
     if inputs.gpus is None:
         raise InvalidSpecError(
             "gpus is missing: strategies of one job are compared; set its number of GPUs"
         )
-    for name in ("work_s", "what_if", "power_w"):
-        if getattr(inputs, name):
-            raise InvalidSpecError(f"{name} cannot be combined with a frontier of strategies")
     scenario = inputs
     facts = measured_step(inputs)
     if facts.write_s is not None:
@@ -93,6 +101,8 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
     decided = decided_fields(scenario, ready)
     if inputs.spares is None:  # varied
         decided["spares"] = None
+    if predicted is not None:
+        decided |= predicted.in_scenario
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     best = {id(row) for row in answer.results[FRONTIER]}
     columns["on_frontier"] = [id(row) in best for row in rows]

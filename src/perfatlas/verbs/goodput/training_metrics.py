@@ -58,12 +58,12 @@ JOINED: Final = declare_metrics(
     ),
     Metric(
         name="token_budget_usd",
-        label="cost of the token budget, without spares",
+        label="cost of the token budget",
         unit="USD",
         shown="money",
         better="lower",
         verbs=GOODPUT,
-        description="Price of the GPU-hours of the job until its token budget is trained,"
-        " without spares.",
+        description="Price of the GPU-hours of the job and its spares until its token budget is"
+        " trained.",
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, format_quantity
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
@@ -19,6 +19,7 @@ from perfatlas.verbs.train.metrics import PARTS
 from perfatlas.verbs.train.results import training_results
 from perfatlas.verbs.train.search.find import find_layouts
 from perfatlas.verbs.train.search.question import SEARCHED, read_layout_search
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,9 +55,17 @@ class TrainingSearch(AnsweredRun):
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """All layouts that were priced and fit, as columns, in the order of their bounds."""
+        """All layouts that were priced and fit, as columns, in the order of their bounds.
+
+        Cells are written as `train` reads them.
+        """
         parts = self.found.columns
-        return {name: np.concatenate([part[name] for part in parts]).tolist() for name in parts[0]}
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        for name in ("gpus", *SIZES, "sequence_length", "global_batch"):
+            joined[name] = joined[name].astype(np.int64)
+        for name, words in (("zero", ZERO_NAMES), ("recompute", RECOMPUTE_LEVELS)):
+            joined[name] = np.array(words, dtype=object)[joined[name]]
+        return {name: values.tolist() for name, values in joined.items()}
 
 
 @signature_of("search training")
@@ -180,10 +189,11 @@ def _reason(
 def _no_layout(inputs: LayoutSearchInputs, found: FoundLayouts) -> InvalidSpecError:
     """Return the error of a search without any legal layout."""
     rejected = sorted(found.space.rejected.items(), key=lambda item: -item[1])
-    rules = ", ".join(f"{rule} ({count:,})" for rule, count in rejected if count)
+    labels = METRICS["rejected_layouts"].parts
+    rules = ", ".join(f"{labels.get(rule, rule)} ({count:,})" for rule, count in rejected if count)
     given = ", ".join(f"{name} = {value}" for name, value in inputs.pinned.items())
     return InvalidSpecError(
-        f"no layout on {inputs.most_gpus:,} GPUs"
+        f"no layout on {counted(inputs.most_gpus, 'GPU')}"
         + (f" with {given}" if given else "")
         + f" keeps the rules: {rules or 'no sizes multiply to the GPUs'}; change gpus or"
         " global_batch" + (", or leave out a given size" if given else "")
@@ -196,15 +206,16 @@ def _none_fits(inputs: LayoutSearchInputs, found: FoundLayouts) -> InfeasibleErr
     least = "" if nearest is None else format_quantity(nearest.memory_bytes, "B", exact=False)
     rejected = found.space.rejected
     slow = rejected["max_step_time_s"]
+    on = counted(inputs.most_gpus, "GPU")
     if slow:
         message = (
-            f"none of {found.space.size:,} layouts on {inputs.most_gpus:,} GPUs has a step within"
+            f"none of {found.space.size:,} layouts on {on} has a step within"
             f" max_step_time_s = {inputs.max_step_time_s:g} ({slow:,} fit in memory, or could)"
         )
     else:
         message = (
-            f"none of {found.space.size:,} layouts on {inputs.most_gpus:,} GPUs fits in memory; the"
-            f" least that one needs is {least} per GPU"
+            f"none of {found.space.size:,} layouts on {on} fits in memory; the least that one needs"
+            f" is {least} per GPU"
         )
     return InfeasibleError(message, advice=tuple(_more_gpus(inputs)))
 
@@ -218,4 +229,6 @@ def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
         if found.best:
             name = "gpus" if inputs.gpus is not None else "max_gpus"
             return [f"set {name} = {gpus}"]
+    if inputs.max_step_time_s is not None:
+        return ["raise max_step_time_s, or use faster GPUs, a smaller model or a smaller batch"]
     return ["use a system with more memory, or a smaller model or batch"]
