@@ -34,4 +34,4 @@ def test_the_page_has_every_part() -> None:
 
 
 def test_splits_are_stated() -> None:
-    assert set(rules()["split"]) == {"time", "generation", "model", "release"}
+    assert set(rules()["split"]) == {"time", "generation", "model", "release", "memory"}

@@ -61,6 +61,32 @@ def test_model_states_are_those_of_zero() -> None:
     assert states == pytest.approx(np.array(expected), rel=1e-9)
 
 
+def test_fsdp2_keeps_fp32_weights_and_three_copies_of_the_logits() -> None:
+    # torchtitan, Llama-3-8B, 8 ranks: 4 + 4 + 8 bytes per parameter. Per token and layer it keeps
+    # the input, queries, values, attention outputs, the gate and softmax statistics; the loss
+    # keeps one fp32 tensor of 128,256 logits and has two more at its peak
+    sizes = layouts(dp=8, zero=3, global_batch=16, micro_batch=2, sequence_length=8192, recompute=1)
+    steps = training_steps(question(sizes, engine="torchtitan"))
+    memory, psi, tokens = steps.memory, 8_030_261_248, 2 * 8192
+    states = memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes
+    assert states == pytest.approx(16 * psi / 8, rel=1e-9)
+    layer = 2 * (4096 + 4096 + 1024 + 4096 + 14336) + 4 * 32
+    assert steps.costs.saved_bytes_LUG[1, 0, 1] == pytest.approx(tokens * layer, rel=1e-12)
+    # beside the logits, ids of 8 bytes and inputs of the head and of its norm
+    ends = tokens * (8 + 2 * 4096 + 2 * 4096)
+    kept = tokens * (32 * layer + 3 * 4 * 128_256) + ends
+    assert memory.activations_bytes == pytest.approx(kept, rel=1e-3)
+
+
+def test_pipelines_of_fsdp2_hold_gradients_of_all_layers_unsharded() -> None:
+    # reduced once per step: 2 bytes of weights and 4 of gradients for every parameter of a rank
+    sizes = layouts(pp=2, dp=[1, 4], zero=3, global_batch=16)
+    engine = replace(resolve_training_engine("torchtitan"), reserved_memory=1.0, context_bytes=0.0)
+    steps = training_steps(question(sizes, engine=engine))
+    held = (steps.stages.over_ranks(steps.stages.dense_CS))[[0, 1], steps.memory.rank]
+    assert steps.memory.other_bytes == pytest.approx(np.array([0.0, 6.0 * held[1]]), rel=1e-9)
+
+
 def test_the_first_rank_of_1f1b_holds_as_many_micro_batches_as_stages() -> None:
     sizes = layouts(pp=4, global_batch=[16, 2], recompute=0)
     steps = training_steps(question(sizes))

@@ -40,6 +40,13 @@ class TrainingEngine:
         fused_attention: Whether attention runs as one kernel that does not store its scores.
         dropout: Whether the outputs of attention and feed-forward networks are dropped out.
         gradient_format: Default format of accumulated gradients.
+        separate_master_weights: Whether fp32 master weights are kept beside 16-bit weights; else
+            the weights themselves are fp32, and cast when they are gathered.
+        selective_recompute: What selective recomputation keeps: all but the scores of "attention",
+            or the outputs of attention and of every second product ("operators").
+        logit_copies: fp32 tensors of the size of the logits at the peak of the loss.
+        logit_copies_parallel: The same where tensor-parallel ranks divide the vocabulary.
+        reserved_memory: Memory that the allocator holds over that of tensors in use.
         context_bytes: Memory outside the framework's allocator: device context, communicators
             [bytes].
         host_s_per_step: Host time that no kernel hides, per step [s].
@@ -81,6 +88,11 @@ class TrainingEngine:
     fused_attention: bool
     dropout: bool
     gradient_format: str
+    separate_master_weights: bool
+    selective_recompute: str
+    logit_copies: float
+    logit_copies_parallel: float
+    reserved_memory: float
     context_bytes: float
     host_s_per_step: float
     host_s_per_moe_layer: float
@@ -179,6 +191,11 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("fused_attention", Flag(), ""),
         ("dropout", Flag(), ""),
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),
+        ("separate_master_weights", Flag(), ""),
+        ("selective_recompute", Text(choices=("attention", "operators")), ""),
+        ("logit_copies", Number(least=1.0, most=10.0), ""),
+        ("logit_copies_parallel", Number(least=1.0, most=10.0), ""),
+        ("reserved_memory", Number(least=1.0, most=3.0), ""),
         ("context", Number(dimension="bytes", unit="B", least=0.0), "context_bytes"),
         ("host_per_step", Duration(), "host_s_per_step"),
         ("host_per_moe_layer", Duration(), "host_s_per_moe_layer"),

@@ -16,7 +16,7 @@ from perfatlas.training.jitter import expected_slowdown
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
 from perfatlas.training.step.host import LAUNCHED
-from perfatlas.training.step.memory import STATE_BYTES, WEIGHT_BYTES
+from perfatlas.training.step.memory import stored_bytes
 from perfatlas.training.step.pairs import overlapped_experts_s
 from perfatlas.training.step.pipeline import copies_of_layers
 from perfatlas.training.step.stages import group_shares, moe_share
@@ -128,8 +128,8 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
     """
     layouts, architecture, at = question.layouts, question.architecture, costs.index_C
     shares_G, parameters = group_shares(architecture), costs.parameters
-    states = STATE_BYTES[question.optimizer]
-    each_bytes = ((WEIGHT_BYTES, 3), (question.gradient_bytes, 2), (states, 1))
+    weights, states = stored_bytes(question)
+    each_bytes = ((weights, 3), (question.gradient_bytes, 2), (states, 1))
     mean_C, first_C = np.zeros(layouts.size), np.zeros(layouts.size)
     least_C = layouts.vpp * _least_layers(question)
     for held_UG, ranks_C in (

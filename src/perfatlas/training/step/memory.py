@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
+from perfatlas.training.work import LOGIT_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,10 @@ WEIGHT_BYTES: Final = 2.0
 STATE_BYTES: Final = {"adamw": 12.0, "sgd": 8.0}
 
 
+# fp32 copies of 16-bit weights; where there are none, the weights are fp32
+MASTER_BYTES: Final = 4.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingMemory:
     """Memory of the rank that needs most, by part (C,) [bytes].
@@ -34,7 +39,8 @@ class TrainingMemory:
         gradients_bytes: Accumulated gradients.
         optimizer_bytes: Master weights and optimizer states.
         activations_bytes: Activations kept for the backward pass, at the peak.
-        other_bytes: Gathered weights, and memory outside the framework's allocator.
+        other_bytes: Gathered weights, unsharded gradients, and memory that the allocator holds
+            unused or that is outside of it.
         capacity_bytes: Memory of the device.
         rank: Pipeline rank of the peak.
     """
@@ -75,8 +81,10 @@ def training_memory(
         activations_CR: Most activations that a rank keeps at once (C, R) [bytes].
 
     Source: model states: ZeRO (arXiv 1910.02054), section 3, and Megatron-LM's distributed
-        optimizer; activations: Korthikanti et al. 2022 (arXiv 2205.05198).
-    Limits: Fragmentation of the allocator and quantized copies of weights are not counted.
+        optimizer; activations: Korthikanti et al. 2022 (arXiv 2205.05198); gathered weights and
+        the loss: PyTorch FSDP2 and torchtitan, as `_others` and `_transient` state.
+    Limits: Quantized copies of weights are not counted. The reserved memory of an allocator is a
+        factor of the engine.
     """
     layouts = question.layouts
     zero = layouts.zero
@@ -90,13 +98,17 @@ def training_memory(
             total_CR += held_CR * each_bytes / shards_C[:, None]
         return total_CR
 
+    weight_bytes, state_bytes = stored_bytes(question)
     parts_CR = {
-        "weights_bytes": states(WEIGHT_BYTES, 3),
+        "weights_bytes": states(weight_bytes, 3),
         "gradients_bytes": states(question.gradient_bytes, 2),
-        "optimizer_bytes": states(STATE_BYTES[question.optimizer], 1),
-        "activations_bytes": activations_CR + _layer_again(question, stages)[:, None],
+        "optimizer_bytes": states(state_bytes, 1),
+        "activations_bytes": activations_CR + _transient(question, stages),
         "other_bytes": _others(question, stages),
     }
+    used_CR = sum(parts_CR.values(), np.zeros_like(dense_CR))
+    unused_CR = (question.engine.reserved_memory - 1.0) * used_CR
+    parts_CR["other_bytes"] = parts_CR["other_bytes"] + unused_CR + question.engine.context_bytes
     rank_C = sum(parts_CR.values(), np.zeros_like(dense_CR)).argmax(axis=1)
     at = np.arange(layouts.size)
     return TrainingMemory(
@@ -119,16 +131,53 @@ def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArr
     return kept_CS
 
 
-def _layer_again(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
-    """Return the activations of the layer that full recomputation computes again (C,) [bytes]."""
-    full = RECOMPUTE_LEVELS.index("full")
-    return np.where(question.layouts.recompute == full, stages.layer_saved_C, 0.0)
+def stored_bytes(question: TrainingQuestion) -> tuple[float, float]:
+    """Return the bytes per parameter of stored weights, and of the optimizer beside them.
+
+    Args:
+        question: The candidates.
+
+    Source: ZeRO (arXiv 1910.02054), section 3.1; FSDP2 (PyTorch, `MixedPrecisionPolicy`) stores
+        fp32 weights, which are the master weights.
+    """
+    states = STATE_BYTES[question.optimizer]
+    if question.engine.separate_master_weights:
+        return WEIGHT_BYTES, states
+    return MASTER_BYTES, states - MASTER_BYTES
+
+
+def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return what the backward pass needs beside kept activations, at its peak (C, R) [bytes].
+
+    That is the loss on the rank with the head, or later the layer that full recomputation computes
+    again.
+    """
+    layouts, engine = question.layouts, question.engine
+    full_C = layouts.recompute == RECOMPUTE_LEVELS.index("full")
+    again_C = np.where(full_C, stages.layer_saved_C, 0.0)
+    logits_C = layouts.tokens * question.architecture.vocab_size / layouts.tp * LOGIT_BYTES
+    copies_C = np.where(layouts.tp > 1, engine.logit_copies_parallel, engine.logit_copies)
+    loss_CR = stages.over_ranks(stages.last_CS) * ((copies_C - 1.0) * logits_C)[:, None]
+    return np.maximum(again_C[:, None], loss_CR)
 
 
 def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
-    """Return gathered weights and gradients of ZeRO-3, two layers at a time, and the context."""
+    """Return weights and gradients that ZeRO-3 holds unsharded (C, R) [bytes].
+
+    Those of two layers at a time, and the weights of the embedding and the head all the time; those
+    of all stages of a rank where weights are gathered and gradients are reduced once per step, in
+    the precision of the reduction.
+
+    Source: torchtitan, `apply_fsdp`: no resharding after the forward pass with pipelines; PyTorch,
+        `FSDPParam.to_accumulated_grad_if_needed`.
+    """
+    layouts, engine = question.layouts, question.engine
     layer_C = stages.layer_dense_C + stages.layer_expert_C
-    gathered_C = 2.0 * layer_C * (WEIGHT_BYTES + question.gradient_bytes)
-    sharded_C = (question.layouts.zero >= 3) & (question.layouts.dp * question.layouts.cp > 1)
-    other_C = np.where(sharded_C, gathered_C, 0.0) + question.engine.context_bytes
-    return np.broadcast_to(other_C[:, None], stages.over_ranks(stages.dense_CS).shape)
+    all_CR = stages.over_ranks(stages.dense_CS) + stages.over_ranks(stages.expert_CS)
+    once_C = (layouts.pp > 1) & (engine.reduction_in_pipelines == "step")
+    ends_CR = all_CR - stages.over_ranks(stages.layers_CS) * layer_C[:, None]
+    held_CR = np.where(once_C[:, None], all_CR, 2.0 * layer_C[:, None])
+    ends_CR = np.where(once_C[:, None], 0.0, ends_CR)
+    sharded_C = (layouts.zero >= 3) & (layouts.dp * layouts.cp > 1)
+    gathered_CR = held_CR * (WEIGHT_BYTES + question.gradient_bytes) + ends_CR * WEIGHT_BYTES
+    return np.where(sharded_C[:, None], gathered_CR, 0.0)

@@ -16,5 +16,6 @@ from .parameters import (
     rank_parameters as rank_parameters,
 )
 from .saved import (
+    LOGIT_BYTES as LOGIT_BYTES,
     saved_bytes as saved_bytes,
 )

@@ -29,6 +29,8 @@ ACTIVATION_BYTES: Final = 2.0
 LOGIT_BYTES: Final = 4.0
 MASK_BYTES: Final = 1.0  # a dropout mask
 INDEX_BYTES: Final = 8.0  # a token id, int64
+# products of which selective recomputation of operators keeps one in so many columns
+_FIRST_OF_FFN: Final = {"gate_up_projection": 2.0, "up_projection": 1.0}
 _KEEPS_INPUT: Final = ("activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
 
 
@@ -40,7 +42,8 @@ def saved_bytes(
     Linear layers, norms and activations keep their inputs; attention keeps queries, keys, values
     and the statistics of its softmax, since the output is the input of the next product. Selective
     recomputation drops the statistics, and the scores of an attention that is not fused; full
-    recomputation keeps only the input of the layer.
+    recomputation keeps only the input of the layer. Selective recomputation of operators keeps that
+    input, the output of attention and those of every second product.
 
     Args:
         architecture: The model.
@@ -50,7 +53,10 @@ def saved_bytes(
 
     Source: Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 to 4, for the rules; without
         dropout, and with the widths of the model's own blocks. Llama-3-8B: 34.0 s b h per layer.
-    Limits: Quantized copies of activations are not counted beside the 16-bit ones.
+        Operators: pytorch/torchtitan@9dec370, `_save_list`.
+    Limits: Products that selective recomputation of operators repeats cost no time in the step,
+        outputs of experts and of latent attention are not kept by it. Quantized copies of
+        activations are not counted beside the 16-bit ones.
     """
     segments = len(architecture.layers) + 2
     kept_CG = np.zeros((layouts.size, segments))
@@ -63,7 +69,30 @@ def saved_bytes(
     full_CG = np.zeros_like(kept_CG)
     full_CG[:, 1:-1] = (width_C / layouts.token_ranks)[:, None]
     full_CG[:, 0], full_CG[:, -1] = kept_CG[:, 0], kept_CG[:, -1]
-    return np.stack([kept_CG + attention_CG, kept_CG, full_CG])
+    selective_CG = kept_CG
+    if engine.selective_recompute == "operators":
+        selective_CG = full_CG.copy()
+        for row in rows:
+            if row.part == Part.FORWARD and 0 < row.segment < segments - 1:
+                selective_CG[:, row.segment] += _kept_outputs(row.operator)
+    return np.stack([kept_CG + attention_CG, selective_CG, full_CG])
+
+
+def _kept_outputs(operator: Operator) -> FloatArray:
+    """Return the outputs that selective recomputation of operators keeps (C,) [bytes].
+
+    Of the products of queries, keys, values, output, gate, up and down projection, every second one
+    is computed again: queries, values, the gate (or the only up projection) and the last remain,
+    which no gradient needs.
+    """
+    if isinstance(operator, Attention):
+        heads_C = operator.num_heads * (operator.head_dim + operator.value_head_dim)
+        width_C = heads_C + operator.num_kv_heads * operator.value_head_dim
+        kept_C = width_C * ACTIVATION_BYTES + operator.num_heads * STATISTICS_BYTES
+        return operator.batch * operator.q_len * kept_C
+    if isinstance(operator, Gemm) and operator.name in _FIRST_OF_FFN:
+        return operator.m * operator.n * ACTIVATION_BYTES / _FIRST_OF_FFN[operator.name]
+    return np.zeros(1)
 
 
 def _kept(operator: Operator, layouts: Layouts, engine: TrainingEngine) -> FloatArray:

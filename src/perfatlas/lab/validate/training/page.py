@@ -98,8 +98,23 @@ def _memory(rows: Sequence[Mapping[str, Any]]) -> str:
             f"{row['peak_bytes'] / 2**30:.1f}",
             f"{row['predicted_peak_bytes'] / 2**30:.1f}",
             f"{row['predicted_peak_bytes'] / row['peak_bytes'] - 1.0:+.0%}",
+            "yes" if row["peak_fitted"] else "no",
         ]
         for row in rows
     ]
     headings = ["model", "GPU", "layout", "format", "published [GiB]", "predicted [GiB]", "error"]
-    return table(headings, cells)
+    halves = [
+        [name, f"{len(errors)}", f"{sum(map(abs, errors)) / len(errors):.1%}"]
+        for name, fitted in (("fitted", True), ("held out", False))
+        if (errors := _peak_errors(rows, fitted=fitted))
+    ]
+    means = table(["peaks", "rows", "MAPE"], halves)
+    return f"{means}\n\n{table([*headings, 'fitted'], cells)}"
+
+
+def _peak_errors(rows: Sequence[Mapping[str, Any]], *, fitted: bool) -> list[float]:
+    return [
+        row["predicted_peak_bytes"] / row["peak_bytes"] - 1.0
+        for row in rows
+        if row["peak_fitted"] is fitted
+    ]

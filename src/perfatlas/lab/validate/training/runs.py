@@ -108,8 +108,8 @@ def _question(run: Run) -> TrainingQuestion:
     pp, chunks = int(run["pp"]), int(run["vpp"] or 1)
     vpp = chunks if pp > 1 else 1
     tp = int(run["tp"])
-    if engine.name == "torchtitan" and pp > 1:  # its pipeline_parallel_microbatch_size is 1
-        run = {**run, "micro_batch": "1"}
+    if engine.name == "torchtitan" and pp > 1:  # pipeline_llama.py @9dec370: as many as stages
+        run = {**run, "micro_batch": str(max(int(run["micro_batch"]) // pp, 1))}
     sizes = {
         **{field: run[field] for field in ("tp", "pp", "cp", "dp", "micro_batch", "global_batch")},
         "ep": run["ep"] or 1,

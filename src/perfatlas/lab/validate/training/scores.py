@@ -15,7 +15,7 @@ from perfatlas.training.profiles import resolve_training_engine, unseen_release
 from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.lab.validate.training.runs import PublishedRun
 
@@ -90,8 +90,15 @@ def _scored(published: PublishedRun) -> Row:
         "fits": bool(steps.memory.fits[0]),
         "peak_bytes": float(peak) * 2.0**30 if peak else None,
         "predicted_peak_bytes": own_bytes,
+        "peak_fitted": _is_peak_fitted(run),
         "reference": run["reference"],
     }
+
+
+def _is_peak_fitted(run: Mapping[str, str]) -> bool:
+    """Return whether the reserved memory of the engine was fitted to the peak of a run."""
+    split = rules()["split"]["memory"]
+    return run["model"] in split["fitted_models"] and run["gpu"] in split["fitted_gpus"]
 
 
 def _forward_in_time(published: PublishedRun, measured_s: float) -> Row:
