@@ -340,7 +340,7 @@ def _memory_s(
 @part
 def _held_tokens(shape: FloatArray, rows: float) -> float:
     """Return the tokens on the busiest rank; after an all-to-all they grow with its rows."""
-    ranks, reached = shape[12], shape[13]
+    tokens, ranks = float(shape[0]), float(shape[12])
     if ranks <= 1.0:
-        return shape[0]
-    return min(max(shape[0], rows / shape[4]), shape[0] * ranks / reached)
+        return tokens
+    return min(max(tokens, rows / float(shape[4])), tokens * ranks / float(shape[13]))
