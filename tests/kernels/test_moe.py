@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pytest
@@ -44,6 +44,8 @@ def shape(**changes: float) -> FloatArray:
         "matrices": 3.0,
         "skew": 0.0,
         "hot": 0.0,
+        "exchange_ranks": 1.0,
+        "ranks_per_token": 1.0,
     }
     return np.array([{**values, **changes}[name] for name in MOE_SHAPE])
 
@@ -102,6 +104,53 @@ def test_rows_of_other_ranks_by_hand() -> None:
     row = shape(tokens=4096.0, ep=8.0)
     added = time_s(row, foreign_rows=0.5) - time_s(row, foreign_rows=0.0)
     assert added * 1e6 == pytest.approx(64.225, abs=2e-3)
+
+
+# After an all-to-all: 4096 tokens of 16 ranks, each sent to 3 of them on average. A rank of 64/16
+# experts receives 768 tokens with 4/3 of its experts each: 1024 rows, as before.
+GATHERED: Final = {"tokens": 4096.0, "ep": 16.0}
+RECEIVED: Final = {"tokens": 768.0, "experts": 4.0, "top_k": 4.0 / 3.0}
+EXCHANGE: Final = {"exchange_ranks": 16.0, "ranks_per_token": 3.0}
+
+
+def test_received_tokens_by_hand() -> None:
+    # 2 passes * 2 bytes * 4096 * (4096 - 768) tokens less, and no 15360 rows of 4096 + 3 * 1024
+    # elements of other ranks, half of a pass: at 3.2 TB/s
+    saved = 2 * 2 * (4096 * 3328 + 0.5 * 15360 * 7168) / 3.2e12
+    less = time_s(shape(**GATHERED)) - time_s(shape(**RECEIVED, **EXCHANGE))
+    assert less == pytest.approx(saved, rel=1e-9)
+
+
+def test_balanced_received_tokens_are_a_layer_of_their_own() -> None:
+    alone = time_s(shape(**RECEIVED))
+    assert time_s(shape(**RECEIVED, **EXCHANGE)) == pytest.approx(alone, rel=1e-12)
+
+
+@pytest.mark.parametrize("skew", [UNIFORM, 1.2])
+def test_received_rows_are_those_of_the_busiest_rank(skew: float) -> None:
+    every_B, sent_B = np.zeros(BINS), np.zeros(BINS)
+    bins = _fill_loads(shape(**GATHERED, skew=skew), every_B)
+    assert _fill_loads(shape(**RECEIVED, **EXCHANGE, skew=skew), sent_B) == bins
+    assert sent_B == pytest.approx(every_B, rel=1e-9)
+
+
+@given(
+    tokens=st.integers(1, 10_000),
+    more=st.floats(1.0, 8.0),
+    reached=st.floats(1.0, 4.0),
+    skew=st.sampled_from([0.0, UNIFORM, 1.2]),
+)
+def test_received_tokens_cost_more_if_more_and_never_more_than_all(
+    tokens: int, more: float, reached: float, skew: float
+) -> None:
+    def received_s(group: float) -> float:
+        row = {"tokens": group * reached / 16, "experts": 4.0, "top_k": 4.0 / reached}
+        sent = {"exchange_ranks": 16.0, "ranks_per_token": reached}
+        return time_s(shape(**row, **sent, skew=skew))
+
+    assert received_s(tokens) <= time_s(shape(tokens=tokens, ep=16.0, skew=skew)) * (1 + 1e-9)
+    if skew <= 0.0:  # a drawn power law has other extremes with another number of tokens
+        assert received_s(tokens * more) >= received_s(tokens) * (1 - 1e-9)
 
 
 def test_a_rank_without_rows_still_runs_one_expert() -> None:

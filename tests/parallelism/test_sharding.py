@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.kernels.shapes import shape_columns
 from perfatlas.models import (
     Architecture,
     DenseFfn,
@@ -286,6 +287,42 @@ def test_all_to_all_exchange_by_hand() -> None:
     assert found["experts_combine"].bytes[0] == pytest.approx(sent)
     assert found["experts_all_gather"].bytes.tolist() == [256.0 * 512 * 2]
     assert "experts_all_reduce" not in found
+
+
+@pytest.mark.parametrize("exchange", ["all_to_all", "deepep"])
+def test_an_all_to_all_leaves_a_rank_the_tokens_it_received(exchange: ExpertExchange) -> None:
+    plan = plan_of(tp=2, attention_dp=4, ep=4, moe_tp=2)
+    whole = step(SMALL_MOE, plan)
+    every, sent = (
+        named(shard_operators(whole, plan, SMALL_MOE, expert_exchange=one), "experts")
+        for one in ("all_gather_reduce_scatter", exchange)
+    )
+    assert isinstance(every, GroupedGemm)
+    assert isinstance(sent, GroupedGemm)
+    assert every.ranks_per_token == 0.0
+    # the same work, bit for bit
+    for all_of, received in zip(every.work(), sent.work(), strict=True):
+        assert received.tolist() == all_of.tolist()
+    # 4 x 256 tokens, 1.8 of 4 groups reached (above): 460.8 tokens with 2 / 1.8 of 4 experts each
+    found = shape_columns(sent)
+    assert found["tokens"] == pytest.approx(460.8)
+    assert found["top_k"] == pytest.approx(2 / 1.8)
+    assert (found["experts"], found["ep"], found["exchange_ranks"]) == (4.0, 1.0, 4.0)
+    gathered = shape_columns(every)
+    assert (gathered["tokens"], gathered["top_k"], gathered["ep"]) == (1024.0, 2.0, 4.0)
+    assert gathered["exchange_ranks"] == gathered["ranks_per_token"] == 1.0
+
+
+def test_only_attention_dp_exchanges_tokens() -> None:
+    one = np.ones(2)
+    plan = PlanColumns(
+        tp=column(4, 1), attention_dp=column(1, 4), ep=column(4, 4), moe_tp=one, pp=one, cp=one,
+        dp=one,
+    )  # fmt: skip
+    experts = named(shard_operators(step(SMALL_MOE, plan), plan, SMALL_MOE), "experts")
+    assert isinstance(experts, GroupedGemm)
+    assert np.asarray(experts.ranks_per_token) == pytest.approx(np.array([0.0, 1.8]))
+    assert np.asarray(shape_columns(experts)["ep"]).tolist() == [4.0, 1.0]
 
 
 @given(experts=st.integers(1, 32), per_group=st.integers(1, 8), top_k=st.integers(1, 16))

@@ -124,6 +124,8 @@ class GroupedGemm(Operator):
         weight_bytes_per_element: Bytes per stored weight with its scales.
         input_bytes_per_element: Bytes per activation as the kernel reads it.
         distribution: Routing of tokens to experts, as in `expert_load`.
+        ranks_per_token: Mean number of ep ranks to which an all-to-all sends a token, so that a
+            rank holds only the tokens that it received; 0 where every rank holds all tokens (C,).
     """
 
     kind: ClassVar[str] = "grouped_gemm"
@@ -140,6 +142,7 @@ class GroupedGemm(Operator):
     weight_bytes_per_element: float
     input_bytes_per_element: float
     distribution: str = "uniform"
+    ranks_per_token: FloatArray | float = 0.0
 
     @property
     def compute_format(self) -> str:

@@ -83,6 +83,27 @@ def expert_collectives(
     return before, (*after, assembled, _only(total, alone))
 
 
+def received_tokens(local: GroupedGemm, plan: PlanColumns, exchange: ExpertExchange) -> GroupedGemm:
+    """Return the experts of one rank over the tokens that it holds when they run.
+
+    After an all-to-all these are the tokens with one of its experts, otherwise those of all ranks.
+    FLOP and bytes are the same; routing and permutation run over fewer tokens.
+
+    Args:
+        local: The experts on one rank, with `tokens` of the whole expert group.
+        plan: The plans (C,).
+        exchange: Exchange for attention_dp > 1.
+
+    Source: DeepEP README: `dispatch` returns the received tokens, which alone enter the experts.
+    Limits: An engine whose kernels run over padded receive buffers takes longer.
+    """
+    sharing = plan.attention_dp > 1
+    if exchange == "all_gather_reduce_scatter" or not bool(np.any(sharing)):
+        return local
+    reached = np.where(sharing, expert_groups_reached(local), 0.0)
+    return with_fields(local, ranks_per_token=reached)
+
+
 def _all_to_all(
     local: GroupedGemm, plan: PlanColumns, domain: FloatArray | None
 ) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:

@@ -35,7 +35,7 @@ from perfatlas.operators import (
     visible_pairs,
     with_fields,
 )
-from perfatlas.parallelism.exchange import ExpertExchange, expert_collectives
+from perfatlas.parallelism.exchange import ExpertExchange, expert_collectives, received_tokens
 from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
 from perfatlas.quantities import UnsupportedError
 
@@ -100,7 +100,7 @@ def shard_operators(
             before, waiting = expert_collectives(
                 local, plan, expert_exchange, hidden=hidden, merged=merged, domain=domain
             )
-            result += [*before, local]
+            result += [*before, received_tokens(local, plan, expert_exchange)]
         else:
             before, after = _communication(local, plan)
             result += [*before, local, *after]

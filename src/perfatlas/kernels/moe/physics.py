@@ -33,6 +33,8 @@ MOE_SHAPE: Final = (
     "matrices",
     "skew",  # power-law exponent of expert popularity; 0: balanced; or UNIFORM
     "hot",  # 1: a benchmark loop rereads the same weights; 0: they come from memory
+    "exchange_ranks",  # ranks between which an all-to-all has moved the tokens; 1: no all-to-all
+    "ranks_per_token",  # those of them that a token was sent to, on average; 1: no all-to-all
 )
 
 MOE_PARAMETERS: Final = (
@@ -94,6 +96,9 @@ def moe_time_s(
         ranks is timed (ai-dynamo/aiconfigurator, collector/helper.py). With a uniform load, the
         rows of an expert are binomial (tokens, top_k / experts).
 
+        After an all-to-all, `tokens`, `experts` and `top_k` are those on the rank, and `ep` is 1:
+        its rows and experts are as before, and no row belongs to another rank.
+
     Limits:
         Popularity is evaluated at its quantiles, so the variation between draws is not
         predicted. One fused kernel family per parameter set, without per-shape tuned configs. The
@@ -141,12 +146,20 @@ def _moe(
 @part
 def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     """Fill the rows per expert of the busiest rank, largest first; return the bins used."""
-    tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
-    routed = tokens * shape[4]
+    # Loads are those of the whole group, also where an all-to-all has distributed its tokens.
+    ranks, reached = shape[12], shape[13]
+    tokens, experts, ep, skew = (
+        shape[0] * ranks / reached,
+        shape[3] * ranks,
+        shape[5] * ranks,
+        shape[10],
+    )
+    top_k = shape[4] * reached
+    routed = tokens * top_k
     if skew == UNIFORM:
         bins = int(min(experts, BINS))
-        chance = min(shape[4] / experts, 1.0)
-        _fill_binomial(tokens, chance * _busiest(tokens, shape[4], experts, ep), loads_B[:bins])
+        chance = min(top_k / experts, 1.0)
+        _fill_binomial(tokens, chance * _busiest(tokens, top_k, experts, ep), loads_B[:bins])
         return bins
     if skew <= 0.0:
         # Balanced: rows are spread over all experts, at least one on this rank.
@@ -317,7 +330,17 @@ def _memory_s(
     if shape[11] > 0.0:
         weights *= 1.0 - hot_share(weights, parameters[8] * silicon[L2])
     activations = rows * (2.0 * hidden + shape[9] * width) * shape[8]
+    tokens = _held_tokens(shape, rows)
     # Rows of experts on other ranks: some kernels write them as zeros, gate and sum them.
     foreign = max(shape[0] * shape[4] - rows, 0.0) * (hidden + shape[9] * width)
-    routed = ACTIVATION_BYTES * (hidden * (rows + shape[0]) + parameters[7] * foreign)
+    routed = ACTIVATION_BYTES * (hidden * (rows + tokens) + parameters[7] * foreign)
     return (weights + activations) / rate, parameters[5] * routed / rate
+
+
+@part
+def _held_tokens(shape: FloatArray, rows: float) -> float:
+    """Return the tokens on the busiest rank; after an all-to-all they grow with its rows."""
+    tokens, ranks = float(shape[0]), float(shape[12])
+    if ranks <= 1.0:
+        return tokens
+    return min(max(tokens, rows / float(shape[4])), tokens * ranks / float(shape[13]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_formats, named
 from perfatlas.operators import GroupedGemm, load_skew
 
@@ -18,11 +20,25 @@ def _key(operator: GroupedGemm) -> CalibrationKey:
 
 
 def _columns(operator: GroupedGemm) -> Columns:
+    """Return the shape of the tokens that a rank holds.
+
+    After an all-to-all that is a layer with the experts of the rank, of which a received token has
+    top_k / ranks_per_token; only the loads of its experts follow from the whole group.
+    """
     fields = (*SIZES, "weight_bytes_per_element", "input_bytes_per_element")
+    sent = np.asarray(operator.ranks_per_token) > 0.0
+    ranks = np.where(sent, operator.ep, 1.0)
+    reached = np.where(sent, operator.ranks_per_token, 1.0)
     return named(operator, fields) | {
+        "tokens": operator.tokens * reached / ranks,
+        "experts": operator.experts / ranks,
+        "top_k": operator.top_k / reached,
+        "ep": operator.ep / ranks,
         "matrices": float(operator.matrices),
         "skew": load_skew(operator.distribution),
         "hot": 0.0,
+        "exchange_ranks": ranks,
+        "ranks_per_token": reached,
     }
 
 

@@ -282,7 +282,7 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
         "weight_bytes_per_element": layout.weight_bytes,
         "input_bytes_per_element": layout.activation_bytes,
         "skew": skews,
-        "hot": 1.0,
+        **dict.fromkeys(("hot", "exchange_ranks", "ranks_per_token"), 1.0),
     }
     others = int(_of_moe_format(table, format_name).sum() - keep.sum())
     rows = _rows(table, keep, columns, {"another kernel than the cell's": others})
