@@ -50,6 +50,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/perfatlas validate steps
 	$(BIN)/perfatlas validate serving --page docs/validation-traffic.md
 	$(BIN)/perfatlas validate fleet
+	-$(BIN)/python -m tests.laws.random_questions 800
 	$(BIN)/python docs/figures.py
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers

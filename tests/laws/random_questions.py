@@ -87,9 +87,34 @@ def memory_bandwidths(fields: Fields, rng: random.Random) -> tuple[Fields, Field
     return {**asked, "system": systems[0]}, {**asked, "system": systems[1]}
 
 
+def unlimited_tiers(fields: Fields, rng: random.Random) -> tuple[Fields, Fields]:
+    """As `tiers`, with a front end that sends the output in groups and so limits no rate.
+
+    Where the front end limits the rate, the latency of a request is given: an earlier first token
+    then leaves more time for the others.
+    """
+    bound, physics = tiers(fields, rng)
+    return _unlimited(bound), _unlimited(physics)
+
+
+def unlimited_bandwidths(fields: Fields, rng: random.Random) -> tuple[Fields, Fields]:
+    """As `memory_bandwidths`, with a front end that limits no rate."""
+    more, less = memory_bandwidths(fields, rng)
+    return _unlimited(more), _unlimited(less)
+
+
+def _unlimited(fields: Fields) -> Fields:
+    if fields["engine"] == "ideal" or fields.get("mode") != "aggregated":
+        return fields
+    return {**fields, "stream_interval": fields["osl"]}
+
+
 def static_batches(fields: Fields, rng: random.Random) -> tuple[Fields, Fields]:
-    """A static batch, and one of twice its size."""
-    batch = _size(rng, 1, 256)
+    """A static batch, and one of twice its size, both of captured CUDA graphs.
+
+    Other sizes are padded, by up to 2 times: one of twice the size may be less efficient.
+    """
+    batch = 2 ** rng.randint(0, 8)
     return {**fields, "batch": batch}, {**fields, "batch": 2 * batch}
 
 
@@ -102,7 +127,7 @@ def prompts(fields: Fields, rng: random.Random) -> tuple[Fields, Fields]:
 
 LAWS: Final = (
     Law(name="TTFT: tier physics >= tier bound", pair=tiers, column="ttft_s"),
-    Law(name="TPOT: tier physics >= tier bound", pair=tiers, column="tpot_s"),
+    Law(name="TPOT: tier physics >= tier bound", pair=unlimited_tiers, column="tpot_s"),
     Law(
         name="throughput: tier physics <= tier bound",
         pair=tiers,
@@ -110,7 +135,13 @@ LAWS: Final = (
         grows=False,
     ),
     Law(name="TTFT with more memory bandwidth", pair=memory_bandwidths, column="ttft_s"),
-    Law(name="TPOT with more memory bandwidth", pair=memory_bandwidths, column="tpot_s"),
+    Law(name="TPOT with more memory bandwidth", pair=unlimited_bandwidths, column="tpot_s"),
+    Law(name="latency: tier physics >= tier bound", pair=tiers, column="request_latency_s"),
+    Law(
+        name="latency with more memory bandwidth",
+        pair=memory_bandwidths,
+        column="request_latency_s",
+    ),
     Law(
         name="throughput at twice the batch",
         pair=static_batches,

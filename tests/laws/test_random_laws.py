@@ -1,4 +1,4 @@
-"""Laws of random scenarios hold, but for a known share of the pairs and up to a known size."""
+"""Laws of random scenarios hold; one up to a known size."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from tests.laws.random_questions import LAWS, Law, violations
 
 DRAWS = 24
 # Law -> size to which pairs may break it, which may only shrink; all other laws hold exactly. Found
-# by `python -m tests.laws.random_questions 250`; docs/models/step.md names the causes.
-KNOWN = {
-    "TPOT: tier physics >= tier bound": 0.035,
-    "TTFT with more memory bandwidth": 0.01,
-    "TPOT with more memory bandwidth": 0.06,
-    "throughput at twice the batch": 0.022,
-}
+# by `python -m tests.laws.random_questions 800`, where 9 of 578 pairs break it by up to 14%.
+KNOWN = {"throughput at twice the batch": 0.022}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)

@@ -152,6 +152,7 @@ def compose_streams(step: PricedStep, profile: EngineProfile) -> StepCost:
         prices=exposed(prices, share_CO),
         hidden_s_CO=prices.time_s_CO * (1.0 - share_CO),
         host_s_C=host_s_C,
+        host_work_s_C=step.step.host_s_C,
         clock=StepClock(
             np.ones_like(host_s_C), np.ones_like(host_s_C), np.full_like(host_s_C, np.nan)
         ),

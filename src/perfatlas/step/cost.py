@@ -91,6 +91,7 @@ class StepCost:
         prices: Prices of one execution each (C, O); times exclude overlapped parts.
         hidden_s_CO: Overlapped part of one execution of each (C, O) [s].
         host_s_C: Host time exposed by the step (C,) [s].
+        host_work_s_C: Host time of the step, of which `host_s_C` is exposed (C,) [s].
         clock: The clock of the step.
     """
 
@@ -99,6 +100,7 @@ class StepCost:
     prices: PricedOperators
     hidden_s_CO: FloatArray
     host_s_C: FloatArray
+    host_work_s_C: FloatArray
     clock: StepClock
 
     def total(self, name: str, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
@@ -113,6 +115,14 @@ class StepCost:
     def total_s(self) -> FloatArray:
         """Return the time of the step (C,) [s]."""
         return self.total("time_s_CO") + self.host_s_C
+
+    def exposed_host_s(self) -> FloatArray:
+        """Return the host time that the GPU does not hide (C,) [s]."""
+        return self.host_s_C
+
+    def host_work_s(self) -> FloatArray:
+        """Return the host time, exposed or not (C,) [s]."""
+        return self.host_work_s_C
 
     def low_s(self) -> FloatArray:
         """Return the lower end of the 90% interval of the kernels' errors (C,) [s]."""

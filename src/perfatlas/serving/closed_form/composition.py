@@ -20,6 +20,7 @@ from perfatlas.serving.closed_form.latencies import (
     pipelined_s,
     static_latencies,
 )
+from perfatlas.serving.closed_form.mixed_steps import mixed_step
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
 
 # Fraction of a step below which operators without calibrations do not void the interval.
 MIN_BOUND_SHARE: Final = 0.005
-
-
-class _Loaded(NamedTuple):
-    """What runs, and the fraction of a decode step that a mixed step runs in addition (C,)."""
-
-    load: RunningLoad
-    decode_alone: FloatArray
 
 
 def predicted(
@@ -53,19 +47,20 @@ def predicted(
     Args:
         load: What runs at the same time.
         costs: A full prefill chunk, the last chunk and a decode step.
-        decode_alone: Fraction of a decode step that a mixed step runs in addition to its prefill
-            (C,).
+        decode_alone: Fraction of the GPU time of a decode step that a mixed step runs in addition
+            to its prefill (C,).
         tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
-    parts = _Loaded(load, decode_alone)
+    chunk, last, decode = costs
+    steps = (*(mixed_step(load, one, decode, decode_alone) for one in (chunk, last)), decode)
     known = step_tails(load.question) if tails is None else tails
     client = client_side(load.question)
     none = np.zeros_like(client.stream_s)
     unlimited = client._replace(stream_s=none, gap_s=none)
-    latencies = _compose(parts, _Times(*(cost.total_s() for cost in costs)), client)
-    low = _compose(parts, _Times(*(fastest_s(cost, known) for cost in costs)), unlimited)
-    high = _compose(parts, _Times(*(slowest_s(cost, known) for cost in costs)), client)
-    least = _compose(parts, _Times(*(cost.least_s() for cost in costs)), unlimited)
+    latencies = _compose(load, _Times(*(step.total_s() for step in steps)), client)
+    low = _compose(load, _Times(*(fastest_s(step, known) for step in steps)), unlimited)
+    high = _compose(load, _Times(*(slowest_s(step, known) for step in steps)), client)
+    least = _compose(load, _Times(*(step.least_s() for step in steps)), unlimited)
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
@@ -93,16 +88,19 @@ def _containing(value: Latencies, low: Latencies, high: Latencies) -> tuple[Late
 
 
 class _Times(NamedTuple):
-    """Time of a full chunk, the last chunk and a decode step, each through all layers (C,)."""
+    """Time of a full chunk, the last chunk and a decode step, each through all layers (C,).
+
+    Chunks include the decodes of the running sequences where both share steps.
+    """
 
     chunk_s: FloatArray
     last_s: FloatArray
     step_s: FloatArray
 
 
-def _compose(parts: _Loaded, times: _Times, client: ClientSide) -> Latencies:
+def _compose(load: RunningLoad, times: _Times, client: ClientSide) -> Latencies:
     """Compose chunks and decode steps into latencies."""
-    load, question, chunks = parts.load, parts.load.question, parts.load.chunks
+    question, chunks = load.question, load.chunks
     stages, step_s = question.plan.pp, times.step_s
     share = stage_share(question.model.architecture, question.plan)
     busy = load.micro_batches * np.where(stages > 1, share, 1.0)
@@ -113,11 +111,9 @@ def _compose(parts: _Loaded, times: _Times, client: ClientSide) -> Latencies:
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
     if not np.any(question.aggregated_C):
         return static
-    shared = (load.on_rank > 1) & question.profile.scheduler.mixes
-    alone_s = np.where(shared, parts.decode_alone * step_s, 0.0)
+    shared = load.mixed()
     number = chunks.count + chunks.last_count
-    own_s = pipelined_s(prefill_s + number * alone_s, times.chunk_s + alone_s, stages, share)
-    added_s = prefill_s + number * (alone_s - np.where(shared, step_s, 0.0))
+    added_s = prefill_s - number * np.where(shared, step_s, 0.0)
     cost_s = np.maximum(added_s, 0.0) / load.prompts * np.where(stages > 1, share, 1.0)
     # at most all steps are mixed
     steps = question.load.osl / question.tokens_per_step
@@ -130,7 +126,7 @@ def _compose(parts: _Loaded, times: _Times, client: ClientSide) -> Latencies:
         away_s=client.turnaround_s,
     )
     per_rank = at_client(
-        aggregated_latencies(own_s, cost_s, decode_s, load.on_rank, question.load.osl, joining),
+        aggregated_latencies(batch_s, cost_s, decode_s, load.on_rank, question.load.osl, joining),
         client,
         load.on_rank,
         question.load.osl,

@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
-from perfatlas.serving.closed_form.latencies import Latencies
+from perfatlas.serving.closed_form.latencies import TINY, Latencies
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, utilization_of
 from perfatlas.step import (
@@ -121,18 +121,18 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
 
 
 def alone_share(decode: StepCost, prefill: StepCost) -> FloatArray:
-    """Return the fraction of a decode step that a mixed step runs in addition to the prefill (C,).
+    """Return the fraction of a decode step's GPU time that a mixed step adds to the prefill (C,).
 
-    Linear layers process the tokens of both together; attention, scans, decode-only operators and
-    host work are separate.
+    Linear layers process the tokens of both together; attention, scans and decode-only operators
+    are separate.
 
     Args:
         decode: A decode step of each candidate.
         prefill: A prefill chunk, of which only the operators are read.
     """
     columns = _columns_alone(decode, prefill)
-    alone_C = (decode.count_CO * decode.prices.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
-    share_C: FloatArray = alone_C / decode.total_s()
+    alone_C = (decode.count_CO * decode.prices.time_s_CO)[:, columns].sum(axis=1)
+    share_C: FloatArray = alone_C / np.maximum(decode.total("time_s_CO"), TINY)
     return share_C
 
 
@@ -145,7 +145,7 @@ def energy_alone_share(decode: StepCost, prefill: StepCost) -> FloatArray:
     """
     energy_CO = decode.operator_energy_j()
     alone_C = energy_CO[:, _columns_alone(decode, prefill)].sum(axis=1)
-    share_C: FloatArray = alone_C / np.maximum(energy_CO.sum(axis=1), np.finfo(np.float64).tiny)
+    share_C: FloatArray = alone_C / np.maximum(energy_CO.sum(axis=1), TINY)
     return share_C
 
 

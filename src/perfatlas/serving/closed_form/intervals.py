@@ -18,7 +18,7 @@ from perfatlas.engines import release_spread, step_errors, step_spreads
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.closed_form.step_totals import StepTotals
+    from perfatlas.serving.closed_form.step_totals import StepTimes
     from perfatlas.step import Candidates
 
 
@@ -70,7 +70,7 @@ def model_kind(question: Candidates) -> str:
     return "experts" if question.model.architecture.has_experts else "dense"
 
 
-def fastest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
+def fastest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
     """Return the lower limit of the time of a step, at least its roofline time (C,) [s].
 
     Args:
@@ -81,7 +81,7 @@ def fastest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
     return np.maximum(fast_C, cost.least_s())
 
 
-def slowest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
+def slowest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
     """Return the upper limit of the time of a step (C,) [s].
 
     Args:

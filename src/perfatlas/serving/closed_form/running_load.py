@@ -15,6 +15,8 @@ from perfatlas.serving.closed_form.prompts import beside_prompt
 from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.step import Candidates, Step, StepContext
@@ -50,6 +52,12 @@ class RunningLoad:
         """Return the sequences of a decode step and their mean number of keys, each (C,)."""
         load = self.question.load
         return self.batch, load.isl + load.osl / 2.0
+
+    def mixed(self) -> NDArray[np.bool_]:
+        """Return whether prefill chunks share their steps with decodes (C,)."""
+        question = self.question
+        shared_C: NDArray[np.bool_] = question.aggregated_C & (self.on_rank > 1)
+        return shared_C & question.profile.scheduler.mixes
 
     def prefills(self, context: StepContext) -> list[Step]:
         """Return one full prefill chunk and, if any candidate has one, the smaller last chunk.

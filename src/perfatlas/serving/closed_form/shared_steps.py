@@ -108,6 +108,14 @@ class _SharedCost:
         """Return the time (C,) [s]."""
         return self.cost.total_s()[self.index_C]
 
+    def exposed_host_s(self) -> FloatArray:
+        """Return the host time that the GPU does not hide (C,) [s]."""
+        return self.cost.exposed_host_s()[self.index_C]
+
+    def host_work_s(self) -> FloatArray:
+        """Return the host time, exposed or not (C,) [s]."""
+        return self.cost.host_work_s()[self.index_C]
+
     def low_s(self) -> FloatArray:
         """Return the lower end of its interval (C,) [s]."""
         return self.cost.low_s()[self.index_C]

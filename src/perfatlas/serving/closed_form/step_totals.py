@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 
-class StepTotals(Protocol):
-    """Totals of one step of each candidate, such as those of `step.StepCost`."""
+class StepTimes(Protocol):
+    """Time of one step of each candidate, with its interval."""
 
     def total_s(self) -> FloatArray:
         """Return the time (C,) [s]."""
@@ -25,6 +25,16 @@ class StepTotals(Protocol):
 
     def least_s(self) -> FloatArray:
         """Return the roofline time (C,) [s]."""
+
+
+class StepTotals(StepTimes, Protocol):
+    """Totals of one step of each candidate, such as those of `step.StepCost`."""
+
+    def exposed_host_s(self) -> FloatArray:
+        """Return the host time that the GPU does not hide (C,) [s]."""
+
+    def host_work_s(self) -> FloatArray:
+        """Return the host time, exposed or not (C,) [s]."""
 
     def bound_share(self) -> FloatArray:
         """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""

@@ -54,6 +54,7 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
             prices=costs.prices,
             hidden_s_CO=np.zeros_like(costs.prices.time_s_CO),
             host_s_C=np.zeros(shapes),
+            host_work_s_C=np.zeros(shapes),
             clock=StepClock(np.ones(shapes), np.ones(shapes), np.full(shapes, np.nan)),
         )
         for part in Part
