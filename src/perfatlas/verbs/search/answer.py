@@ -195,9 +195,7 @@ def _answer(
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
-    notes = [PROBABILITIES, *ranking]
-    if inputs.slo_percentile is not None:
-        notes.append(PERCENTILES)
+    notes = [*([PERCENTILES] if inputs.slo_percentile else []), PROBABILITIES, *ranking]
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
     results: dict[str, Any] = {
