@@ -2357,7 +2357,9 @@ def search(
     ] = "output_tokens_per_s_per_gpu",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
+    slo_itl_s: float | str | None = None,
     slo_request_latency_s: float | str | None = None,
+    slo_percentile: float | str | None = None,
     request_rate: float | str | None = None,
     min_slo_probability: float | str = 0.8,
     emit: Literal["vllm", "sglang", "trtllm", "dynamo"] | None = None,
@@ -2423,7 +2425,12 @@ def search(
             output_tokens_per_s_per_gpu.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
+        slo_percentile: Percentile of requests that must meet the latency SLOs when the best plans
+            are simulated; closed forms, which have no percentiles, test the mean [percent].
+            Default: the mean. Needs (slo_ttft_s or slo_tpot_s or slo_itl_s or
+            slo_request_latency_s), mode = aggregated and num_simulated above 0.
         request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
         min_slo_probability: Least probability with which a deployment must meet all SLOs and the
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves

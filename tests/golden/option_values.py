@@ -275,6 +275,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "systems": ("b200_sxm,gb200", "l40s"),
         "formats": ("bf16,fp8", "int8"),
         "kv_formats": ("bf16,fp8", "fp8"),
+        "slo_percentile": (90.0, 99.0),
     },
     "compare": {
         "expert_distribution": _SERVING["expert_distribution"],

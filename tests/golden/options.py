@@ -70,7 +70,7 @@ UNFELT: Final[dict[str, dict[str, str]]] = {
     "estimate": _LIMITS,
     "search": {
         **dict.fromkeys(
-            ("slo_ttft_s", "slo_tpot_s", "slo_request_latency_s"),
+            ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_latency_s"),
             "limits that the same plans meet",
         ),
         "num_simulated": "fewer plans that can be simulated",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pytest
 
 import perfatlas
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.studies import probability_at_most
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.leaders import Leader, ranking_notes
+from perfatlas.verbs.search.limits import ENDS
 from perfatlas.verbs.search.rows import estimate_fields
 
 ASKED: Final[dict[str, Any]] = {
@@ -83,3 +87,58 @@ def test_leaders_that_miss_a_limit_come_last() -> None:
     missing = _leader(1, 9.0, probability=0.1)
     order = sorted([missing, _leader(2, 1.0), _leader(3, 2.0)], key=lambda one: one.order(0.8))
     assert [one.rank for one in order] == [3, 2, 1]
+
+
+def test_an_inter_token_limit_is_the_limit_of_the_time_per_output_token() -> None:
+    by_tpot = search(**{**ASKED, "num_simulated": 0})
+    by_itl = search(**{**ASKED, "num_simulated": 0, "slo_tpot_s": None, "slo_itl_s": 0.03})
+    for name, cells in by_tpot.columns.items():
+        told = [str(cell).replace("slo_tpot_s", "slo_itl_s") for cell in cells]
+        assert [str(cell) for cell in by_itl.columns[name]] == told, name
+    tighter = search(**{**ASKED, "num_simulated": 0, "slo_itl_s": 0.01})
+    assert tighter.columns["slo_probability"] != by_tpot.columns["slo_probability"]
+    rows = tighter.explained().results["break_even"]
+    assert {row["target"] for row in rows if row["metric"] == "tpot_s"} == {0.01}
+
+
+def test_plans_meet_the_limits_at_the_percentile() -> None:
+    answer = search(**{**ASKED, "slo_percentile": 95})
+    plans = answer.results["plans"]
+    assert {plan["method"] for plan in plans} == {"simulate"}
+    by_means = {plan["tp"]: plan for plan in search(**ASKED).results["plans"] if plan["pp"] == 1}
+    for plan in plans:
+        assert plan["ttft_percentile_s"] <= ASKED["slo_ttft_s"]
+        low, high = plan["ttft_percentile_s_low"], plan["ttft_percentile_s_high"]
+        assert low <= plan["ttft_percentile_s"] <= high
+        met = [
+            _probability(plan, "ttft", ASKED["slo_ttft_s"]),
+            _probability(plan, "tpot", ASKED["slo_tpot_s"]),
+        ]
+        assert plan["slo_probability"] == pytest.approx(min(met))
+        assert plan["concurrency"] <= by_means[plan["tp"]]["concurrency"]
+    lowered = next(plan for plan in plans if plan["binding_constraint"] == "simulation")
+    assert "simulated p95 of TTFT is within 100 ms with probability" in lowered["why"]
+    assert answer.results["ranking"][-1].endswith("left out: closed forms have no p95")
+
+
+def _probability(plan: dict[str, Any], name: str, limit: float) -> float:
+    at, low, high = (np.array([plan[f"{name}_percentile_s{end}"]]) for end in ENDS)
+    return float(probability_at_most(at, low, high, limit)[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"slo_ttft_s": None, "slo_tpot_s": None}, "slo_ttft_s"),
+        ({"mode": "static"}, "mode = static"),
+        ({"mode": "disaggregated"}, "mode = disaggregated"),
+        ({"num_simulated": 0}, "closed forms have no percentiles"),
+        ({"slo_percentile": 100.0}, "99.9"),
+        ({"slo_percentile": 10.0}, "50"),
+        ({"slo_percentile": float("nan")}, "slo_percentile"),
+        ({"slo_itl_s": 0.0}, "slo_itl_s"),
+    ],
+)
+def test_percentiles_that_nothing_tests_are_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidSpecError, match=reason):
+        search(**{**ASKED, "slo_percentile": 90.0, **changes})

@@ -31,3 +31,6 @@ from .schema import (
 from .similar_devices import (
     alternatives as alternatives,
 )
+from .template import (
+    system_template as system_template,
+)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten times as many requests
 FEWEST: Final = 24  # minimum number of measured requests
+BEYOND: Final = 10  # measured requests beyond a percentile
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
 HOW: Final = (
@@ -48,19 +49,25 @@ class SteadyState(NamedTuple):
     Args:
         results: Results by name, with `_low` and `_high` if an interval is known.
         note: Description of the method, a sentence.
+        at_percentile: Latencies at the percentile, by name as the results, empty without one.
     """
 
     results: dict[str, Any]
     note: str
+    at_percentile: dict[str, Any]
 
 
-def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState:
+def steady_state(
+    scenario: Scenario, known: Priced | None = None, percentile: float | None = None
+) -> SteadyState:
     """Return latencies and throughput of a closed loop at the concurrency of a scenario.
 
     Args:
         scenario: In mode aggregated (default concurrency: one request per replica) or
             disaggregated (default: the batches of its decode workers, or one request each).
         known: Price tables of earlier calls, to reuse and extend.
+        percentile: Also return this percentile of latencies, of as many requests as leave 10
+            beyond it.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -74,7 +81,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
             f"concurrency = {concurrency:,}: a steady state is simulated with at most"
             f" {MOST_IN_FLIGHT:,} requests in flight; reduce it, or set method = formula"
         )
-    count = max(ROUNDS * concurrency, FEWEST)
+    count = max(ROUNDS * concurrency, FEWEST, _enough_for(percentile))
     first = WARM_ROUNDS * concurrency
     total = first + count + concurrency  # the last ones run while the loop drains
     osl_N = np.full(total, scenario.osl)
@@ -87,14 +94,18 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         raise prompt_rejection(ready.entry.question)
     _check_room(scenario, ready)
     window = slice(first, first + count)
-    results = _means(ready, resolved, window)
-    results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
+    results, at_percentile = _measured(ready, resolved, window, percentile)
+    for found in (results, at_percentile):
+        found |= {f"{name}_{end}": None for name in found for end in ("low", "high")}
     for end, factor in price_ends(ready).items():
         other = {"low": "high", "high": "low"}[end]
-        for name, value in _means(slowed(ready, factor), resolved, window).items():
+        means, tails = _measured(slowed(ready, factor), resolved, window, percentile)
+        for name, value in means.items():
             rate = name.startswith("output_tokens")
             results[f"{name}_{other if rate else end}"] = value
+        at_percentile |= {f"{name}_{end}": value for name, value in tails.items()}
     _widen(results)
+    _widen(at_percentile)
     note = HOW.format(
         count=count,
         isl=scenario.isl,
@@ -102,7 +113,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
-    return SteadyState(results | {"gpus": ready.gpus}, note)
+    return SteadyState(results | {"gpus": ready.gpus}, note, at_percentile)
 
 
 def _widen(results: dict[str, Any]) -> None:
@@ -112,8 +123,8 @@ def _widen(results: dict[str, Any]) -> None:
     faster steps can give longer times.
     """
     for name in (*NAMES, *RATES):
-        known = [results[key] for key in (name, f"{name}_low", f"{name}_high")]
-        if None not in known:
+        known = [results[key] for key in (name, f"{name}_low", f"{name}_high") if key in results]
+        if known and None not in known:
             results |= {f"{name}_low": min(known), f"{name}_high": max(known)}
 
 
@@ -144,14 +155,27 @@ def _in_flight(scenario: Scenario) -> int:
     return (scenario.batch or 1) * (scenario.dp or 1)
 
 
-def _means(ready: Service, resolved: ResolvedTraffic, window: slice) -> dict[str, Any]:
-    """Return means over the measured requests."""
+def _enough_for(percentile: float | None) -> int:
+    """Return the measured requests that leave `BEYOND` of them beyond a percentile."""
+    if percentile is None:
+        return 0
+    return math.ceil(BEYOND / (1.0 - percentile / 100.0))
+
+
+def _measured(
+    ready: Service, resolved: ResolvedTraffic, window: slice, percentile: float | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return means over the measured requests, and their latencies at a percentile."""
     outcome = run_traffic(ready, resolved, Control())
     found = request_latencies(resolved.requests, outcome, ready.seen)
     counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
-    means: dict[str, Any] = {
-        name: _finite(float(getattr(found, name)[counted_N].mean())) for name in NAMES
-    }
+    latencies = {name: getattr(found, name)[counted_N] for name in NAMES}
+    means: dict[str, Any] = {name: _finite(float(s_N.mean())) for name, s_N in latencies.items()}
+    at_percentile: dict[str, Any] = {}
+    if percentile is not None:
+        at_percentile = {
+            name: _finite(float(np.percentile(s_N, percentile))) for name, s_N in latencies.items()
+        }
     if ready.named:
         transfer_s = found.kv_transfer_s[counted_N]
         means["kv_transfer_s"] = _finite(float(transfer_s.mean()))
@@ -159,10 +183,11 @@ def _means(ready: Service, resolved: ResolvedTraffic, window: slice) -> dict[str
     rate = resolved.concurrency / (means["request_latency_s"] + ready.seen.response_s)
     tokens = float(resolved.requests.osl_N[-1])
     tpot_s = means["tpot_s"]
-    return means | {
+    means |= {
         "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate * tokens, ready.gpus),
         "output_tokens_per_s_per_user": output_tokens_per_s_per_user(tpot_s),
     }
+    return means, at_percentile
 
 
 def _finite(value: float) -> float | None:

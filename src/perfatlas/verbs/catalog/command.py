@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Kind = Literal["systems", "models", "formats", "engines", "rates", "durations", "studies", "fields"]
-Action = Literal["list", "show"]
+Action = Literal["list", "show", "new", "check"]
 DETAILS: Final = ("parameter_parts", "checkpoint", "notes")  # of a model
 
 
@@ -25,16 +25,23 @@ def catalog(
     *,
     json: Annotated[bool, SWITCH] = False,
     verbose: Annotated[bool, SWITCH] = False,
+    base: str | None = None,
 ) -> int:
-    """List a catalog, or show one entry; return the exit code.
+    """List a catalog, show one entry, or write and check a hardware file; return the exit code.
 
     Args:
         kind: The catalog.
-        action: List the entries, or show one.
-        name: Entry to show: a listed name, a file, or a system with overrides.
+        action: List the entries, or show one; of systems, write a new hardware file or check one.
+        name: Entry to show: a listed name, a file, or a system with overrides. For new and check,
+            the hardware file.
         json: Print one JSON object.
         verbose: Show every value of an entry with its source.
+        base: System whose values a new hardware file starts from.
     """
+    if action in ("new", "check"):
+        return _hardware_file(kind, action, name, base)
+    if base is not None:
+        raise UsageError("--base applies only to perfatlas catalog systems new")
     from perfatlas.verbs.catalog.facts import CATALOGS
 
     chosen = CATALOGS[kind]
@@ -56,6 +63,36 @@ def catalog(
         print_json(envelope(f"catalog {kind}", results=facts, scenario={"name": name}))
     else:
         _print_entry(kind, facts, verbose=verbose)
+    return 0
+
+
+def _hardware_file(kind: Kind, action: Action, name: str | None, base: str | None) -> int:
+    """Write a new hardware file, or check one; return the exit code."""
+    from pathlib import Path
+
+    from perfatlas.files import check_writable, write_atomic
+    from perfatlas.hardware import resolve_system, system_template
+
+    if kind != "systems":
+        raise UsageError(f"{action} applies only to systems: perfatlas catalog systems {action}")
+    if name is None or not name.endswith(".toml"):
+        raise UsageError(
+            "missing file with suffix .toml; for example: perfatlas catalog systems"
+            f" {action} chip.toml"
+        )
+    if action == "check":
+        if base is not None:
+            raise UsageError("--base applies only to perfatlas catalog systems new")
+        system = resolve_system(name)
+        sys.stdout.write(f"{name}: {system.device.name} is complete and consistent\n")
+        return 0
+    if Path(name).is_symlink() or Path(name).exists():
+        raise UsageError(f"{name} exists and is not overwritten; give another name")
+    check_writable(name)
+    write_atomic(name, system_template(base))
+    sys.stdout.write(
+        f"{name} written; set its fields, then run: perfatlas catalog systems check {name}\n"
+    )
     return 0
 
 

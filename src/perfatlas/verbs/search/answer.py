@@ -22,6 +22,7 @@ from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.find import find, within_slos
+from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
     check_launcher,
     launch_commands,
@@ -32,10 +33,11 @@ from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
     ranking_notes,
     simulated_leaders,
+    with_known_percentiles,
 )
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import SIZES, SLOS, read_search
+from perfatlas.verbs.search.question import SIZES, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
     deficit,
@@ -67,6 +69,10 @@ PROBABILITIES: Final = (
     " interval has no upper end (TTFT without queueing is a lower limit); errors of all metrics are"
     " fully correlated, so that all SLOs are met with the least of their probabilities"
 )
+PERCENTILES: Final = (
+    "percentiles are over the simulated requests of a closed loop, all of the same lengths; traffic"
+    " with varying arrivals and lengths has longer tails"
+)
 FORMATS: Final = (
     "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
 )
@@ -89,13 +95,17 @@ class SearchAnswer(AnsweredRun):
     def explained(self) -> Answer:
         """Return `explain` of the best plan, in closed form: what its latencies depend on.
 
-        The SLOs of the search are the targets of the break-even values.
+        The SLOs of the search are the targets of the break-even values, as limits of the means.
         """
         import perfatlas
 
-        targets = {name: getattr(self.inputs, name) for name in SLOS}
-        given = {name: limit for name, limit in targets.items() if limit is not None}
-        return perfatlas.explain(**given, **self.best)
+        targets: dict[str, Any] = {}
+        for name, metric in LATENCIES.items():  # of two limits of one metric the tighter one
+            limit = getattr(self.inputs, name)
+            if limit is not None:
+                target = f"slo_{metric}"
+                targets[target] = min(limit, targets.get(target, limit))
+        return perfatlas.explain(**targets, **self.best)
 
     @property
     def candidates_per_cpu_s(self) -> float:
@@ -148,6 +158,8 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     if inputs.num_simulated and inputs.mode == "aggregated":
         leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
         notes = ranking_notes(leaders)
+    leaders, left_out = with_known_percentiles(leaders, inputs)
+    notes += left_out
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
@@ -178,12 +190,12 @@ def _answer(
         plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
-        plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
+        plan["why"] = reason_of(leader, found, inputs, steps)
         plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
-    notes = [PROBABILITIES, *ranking]
+    notes = [*([PERCENTILES] if inputs.slo_percentile else []), PROBABILITIES, *ranking]
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
     results: dict[str, Any] = {

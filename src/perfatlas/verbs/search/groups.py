@@ -5,21 +5,43 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields import (
+    AllOf,
+    AnySet,
     CachedPrefix,
+    Equals,
     Formats,
     GpuPrice,
     Lengths,
     Limits,
     Names,
+    NotEqual,
     Number,
     Plan,
     Row,
     Subject,
+    WithMessage,
     group,
 )
 
 Limit = Annotated[float, Number(unit="s", above=0.0, finite=False)]
 MOST_PLANS: Final = 100
+# Metric of each SLO; the mean inter-token latency of a request is its TPOT.
+LATENCIES: Final = {
+    "slo_ttft_s": "ttft_s",
+    "slo_tpot_s": "tpot_s",
+    "slo_itl_s": "tpot_s",
+    "slo_request_latency_s": "request_latency_s",
+}
+SIMULATED_SLO: Final = AllOf(
+    AnySet(*LATENCIES, example="1"),
+    Equals("mode", "aggregated"),
+    WithMessage(
+        NotEqual("num_simulated", 0),
+        "num_simulated = 0, and closed forms have no percentiles",
+        "set num_simulated",
+        "num_simulated above 0",
+    ),
+)
 
 
 @group("Search", 1)
@@ -79,8 +101,20 @@ class SearchObjective:
     slo_tpot_s: Annotated[
         Limit | None, Row("SLO: maximum time per output token after the first.", "none")
     ] = None
+    slo_itl_s: Annotated[
+        Limit | None, Row("SLO: maximum mean inter-token latency of a request.", "none")
+    ] = None
     slo_request_latency_s: Annotated[
         Limit | None, Row("SLO: maximum end-to-end latency of a request.", "none")
+    ] = None
+    slo_percentile: Annotated[
+        Annotated[float, Number(unit="percent", at_least=50.0, at_most=99.9)] | None,
+        Row(
+            "Percentile of requests that must meet the latency SLOs when the best plans are"
+            " simulated; closed forms, which have no percentiles, test the mean.",
+            default="the mean",
+            needs=SIMULATED_SLO,
+        ),
     ] = None
     request_rate: Annotated[
         Annotated[float, Number(unit="1/s", above=0.0)] | None,

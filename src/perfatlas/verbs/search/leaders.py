@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import (
+    InfeasibleError,
+    InvalidSpecError,
+    UnsupportedError,
+    counted,
+)
 from perfatlas.scenario.deployments import evaluate_one, steady_state
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import energies_at
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
-from perfatlas.verbs.search.limits import met_limits, score_of
+from perfatlas.verbs.search.groups import LATENCIES
+from perfatlas.verbs.search.limits import ENDS, met_limits, percentile_name, score_of
 from perfatlas.verbs.search.points import LOADS, costs
 from perfatlas.verbs.search.pool_rows import IDENTITY
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
@@ -20,8 +26,10 @@ from perfatlas.verbs.search.rows import estimate_fields, plan_row
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Priced
     from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.limits import Met
     from perfatlas.verbs.search.question import SearchInputs
 
 MOST_LOWER: Final = 8  # lower loads to simulate where the best load of the closed forms misses
@@ -39,7 +47,8 @@ class Leader:
         probability: Least probability that a limit is met.
         excess: Largest ratio of a prediction to its limit.
         note: Why it is not simulated, "" if it is.
-        at_first: Simulated metrics at the best load of the closed forms, empty if not simulated.
+        at_first: Simulated metrics at the best load of the closed forms, empty if not simulated,
+            and the probability that each limit is met there.
     """
 
     place: int
@@ -112,10 +121,14 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
     at_first: Mapping[str, Any] = {}
     for row in _loads(leader, inputs):
         try:
-            tried = _at(found, replace(leader, row=row), inputs, known)
+            tried, met = _at(found, replace(leader, row=row), inputs, known)
         except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
             return nearest or replace(leader, note=str(error.args[0]))
-        at_first = at_first or {**tried.row, "formula_ttft_s": leader.row["ttft_s"]}
+        at_first = at_first or {
+            **tried.row,
+            "formula_ttft_s": leader.row["ttft_s"],
+            "probabilities": {name: float(each[0]) for name, each in met.probabilities.items()},
+        }
         tried = replace(tried, at_first=at_first)
         if tried.probability >= inputs.min_slo_probability:
             return tried
@@ -135,34 +148,61 @@ def _loads(leader: Leader, inputs: SearchInputs) -> Iterator[dict[str, Any]]:
         yield {**leader.row, "concurrency": load}
 
 
-def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> Leader:
-    """Return a leader with the metrics of a simulation at the load of its row.
+def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tuple[Leader, Met]:
+    """Return a leader with the metrics of a simulation at the load of its row, and its limits.
 
     Raises:
         PerfatlasError: The simulation does not support it.
     """
     fields = estimate_fields(found, leader.row, leader.place, inputs)
     scenario = read_scenario({**fields, "method": "simulate"})
-    results = dict(steady_state(scenario, known).results)
+    steady = steady_state(scenario, known, inputs.slo_percentile)
+    results = dict(steady.results)
     _, evaluation = evaluate_one(read_scenario(fields))
     results |= energies_at(evaluation.energy, results, scenario.osl)
-    arrays = {
-        name: np.array([np.nan if (value := results.get(name)) is None else value], np.float64)
-        for name in METRICS
-    }
+    arrays = {name: _array(results.get(name)) for name in METRICS}
     arrays["usd_per_million_output_tokens"] = costs(inputs, arrays)
     gpus = np.array([float(leader.row["gpus"])])
-    met = met_limits(arrays, gpus, inputs)
+    tails = steady.at_percentile
+    limited = arrays | {name: _array(value) for name, value in tails.items()}
+    met = met_limits(limited, gpus, inputs)
     metrics = {name: float(value[0]) for name, value in arrays.items()}
     told = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}
+    if tails:
+        names = dict.fromkeys(LATENCIES.values())
+        told |= {f"{percentile_name(n)}{end}": tails[f"{n}{end}"] for n in names for end in ENDS}
     probability = float(met.least[0])
-    return replace(
+    simulated = replace(
         leader,
         row={**leader.row, **told, "slo_probability": probability, "method": "simulate"},
         score=float(score_of(arrays, gpus, inputs)[0]),
         probability=probability,
         excess=float(met.excess[0]),
     )
+    return simulated, met
+
+
+def _array(value: float | None) -> FloatArray:
+    return np.array([np.nan if value is None else value], np.float64)
+
+
+def with_known_percentiles(
+    leaders: list[Leader], inputs: SearchInputs
+) -> tuple[list[Leader], list[str]]:
+    """Return the leaders whose SLOs are tested at their percentile, and which ones are left out.
+
+    Args:
+        leaders: Leaders in the order of their simulated metrics.
+        inputs: The search.
+    """
+    if inputs.slo_percentile is None:
+        return leaders, []
+    simulated = [leader for leader in leaders if leader.row["method"] == "simulate"]
+    if len(simulated) == len(leaders):
+        return simulated, []
+    count = counted(len(leaders) - len(simulated), "plan")
+    told = f"{count} without simulation left out: closed forms have no p{inputs.slo_percentile:g}"
+    return simulated, [told]
 
 
 def ranking_notes(leaders: list[Leader]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.studies import probability_at_most, value_exceeded
+from perfatlas.verbs.search.groups import LATENCIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.verbs.search.question import SearchInputs
 
-LATENCIES: Final = {
-    "ttft_s": "slo_ttft_s",
-    "tpot_s": "slo_tpot_s",
-    "request_latency_s": "slo_request_latency_s",
-}
 HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu",))
 RATE: Final = "request_rate"
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
 ROUNDING: Final = 1e-12  # of a number of replicas
+ENDS: Final = ("", "_low", "_high")
 
 
 class Met(NamedTuple):
@@ -42,6 +39,15 @@ class Met(NamedTuple):
     excess: FloatArray
 
 
+def percentile_name(name: str) -> str:
+    """Return the name of a latency at the percentile of the SLOs.
+
+    Args:
+        name: A latency, such as ttft_s.
+    """
+    return f"{name.removesuffix('_s')}_percentile_s"
+
+
 def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: SearchInputs) -> Met:
     """Return the probabilities that deployments meet all limits.
 
@@ -55,7 +61,7 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
     """
     probabilities: dict[str, FloatArray] = {}
     least, excess = np.ones(gpus.shape), np.zeros(gpus.shape)
-    for name, field in LATENCIES.items():
+    for field, name in LATENCIES.items():
         limit = getattr(inputs, field)
         if limit is not None:
             ends = (results[f"{name}_low"], results[f"{name}_high"])

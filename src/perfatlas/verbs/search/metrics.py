@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfatlas.verbs.search.limits import percentile_name
 from perfatlas.verbs.search.pool_rows import SIZES
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
@@ -93,6 +94,24 @@ RESULTS: Final = declare_metrics(
             description="Least probability with which an SLO or the request rate is met.",
         )
         for rows in ROWS
+    ),
+    *(
+        Metric(
+            name=f"plans.{percentile_name(name)}",
+            label=f"{label} at the percentile of the SLOs",
+            short=f"{label} at the percentile",
+            unit="s",
+            shown="scaled",
+            better="lower",
+            has_interval=True,
+            verbs=("search",),
+            description=f"The percentile slo_percentile of {label} over the simulated requests.",
+        )
+        for name, label in {
+            "ttft_s": "TTFT",
+            "tpot_s": "TPOT",
+            "request_latency_s": "latency",
+        }.items()
     ),
     Metric(
         name="plans.closed_form_rank",

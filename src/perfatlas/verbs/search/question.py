@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import InputFields
+from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
-from perfatlas.verbs.search.groups import SearchObjective, SearchSpace
+from perfatlas.verbs.search.groups import LATENCIES, SearchObjective, SearchSpace
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
@@ -17,12 +17,13 @@ from perfatlas.vocabulary.fields import (
     Limits,
     Plan,
     Subject,
+    fields_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SLOS: Final = ("slo_ttft_s", "slo_tpot_s", "slo_request_latency_s")
+SLOS: Final = tuple(LATENCIES)
 SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 
 
@@ -80,6 +81,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         )
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
+    refuse_unused(vars(inputs), fields_of(SearchObjective))
     _check_objective(inputs)
     _check_names(inputs)
     for name, one in (("formats", "format"), ("kv_formats", "kv_format")):

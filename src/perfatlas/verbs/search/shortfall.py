@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.verbs.search.find import ranked
-from perfatlas.verbs.search.limits import LATENCIES
+from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.rows import plan_row
 from perfatlas.verbs.search.text import plan_text
@@ -38,8 +38,8 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         )
     nearest = plan_row(found, int(ranked(found, inputs)[0]), inputs)
     missed = [
-        f"{name} = {1e3 * nearest[name]:.4g} ms (limit {1e3 * limit:.4g} ms)"
-        for name, slo in LATENCIES.items()
+        f"{slo.removeprefix('slo_')} = {1e3 * nearest[name]:.4g} ms (limit {1e3 * limit:.4g} ms)"
+        for slo, name in LATENCIES.items()
         if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None
     ]
     if inputs.request_rate is not None:

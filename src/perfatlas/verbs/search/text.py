@@ -21,6 +21,8 @@ from perfatlas.report.text import (
     speaks_unicode,
 )
 from perfatlas.studies import print_sensitivities
+from perfatlas.verbs.search.groups import LATENCIES
+from perfatlas.verbs.search.limits import percentile_name
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ def _plans_table(
         "plan": plan_text,
         **({"GPUs": lambda plan: f"{plan['gpus']:,}"} if scenario.get("max_gpus") else {}),
         **({} if pooled else {"step": _step, "load": _load}),
-        **{_title(name): partial(_metric, name) for name in METRICS_SHOWN},
+        **_metric_columns(scenario),
         **({"90%": lambda plan: interval_text(plan, Y)} if width >= WIDE else {}),
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
     }
@@ -153,6 +155,20 @@ def _plans_table(
     for plan in plans:
         table.add_row(*(cell(plan) for cell in columns.values()))
     return table
+
+
+def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[str, Any]], str]]:
+    """Return the columns of metrics; latencies with SLOs at their percentile, if one is given."""
+    percentile = scenario.get("slo_percentile")
+    limited = [name for slo, name in LATENCIES.items() if scenario.get(slo) is not None]
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {}
+    for name in dict.fromkeys((*METRICS_SHOWN, *limited)):
+        if percentile is not None and name in limited:
+            title = f"p{percentile:g}\n{METRICS[name].short_label}"
+            columns[title] = partial(_metric, percentile_name(name))
+        else:
+            columns[_title(name)] = partial(_metric, name)
+    return columns
 
 
 def _step(plan: Mapping[str, Any]) -> str:

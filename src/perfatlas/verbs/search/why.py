@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.search.find import NO_GAIN
+from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.limits import RATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.leaders import Leader
     from perfatlas.verbs.search.question import SearchInputs
 
 SIMULATION: Final = "simulation"  # of a plan whose load the simulation lowered
@@ -23,35 +25,54 @@ ENDED: Final = {
     "loads": "no higher load is searched",
     NO_GAIN: "a higher load does not improve the objective",
 }
-LABELS: Final = {"slo_ttft_s": "TTFT", "slo_tpot_s": "TPOT", "slo_request_latency_s": "latency"}
+LABELS: Final = {
+    "slo_ttft_s": "TTFT",
+    "slo_tpot_s": "TPOT",
+    "slo_itl_s": "ITL",
+    "slo_request_latency_s": "latency",
+}
 
 
 def reason_of(
-    plan: Mapping[str, Any],
+    leader: Leader,
     found: Found,
-    place: int,
     inputs: SearchInputs,
     steps: Sequence[Mapping[str, Any]],
 ) -> str:
     """Return the binding constraint of a plan and what bounds its phases, in a sentence.
 
     Args:
-        plan: Its row.
+        leader: The plan.
         found: The candidates.
-        place: Position of the plan.
         inputs: The search.
         steps: Breakdown of its steps.
     """
-    binding = str(plan["binding_constraint"])
-    if binding == SIMULATION:
-        held = "at the best load of the closed forms, the simulation misses a limit"
+    place, binding = leader.place, str(leader.row["binding_constraint"])
+    if leader.is_lowered:
+        load = leader.at_first["concurrency"]
+        chances = leader.at_first["probabilities"]
+        binding = min(chances, key=lambda name: chances[name])
+        statistic = _statistic(binding, inputs)
+        limit = _limit(binding, inputs)
+        held = (
+            f"at {load:,.0f} requests in flight, the best load by closed forms, simulated"
+            f" {statistic}{limit} {chances[binding]:.0%}"
+        )
     elif binding in ENDED:
         held = ENDED[binding]
     else:
         load = float(found.candidates["next_concurrency"][place])
         chance = float(found.candidates["next_probability"][place])
-        held = f"at {load:,.0f} requests in flight, {_limit(binding, inputs)} {chance:.0%}"
+        # closed forms have no percentiles
+        mean = "mean " if inputs.slo_percentile is not None and binding in LATENCIES else ""
+        held = f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
     return f"{held}; {_bounds(steps)}"
+
+
+def _statistic(binding: str, inputs: SearchInputs) -> str:
+    """Return the percentile of an SLO, "" of the mean."""
+    percentile = inputs.slo_percentile
+    return "" if percentile is None or binding == RATE else f"p{percentile:g} of "
 
 
 def _limit(binding: str, inputs: SearchInputs) -> str:

@@ -1,5 +1,10 @@
 from .conditions import (
+    AllOf as AllOf,
+    AnySet as AnySet,
+    Equals as Equals,
     Missing as Missing,
+    NotEqual as NotEqual,
+    WithMessage as WithMessage,
     is_set as is_set,
     value_text as value_text,
 )
