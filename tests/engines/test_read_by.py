@@ -108,7 +108,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: simulated(e, mode="disaggregated"),
     ),
     "intervals of times per output token": (
-        lambda e: _interval(estimated(e, mode="aggregated", method="formula").results),
+        lambda e: _interval(estimated(e, mode="aggregated", method="formula", isl=300).results),
     ),
 }
 # what reads all the rest too, and is looked at where nothing before it moves

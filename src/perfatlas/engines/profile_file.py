@@ -264,7 +264,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
         Record(fields={"through": needed(NAME, *OPERATORS), "ref": REF}, build=EarlierKernels)
     ),
     "formats": needed(Named(of=_FORMAT), into="format_aliases"),
-    "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *COLLECTIVES)),
+    "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *STEPS)),
     "all_reduce": needed(_ALL_REDUCE),
     "all_reduce_norm_fusion": perhaps(_NormFusion()),
     "fusion": perhaps(Array(of=_FUSION), into="fusions"),
