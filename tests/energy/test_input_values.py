@@ -25,7 +25,7 @@ def test_a_product_of_zeros_runs_at_the_clock_that_no_power_limits() -> None:
     random, zeros = product(), product(input_distribution="zeros")
     needed = random["peak_share"] * 1.83 / 1.98  # clock below which tensor cores are too slow
     highest = energy_data()["generation"]["hopper"]["highest_clock"]["value"]
-    assert zeros["bound_time_s"] == pytest.approx(random["bound_time_s"] * needed / highest)
+    assert zeros["bound_time_s"] == random["bound_time_s"]  # the datasheet peak is the roofline
     assert zeros["flop_per_s"] / random["flop_per_s"] == pytest.approx(highest / needed, rel=0.01)
     assert zeros["power_w"] < random["power_w"] == pytest.approx(700.0, rel=1e-3)
 

@@ -152,6 +152,7 @@ def test_an_interrupted_search_brackets_the_rate() -> None:
 
     whole = max_request_rate(**ASKED, slo_ttft_s=0.2, progress=look)
     rate = whole.answer.results["max_requests_per_s"]
+    slowest = whole.answer.results["max_requests_per_s_low"]
     assert sorted(looks) == looks
     brackets = []
     for stop in range(4, len(looks), 9):
@@ -159,7 +160,7 @@ def test_an_interrupted_search_brackets_the_rate() -> None:
         results = found.results
         assert results["interrupted"] is True
         assert any("interrupted" in said for said in found.warnings)
-        assert "max_requests_per_s_low" not in results or results["max_requests_per_s_low"] is None
+        assert results.get("max_requests_per_s_low") in (None, slowest)
         if results["max_requests_per_s"] is None:
             brackets.append((results["met_requests_per_s"], results["missed_requests_per_s"]))
         else:

@@ -144,7 +144,7 @@ def commands_with(name: str) -> list[str]:
     Example:
         >>> from perfatlas.declarations import commands_with
         >>> commands_with("objective")
-        ['search']
+        ['search', 'search training']
     """
     asked = [one for one, (package, _) in commands().items() if one in _questions_of(package)]
     return [command for command in asked if name in verb_fields(command)]

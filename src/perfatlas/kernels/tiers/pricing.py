@@ -168,9 +168,13 @@ class _Family:
     def at(
         self, ratio_CO: FloatArray, last_CO: FloatArray, last: PricedOperators
     ) -> PricedOperators:
-        """Return the prices at clocks, from those at the last ones."""
+        """Return the prices at clocks, from those at the last ones.
+
+        Rooflines are those of the datasheet at clocks above its own.
+        """
         same_CO = ratio_CO == last_CO
-        bound_CO, code_CO = bound_at_clock(self.operators, self.devices, last, ratio_CO)
+        peak_CO = np.minimum(ratio_CO, 1.0)
+        bound_CO, code_CO = bound_at_clock(self.operators, self.devices, last, peak_CO)
         prices = with_fields(
             last,
             time_s_CO=np.where(same_CO, last.time_s_CO, bound_CO),

@@ -99,19 +99,21 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
 
 
 def hidden_summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how much of the overlapped operators of a phase runs behind others; "" if none does.
+    """Return how much of the overlapped communication of a phase is hidden; "" if none is.
 
     Args:
         rows: Breakdown rows of one phase.
 
     Example:
         >>> from perfatlas.report.text.breakdown import hidden_summary
-        >>> hidden_summary([{"name": "experts_dispatch", "time_s": 1e-3, "hidden_time_s": 3e-3}])
+        >>> dispatch = {"name": "experts_dispatch", "time_s": 1e-3, "hidden_time_s": 3e-3}
+        >>> hidden_summary([{**dispatch, "stream": "communication"}])
         'hidden by overlap: 75% of experts_dispatch (3.00 ms)'
     """
-    if not _hides(rows):
+    sent = [row for row in rows if row.get("stream") == "communication"]
+    if not _hides(sent):
         return ""
-    overlapped = [row for row in rows if row.get("hidden_time_s")]
+    overlapped = [row for row in sent if row.get("hidden_time_s")]
     hidden_s = sum(float(row["hidden_time_s"]) for row in overlapped)
     whole_s = hidden_s + sum(float(row.get("time_s") or 0.0) for row in overlapped)
     names = ", ".join(str(row["name"]) for row in overlapped)

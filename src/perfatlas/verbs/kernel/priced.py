@@ -283,7 +283,7 @@ def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
         return ()
     clock = float(priced.devices.clock_ratio()[0])
     known = bool(np.isfinite(limit_w))
-    return (clock_note(device, causes, f"{clock:.2f}", moved=clock != 1.0, known=known),)
+    return (clock_note(device, causes, f"{round(clock, 2):g}", moved=clock != 1.0, known=known),)
 
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
