@@ -58,6 +58,9 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     searched_model = ["search", *words[1:], "Qwen/Qwen3-30B-A3B"]
     yield _printed([*searched_model, *searched])
     yield _printed([*searched_model, "--gpus", "2", "--mode", "disaggregated"])
+    within = ["--slo-ttft-s", "0.1", "--slo-itl-s", "0.02", "--slo-percentile", "95"]
+    small = ["--gpus", "1", "--isl", "256", "--osl", "16", *within]
+    yield _printed(["search", *words[1:], MODEL["model"], *small])
     yield from _explained([*searched_model, "--gpus", "2", "--mode", "static", "--explain"])
     yield {**_printed([*words, MODEL["model"], *table]), "command": LOADED}
     job = ["--gpus", "16000", "--checkpoint-write-s", "30", "--restart-s", "600"]
