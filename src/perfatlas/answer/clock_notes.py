@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.energy import board_energy
@@ -26,7 +27,8 @@ def clock_causes(
         zeros: Whether all tensors hold zeros.
     """
     causes = [] if locked is None else [f"a clock locked at {locked:g}"]
-    if limit_w < device.calibrated_tdp_w or (board_energy(device).lender and limit_w == limit_w):  # noqa: PLR0124 - NaN
+    own_clock = board_energy(device).lender and not math.isnan(limit_w)
+    if own_clock or limit_w < device.calibrated_tdp_w:
         causes.append(f"a power limit of {limit_w:g} W")
     if zeros:
         causes += ZEROS_ALONE
