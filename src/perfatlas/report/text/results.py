@@ -25,7 +25,6 @@ DETAILS: Final = frozenset((
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization"),
-    *("prefill_utilization", "decode_utilization"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
     *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "idle_energy_j"),
     *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
@@ -94,7 +93,7 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     """Return redundant results.
 
     They are completed requests if all were, totals of kinds, power of runs, rates of FLOP of
-    operators that have none, and the share of requests within SLOs if each of some pools' is.
+    operators that have none, and of sized pools busy times and a share of requests of 100%.
     """
     run = ("power_w", "energy_j", "energy_per_output_token_j")
     power = run if "makespan_s" in results else ()
@@ -104,12 +103,14 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
         *power,
         *(OF_FLOP if results.get("flop") == 0.0 else ()),
         *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()),
-        *(
-            ("slo_attainment",)
-            if "required_prefill_workers" in results and _all_within(results)
-            else ()
-        ),
+        *(_unneeded_of_sized_pools(results) if "required_prefill_workers" in results else ()),
     )
+
+
+def _unneeded_of_sized_pools(results: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return redundant results of pools sized for a rate."""
+    busy = ("prefill_utilization", "decode_utilization")
+    return ("slo_attainment", *busy) if _all_within(results) else busy
 
 
 def _all_within(results: Mapping[str, Any]) -> bool:
