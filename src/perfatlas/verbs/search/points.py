@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form import (
     evaluate_loads,
     rejects_prompts,
     result_columns,
     served_sequences,
 )
-from perfatlas.step import candidate_memory
+from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies import refused_by_rule
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.operators import FloatArray, IntArray, Phase
     from perfatlas.serving.closed_form import LoadResults
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
@@ -73,6 +73,7 @@ def priced_points(
     inputs: SearchInputs,
     rejected: Counter[str],
     loads: Sequence[float] = LOADS,
+    phase: Phase | None = None,
 ) -> Iterator[Points]:
     """Yield the points of a family, some candidates at a time.
 
@@ -81,10 +82,11 @@ def priced_points(
         inputs: The search.
         rejected: Receives the number of candidates that cannot run, by rule.
         loads: Sequences of an attention-DP rank, ascending.
+        phase: The phase that workers of a pool run, None for both.
     """
     for first in range(0, family.size, BLOCK):
         some = np.arange(first, min(first + BLOCK, family.size))
-        found = _priced(family, some, inputs, rejected, loads)
+        found = _priced(family, some, inputs, rejected, (loads, phase))
         if found is not None:
             yield found
 
@@ -94,8 +96,9 @@ def _priced(
     some: IntArray,
     inputs: SearchInputs,
     rejected: Counter[str],
-    loads: Sequence[float],
+    work: tuple[Sequence[float], Phase | None],
 ) -> Points | None:
+    loads, phase = work
     loads_CL = _loads(family, some, inputs, loads)
     rows = np.repeat(some, loads_CL.shape[1])
     sequences = loads_CL.ravel()
@@ -114,7 +117,7 @@ def _priced(
         return None
     ends_C = _ends(refused, within_CL)
     asked = question.take(kept.tolist())
-    found = evaluate_loads(asked)
+    found = evaluate_loads(asked, MemoryColumns(**take_columns(memory, kept)), phase)
     results = result_columns(asked, found)
     results["usd_per_million_output_tokens"] = costs(inputs, results)
     return Points(
