@@ -197,7 +197,18 @@ def evaluate_loads(
         phase: The phase to price, for static batches of a prefill or decode worker: results that
             depend on the other phase are NaN. None prices both.
     """
-    loaded = running_load(question, candidate_memory(question) if memory is None else memory)
+    memory = candidate_memory(question) if memory is None else memory
+    return load_results(running_load(question, memory), phase)
+
+
+def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults:
+    """Return the results of candidates whose load is known.
+
+    Args:
+        loaded: What runs at the same time.
+        phase: As for `evaluate_loads`.
+    """
+    question = loaded.question
     missing = np.full(question.load.isl.shape, np.nan)
     unknown = _Totals(*[missing] * len(_Totals._fields))
     chunk = last = step = unknown

@@ -134,7 +134,7 @@ def _busy_s(latencies: Latencies, role: str, inputs: SearchInputs) -> FloatArray
     """Return the time that a worker spends on its batch (W,) [s]."""
     if role == "prefill":
         return latencies.ttft_s
-    return np.maximum(latencies.tpot_s * (inputs.osl - 1.0), np.finfo(np.float64).tiny)
+    return np.maximum(latencies.tpot_s * (inputs.mix.mean_osl - 1.0), np.finfo(np.float64).tiny)
 
 
 def _batches(role: str) -> tuple[float, ...]:
@@ -148,7 +148,6 @@ def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
         "gpus": None,
         "max_gpus": inputs.most_gpus - 1,
         "concurrency": None,
-        "osl": 1 if role == "prefill" else inputs.osl,
     } | ({"cp": 1} if role == "decode" else {})
     return inputs.model_copy(update=changes)
 
