@@ -11,7 +11,12 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.search.groups import LATENCIES, RequestLengths, SearchObjective, SearchSpace
-from perfatlas.verbs.search.request_mix import RequestMix, mix_of
+from perfatlas.verbs.search.request_mix import (
+    RequestMix,
+    classes_of_trace,
+    equal_requests,
+    given_classes,
+)
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
@@ -51,7 +56,12 @@ class SearchInputs(
 
     def model_post_init(self, _: object) -> None:
         """Read the lengths of requests, which copies of the search share."""
-        self._mix = mix_of(self)
+        if self.request_mix is not None:
+            self._mix = given_classes(self.request_mix)
+        elif self.lengths_from is not None:
+            self._mix = classes_of_trace(self.lengths_from, self.request_format)
+        else:
+            self._mix = equal_requests(self.isl, self.osl)
 
     @property
     def mix(self) -> RequestMix:

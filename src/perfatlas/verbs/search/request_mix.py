@@ -17,7 +17,6 @@ from perfatlas.serving.traces import read_requests
 
 if TYPE_CHECKING:
     from perfatlas.operators import IntArray
-    from perfatlas.verbs.search.question import SearchInputs
 
 PARTS: Final = (2, 3)  # numbers of a class: isl, osl and its weight
 PROMPT_QUANTILES: Final = (0.0, 0.25, 0.5, 0.75, 0.95)
@@ -63,25 +62,26 @@ class RequestMix:
         )
 
 
-def mix_of(inputs: SearchInputs) -> RequestMix:
-    """Return the requests of a search; one class of isl and osl without a mix.
+def equal_requests(isl: int, osl: int) -> RequestMix:
+    """Return requests that all have the same lengths.
 
     Args:
-        inputs: The search.
+        isl: Input tokens.
+        osl: Output tokens.
+    """
+    one, two = (np.array([float(tokens)]) for tokens in (isl, osl))
+    return RequestMix(classes=RequestClasses(isl_K=one, osl_K=two, weight_K=np.ones(1)))
+
+
+def given_classes(classes: tuple[str, ...]) -> RequestMix:
+    """Return the requests of classes with weights.
+
+    Args:
+        classes: Each class as isl:osl:weight.
 
     Raises:
-        InvalidSpecError: A class or the trace is not valid.
+        InvalidSpecError: A class is not valid.
     """
-    if inputs.request_mix is not None:
-        return _given(inputs.request_mix)
-    if inputs.lengths_from is not None:
-        return _of_trace(inputs.lengths_from, inputs.request_format)
-    isl, osl = (np.array([float(tokens)]) for tokens in (inputs.isl, inputs.osl))
-    return RequestMix(classes=RequestClasses(isl_K=isl, osl_K=osl, weight_K=np.ones(1)))
-
-
-def _given(classes: tuple[str, ...]) -> RequestMix:
-    """Return the mix of classes written as isl:osl:weight."""
     isl_K, osl_K, weight_K = np.array([_one(text) for text in classes]).T
     share_K = weight_K / weight_K.sum()
     counts_K = np.maximum(np.rint(share_K * DRAWN), 1).astype(np.int64)
@@ -113,10 +113,17 @@ def _one(text: str) -> tuple[float, float, float]:
     return float(isl), float(osl), weight
 
 
-def _of_trace(path: str, request_format: str) -> RequestMix:
+def classes_of_trace(path: str, request_format: str) -> RequestMix:
     """Return classes of a trace with similar lengths, each with the mean lengths of its requests.
 
     Prompts are divided at quantiles, and each part at the median of its outputs.
+
+    Args:
+        path: The trace.
+        request_format: Its format.
+
+    Raises:
+        InvalidSpecError: The trace is not valid.
     """
     requests = read_requests(path, request_format).requests
     isl_N, osl_N = requests.isl_N, requests.osl_N
