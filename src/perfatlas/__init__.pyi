@@ -1011,6 +1011,7 @@ def goodput(
     usd_per_gpu_hour: float | str | None = None,
     half_width: float | str = 0.002,
     seed: int | str = 0,
+    num_seeds: int | str = 1,
     mtti_s: float | str | None = None,
     node_mtbf_s: float | str | None = None,
     failure_rate: str | None = None,
@@ -1072,6 +1073,8 @@ def goodput(
         half_width: Relative half-width of the confidence interval at which the simulation stops
             [fraction]. Default: 0.002.
         seed: Seed of random draws. Default: 0.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1.
         mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
@@ -1172,7 +1175,7 @@ def goodput_domains(
     Args:
         domain_size: GPUs per domain, such as 72 in an NVL72 domain. Default: the scale-up domain
             of system.
-        system: System whose scale-up domain it is, such as gb200.
+        system: System whose scale-up domain it is, such as gb200. Needs no domain_size.
         needed: GPUs per domain that must work; the others are standby. Default: all of them.
         unavailability: Fraction of time a GPU is out of service, such as 0.001 [fraction].
         gpu_mtbf_s: Mean time between failures of one GPU, with repair_s instead of unavailability
@@ -1205,6 +1208,7 @@ def goodput_frontier(
     usd_per_gpu_hour: float | str | None = None,
     half_width: float | str = 0.002,
     seed: int | str = 0,
+    num_seeds: int | str = 1,
     mtti_s: float | str | None = None,
     node_mtbf_s: float | str | None = None,
     failure_rate: str | None = None,
@@ -1266,6 +1270,8 @@ def goodput_frontier(
         half_width: Relative half-width of the confidence interval at which the simulation stops
             [fraction]. Default: 0.002.
         seed: Seed of random draws. Default: 0.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1.
         mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no

@@ -62,8 +62,8 @@ def test_domains_of_a_system_are_those_of_its_size() -> None:
     assert found.results == goodput_domains(domain_size=72, **asked).results
     assert goodput_domains(**found.scenario).results == found.results
     assert any("scale-up domains of 72 GPUs" in text for text in found.evidence.assumptions)
-    smaller = goodput_domains(system="gb200", domain_size=71, **asked)
-    assert any("domain_size = 71 overrides the 72" in t for t in smaller.evidence.assumptions)
+    with pytest.raises(InvalidSpecError, match="domain_size = 71 sets the domain"):
+        goodput_domains(system="gb200", domain_size=71, **asked)
     with pytest.raises(InvalidSpecError, match="or system, such as gb200"):
         goodput_domains(unavailability=1e-3)
 
@@ -93,6 +93,8 @@ def test_jobs_of_a_system_stay_in_its_domains() -> None:
     assert any("scale-up domains of 72 GPUs (18 nodes)" in text for text in notes)
     assert any("32 nodes are no whole domains of 18" in text for text in notes)
     assert fleet_schedule(**found.scenario).per_job() == found.per_job()
+    same = fleet_schedule(system="h100_sxm", **{**asked, "together": "anywhere"})
+    assert any("system = h100_sxm does not affect" in text for text in same.answer.warnings)
     # overridden, and leaves of whole domains
     leaves = fleet_schedule(system="gb200", **asked | {"together": "leaf", "nodes_per_leaf": 36})
     assert (leaves.scenario["nodes_per_domain"], leaves.scenario["nodes_per_leaf"]) == (18, 36)

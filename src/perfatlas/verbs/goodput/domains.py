@@ -75,7 +75,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
     }
     return Answer(
         command="goodput domains",
-        scenario=complete_scenario(verb_fields("goodput domains"), inputs, domain_size=size),
+        scenario=complete_scenario(verb_fields("goodput domains"), inputs),
         results=results,
         breakdown=[],
         evidence=Evidence(

@@ -78,6 +78,11 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
             raise InvalidSpecError(f"{name} cannot be combined with a frontier of strategies")
     predicted, fields = predicted_step(fields)
     inputs = FleetGoodput.read(fields)
+    if inputs.num_seeds > 1:
+        raise InvalidSpecError(
+            f"num_seeds = {inputs.num_seeds} cannot be combined with a frontier of strategies: all"
+            " meet the failures of one seed; set a smaller half_width"
+        )
     if inputs.gpus is None:
         raise InvalidSpecError(
             "gpus is missing: strategies of one job are compared; set its number of GPUs"

@@ -66,12 +66,7 @@ def size_of_domain(inputs: Domains) -> tuple[int, str]:
             )
         return inputs.domain_size, ""
     found = topology_of(inputs.system)
-    if inputs.domain_size in (None, found.gpus_per_domain):
-        return found.gpus_per_domain, found.text()
-    return inputs.domain_size, (
-        f"domain_size = {inputs.domain_size} overrides the {found.gpus_per_domain} of"
-        f" {inputs.system}"
-    )
+    return found.gpus_per_domain, found.text()
 
 
 def units_of_another_size(system: str, fleet: Fleet) -> str:

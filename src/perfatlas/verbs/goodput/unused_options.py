@@ -21,7 +21,7 @@ def unused_simple_options(inputs: SimpleGoodput) -> list[str]:
     Args:
         inputs: The fields, for a closed form.
     """
-    given = {"half_width": inputs.half_width, "seed": inputs.seed}
+    given = {name: getattr(inputs, name) for name in ("half_width", "seed", "num_seeds")}
     return [
         f"{name} = {value:g} has no effect: it applies only to simulation, and a closed form is"
         " used"

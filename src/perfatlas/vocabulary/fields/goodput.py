@@ -41,6 +41,7 @@ from perfatlas.vocabulary.fields.subject import FormatName, ModelName, Subject, 
 MONTH_S: Final = 30 * 86400.0
 MOST_MORE_SPARES: Final = 1_000_000
 MOST_SPARES: Final = 100_000
+MOST_SEEDS: Final = 1000
 Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
 Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
 _SUBJECT: Final = fields_of(Subject)
@@ -103,6 +104,13 @@ class ResilientJob:
         Row("Relative half-width of the confidence interval at which the simulation stops."),
     ] = 0.002
     seed: Annotated[Seed, SEED] = 0
+    num_seeds: Annotated[
+        Annotated[int, Number(at_least=1, at_most=MOST_SEEDS)],
+        Row(
+            "Number of simulations, with seeds seed, seed + 1, ...: means with confidence"
+            " intervals."
+        ),
+    ] = 1
 
 
 @group("Failures", 2)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Final
 
 from perfatlas.vocabulary.fields.clusters import GPUS, NODE_REPAIR, SYSTEM, Duration
-from perfatlas.vocabulary.fields.conditions import AnySet
+from perfatlas.vocabulary.fields.conditions import AnySet, NotSet
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import Row, group
 from perfatlas.vocabulary.fields.subject import SystemName
@@ -31,6 +31,7 @@ class GpuDomains:
         replace(
             SYSTEM,
             text="System whose scale-up domain it is, such as gb200.",
+            needs=NotSet("domain_size", "sets the domain"),
         ),
     ] = None
     needed: Annotated[
