@@ -48,9 +48,11 @@ INTRODUCTION: Final = """\
 
 Every input field of every command. A flag (`--kv-len`), a key of a scenario file, a column of a
 table and a keyword argument in Python (`kv_len`) have the same name and meaning. Numbers may be
-text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"4k"` (4,000; `"4K"` is
-4,096). Suffixes of a token budget are decimal: `"15T"` is 15e12. A field whose
-condition (*needs*) is not met is rejected, unless its value is the default.
+text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"16k"` (16,000).
+`"16Ki"` is 16,384. `"16K"` is 16,000 GPUs, nodes, requests or jobs; of tokens and dimensions of
+tensors (`isl`, `max_num_batched_tokens`, `m`) it is 16,384, as in vLLM, and of the bytes of a
+message too, as in nccl-tests. Suffixes of a token budget are decimal: `"15T"` is 15e12. A field
+whose condition (*needs*) is not met is rejected, unless its value is the default.
 `perfatlas catalog fields show estimate --json` prints the JSON schema of a verb.
 
 `python docs/generate.py` writes this page from the table of fields.

@@ -693,6 +693,7 @@ def fleet_schedule(
     fewest_share: float | str | None = None,
     leave_out_larger: bool = False,
     nodes: int | str | None = None,
+    system: str | None = None,
     gpus_per_node: int | str | None = None,
     nodes_per_domain: int | str | None = None,
     nodes_per_leaf: int | str | None = None,
@@ -756,11 +757,13 @@ def fleet_schedule(
         leave_out_larger: Leave out jobs that can never run on this cluster, instead of failing.
             Default: false. Needs jobs or required or max_job_gpus.
         nodes: Nodes of the cluster. Default: the fleet's.
-        gpus_per_node: GPUs per node. Default: 8, or the fleet's.
+        system: System of the nodes: its topology gives gpus_per_node, nodes_per_domain and
+            nodes_per_leaf where they are not set.
+        gpus_per_node: GPUs per node. Default: the fleet's or the system's, otherwise 8.
         nodes_per_domain: Nodes per NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.
-            Default: none.
-        nodes_per_leaf: Nodes per leaf switch, in whole domains. Default: none. Needs together =
-            leaf, together = domain without required, or no nodes_per_domain.
+            Default: the system's, if any.
+        nodes_per_leaf: Nodes per leaf switch, in whole domains. Default: the system's, if known.
+            Needs together = leaf, together = domain without required, or no nodes_per_domain.
         order: Order of the queue: submission, priority, or decayed usage per share. Default: fifo.
         backfill: Backfill: none, easy (reserves a start for the first waiting job) or conservative
             (for the first depth jobs). Default: easy.
@@ -1008,6 +1011,7 @@ def goodput(
     usd_per_gpu_hour: float | str | None = None,
     half_width: float | str = 0.002,
     seed: int | str = 0,
+    num_seeds: int | str = 1,
     mtti_s: float | str | None = None,
     node_mtbf_s: float | str | None = None,
     failure_rate: str | None = None,
@@ -1069,14 +1073,16 @@ def goodput(
         half_width: Relative half-width of the confidence interval at which the simulation stops
             [fraction]. Default: 0.002.
         seed: Seed of random draws. Default: 0.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1.
         mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
             fleet.
         failures_seen: Number of observed failures behind mtti_s or node_mtbf_s, for a confidence
             interval. Needs no fleet and no failure_rate.
-        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and (no mtti_s, spares or
-            failure_shape other than 1).
+        gpus_per_node: GPUs per node. Default: 8, or the system's. Needs no fleet and (no mtti_s,
+            spares or failure_shape other than 1).
         failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
             Default: 1. Needs no fleet.
         detection_s: Time until a failure is detected [s]. Default: 0, or the fleet's.
@@ -1119,8 +1125,9 @@ def goodput(
         model: Trained model: a Hugging Face id or catalog name; its parameters give FLOPs and
             checkpoint size. Needs (no checkpoint_bytes and (checkpoint_bytes_per_s or fleet)) or
             step_time_s.
-        system: System of the job, for the peak FLOP/s of the MFU. Needs step_time_s or
-            tokens_per_step.
+        system: System of the job: its peak FLOP/s for the MFU, and without a fleet its GPUs per
+            node. Needs (step_time_s or tokens_per_step) or (no fleet and (no mtti_s, spares or
+            failure_shape other than 1)).
         format: Number format of that peak. Default: bf16. Needs step_time_s.
         step_time_s: Measured time of one training step [s]. Needs fleet.
         tokens_per_step: Tokens per training step, over all GPUs. Needs fleet.
@@ -1154,7 +1161,8 @@ def goodput(
 
 def goodput_domains(
     *,
-    domain_size: int | str,
+    domain_size: int | str | None = None,
+    system: str | None = None,
     needed: int | str | None = None,
     unavailability: float | str | None = None,
     gpu_mtbf_s: float | str | None = None,
@@ -1165,7 +1173,9 @@ def goodput_domains(
     """Return the usable share of GPUs in domains with failed GPUs.
 
     Args:
-        domain_size: GPUs per domain, such as 72 in an NVL72 domain.
+        domain_size: GPUs per domain, such as 72 in an NVL72 domain. Default: the scale-up domain
+            of system.
+        system: System whose scale-up domain it is, such as gb200. Needs no domain_size.
         needed: GPUs per domain that must work; the others are standby. Default: all of them.
         unavailability: Fraction of time a GPU is out of service, such as 0.001 [fraction].
         gpu_mtbf_s: Mean time between failures of one GPU, with repair_s instead of unavailability
@@ -1198,6 +1208,7 @@ def goodput_frontier(
     usd_per_gpu_hour: float | str | None = None,
     half_width: float | str = 0.002,
     seed: int | str = 0,
+    num_seeds: int | str = 1,
     mtti_s: float | str | None = None,
     node_mtbf_s: float | str | None = None,
     failure_rate: str | None = None,
@@ -1259,14 +1270,16 @@ def goodput_frontier(
         half_width: Relative half-width of the confidence interval at which the simulation stops
             [fraction]. Default: 0.002.
         seed: Seed of random draws. Default: 0.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1.
         mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
             fleet.
         failures_seen: Number of observed failures behind mtti_s or node_mtbf_s, for a confidence
             interval. Needs no fleet and no failure_rate.
-        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and (no mtti_s, spares or
-            failure_shape other than 1).
+        gpus_per_node: GPUs per node. Default: 8, or the system's. Needs no fleet and (no mtti_s,
+            spares or failure_shape other than 1).
         failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
             Default: 1. Needs no fleet.
         detection_s: Time until a failure is detected [s]. Default: 0, or the fleet's.
@@ -1309,8 +1322,9 @@ def goodput_frontier(
         model: Trained model: a Hugging Face id or catalog name; its parameters give FLOPs and
             checkpoint size. Needs (no checkpoint_bytes and (checkpoint_bytes_per_s or fleet)) or
             step_time_s.
-        system: System of the job, for the peak FLOP/s of the MFU. Needs step_time_s or
-            tokens_per_step.
+        system: System of the job: its peak FLOP/s for the MFU, and without a fleet its GPUs per
+            node. Needs (step_time_s or tokens_per_step) or (no fleet and (no mtti_s, spares or
+            failure_shape other than 1)).
         format: Number format of that peak. Default: bf16. Needs step_time_s.
         step_time_s: Measured time of one training step [s]. Needs fleet.
         tokens_per_step: Tokens per training step, over all GPUs. Needs fleet.

@@ -47,6 +47,40 @@ def test_sizes_with_a_unit_keep_its_meaning() -> None:
     assert time_s(bytes="8MB") == time_s(bytes=8e6) != time_s(bytes="8M")
 
 
+@pytest.mark.parametrize(
+    ("verb", "name", "thousand"),
+    [
+        ("goodput", "gpus", 1000),
+        ("goodput", "spares", 1000),
+        ("goodput spares", "nodes", 1000),
+        ("goodput domains", "domain_size", 1000),
+        ("fleet schedule", "num_jobs", 1000),
+        ("simulate", "num_requests", 1000),
+        ("simulate", "concurrency", 1000),
+        ("search", "max_gpus", 1000),
+        ("collective", "gpus", 1000),
+        ("train", "dp", 1000),
+        ("estimate", "isl", 1024),
+        ("simulate", "shared_prefix", 1024),
+        ("estimate", "max_num_batched_tokens", 1024),
+        ("train", "sequence_length", 1024),
+        ("goodput", "tokens_per_step", 1024),
+        ("kernel gemm", "m", 1024),
+        ("kernel moe", "hidden", 1024),
+    ],
+)
+def test_things_are_counted_in_thousands_and_tokens_as_in_vllm(
+    verb: str, name: str, thousand: int
+) -> None:
+    number = verb_fields(verb)[name].number
+    assert number is not None
+    assert number.read("1K") == thousand
+    assert (number.read("1k"), number.read("1Ki"), number.read("2.5k")) == (1000, 1024, 2500)
+    assert number.read("16M") == 16 * thousand**2
+    with pytest.raises(ValueError, match="4k"):
+        number.read("16 MB")
+
+
 @pytest.mark.parametrize("written", ["15T", "15t", "15_000B", "15000 B", "15e12", "15,000,000M"])
 def test_a_token_budget_is_decimal(written: str) -> None:
     tokens = verb_fields("goodput")["tokens"].number

@@ -103,8 +103,11 @@ def test_kinds_of_replicas_spend_by_their_own_devices() -> None:
 
 def test_seeds_are_averaged() -> None:
     found = results(num_seeds=2)
-    alone = [results(seed=seed)["energy_j"] for seed in (0, 1)]
-    assert found["energy_j"] == pytest.approx(sum(alone) / 2)
+    alone = [results(seed=seed) for seed in (0, 1)]
+    joules, seconds = (sum(one[name] for one in alone) for name in ("energy_j", "makespan_s"))
+    assert found["energy_j"] == pytest.approx(joules / 2)
+    # one way for all: energy of both runs over their time
+    assert found["deployment_power_w"] == pytest.approx(joules / seconds)
     assert found["energy_j_seed_half_width"] > 0.0
 
 

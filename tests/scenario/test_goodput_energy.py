@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput import goodput, goodput_frontier
+from perfatlas.verbs.goodput.rows import goodput_row
 from perfatlas.verbs.goodput.text import goodput_headline, result_lines
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FLEET_JOB: dict[str, Any] = {
+    "fleet": "llama3",
+    "gpus": 1024,
+    "checkpoint_write_s": 60,
+    "restart_s": 300,
+}
 JOB: dict[str, Any] = {
     "mtti_s": 7200.0,
     "checkpoint_write_s": 60.0,
@@ -77,3 +88,54 @@ def test_energies_are_told_in_watt_hours() -> None:
     watt_hours = found.results["job_energy_j"] / 3600.0
     assert lines["energy of the job"] == f"{watt_hours / 1e6:.2f} MWh"
     assert "PUE 1.50" in goodput_headline(found.to_dict())
+
+
+def test_seeds_are_averaged_and_rows_share_none() -> None:
+    asked: dict[str, Any] = {
+        "gpus": 512,
+        "node_mtbf_s": 2e6,
+        "spares": 2,
+        "repair_s": 86400,
+        "half_width": 0.05,
+        "checkpoint_write_s": 60,
+        "restart_s": 300,
+        "power_w": 600,
+        "idle_power_w": 100,
+    }
+    found = goodput(**asked, num_seeds=3, seed=4)
+    alone = [goodput(**asked, seed=seed) for seed in (4, 5, 6)]
+    for name in ("goodput", "job_energy_j", "lost_energy_j", "interruptions"):
+        values = [one.results[name] for one in alone]
+        assert found.results[name] == pytest.approx(sum(values) / 3)
+        assert found.results[f"{name}_seed_half_width"] > 0.0
+    assert found.results["replicas"] == sum(one.results["replicas"] for one in alone)
+    assert (found.results["seed"], found.results["seeds_simulated"]) == (4, 3)
+    assert sum(row["share"] for row in found.breakdown) == pytest.approx(1.0)
+    assert sum(row["energy_j"] for row in found.breakdown) == pytest.approx(
+        found.results["job_energy_j"]
+    )
+    assert goodput(**found.scenario).results == found.results
+    rows = [goodput_row(number, {**asked, "num_seeds": 2}).results for number in (0, 1)]
+    assert [row["seed"] for row in rows] == [1000, 2000]
+    assert rows[0]["goodput"] != rows[1]["goodput"]
+    fleet = {**asked, "fleet": "llama3", "gpus": 1024, "half_width": 0.02}
+    of_fleet = {k: v for k, v in fleet.items() if k not in ("node_mtbf_s", "repair_s")}
+    pair = [goodput(**of_fleet, seed=seed).results["goodput"] for seed in (0, 1)]
+    assert goodput(**of_fleet, num_seeds=2).results["goodput"] == pytest.approx(sum(pair) / 2)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: goodput(**FLEET_JOB, num_seeds=2, what_if=True), "leave num_seeds out"),
+        (lambda: goodput_frontier(**FLEET_JOB, num_seeds=2), "meet the failures of one seed"),
+    ],
+)
+def test_comparisons_keep_one_seed(ask: Callable[[], object], said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        ask()
+
+
+def test_closed_forms_have_no_seeds() -> None:
+    found = goodput(mtti_s=1e5, checkpoint_write_s=60, restart_s=300, num_seeds=2)
+    assert any("num_seeds = 2 has no effect" in text for text in found.warnings)

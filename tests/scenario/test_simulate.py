@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import pytest
 
+from perfatlas.answer.repetitions import averaged, half_widths
 from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import Simulation, simulate
-from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 LLAMA_VOCABULARY: Final = 128256

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from perfatlas.answer.repetitions import half_width, half_widths
 from perfatlas.verbs.simulate import simulate
-from perfatlas.verbs.simulate.repetitions import half_width, half_widths
 from perfatlas.verbs.simulate.results import containing_predictions
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}

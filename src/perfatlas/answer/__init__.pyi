@@ -42,6 +42,10 @@ from .quantization import (
     quantization_note as quantization_note,
     quantization_of as quantization_of,
 )
+from .repetitions import (
+    averaged as averaged,
+    half_widths as half_widths,
+)
 from .tiers import (
     MEASURED_STANDING as MEASURED_STANDING,
     comparison_note as comparison_note,

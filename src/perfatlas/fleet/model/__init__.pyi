@@ -63,3 +63,7 @@ from .strategy_file import (
     StrategyTable as StrategyTable,
     choose as choose,
 )
+from .topology import (
+    FailureDomains as FailureDomains,
+    failure_domains as failure_domains,
+)

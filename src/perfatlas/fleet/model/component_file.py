@@ -2,7 +2,7 @@
 
 ```toml
 unit = "rack"            # unit of allocation and replacement
-system = "gb200"         # default counts: GPUs and NICs per host, NVLinks per GPU
+system = "gb200"         # default counts: hosts per rack, GPUs and NICs per host, NVLinks per GPU
 
 [[component]]
 kind = "rack"
@@ -10,7 +10,6 @@ kind = "rack"
 [[component]]
 kind = "host"
 within = "rack"
-count = 18
 lifetime = { law = "exponential", events = 12, exposure = "3e6 h" }
 
 [[component]]
@@ -25,7 +24,7 @@ takes_down = "rack"
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.files import Field, Number, Text, sub_tables
 from perfatlas.fleet.model.cause_file import CAUSE, cause_fields
@@ -51,13 +50,26 @@ _FIELDS: Final = {
 }
 
 
-def causes_of_tree(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> tuple[Cause, ...]:
-    """Return the causes in the tree of a file.
+class Tree(NamedTuple):
+    """The containment tree of a file.
+
+    Args:
+        causes: What its components cause.
+        unit: Kind that a job is allocated in.
+        gpus: GPUs of a unit; None where the tree has no GPUs in units.
+    """
+
+    causes: tuple[Cause, ...]
+    unit: str
+    gpus: float | None
+
+
+def component_tree(table: Mapping[str, Any], origin: str) -> Tree:
+    """Return the containment tree of a file, with counts of its system where it has none.
 
     Args:
         table: The parsed file, with `component`, `unit` and optionally `system`.
         origin: File name for messages.
-        gpus_per_unit: GPUs of a unit, which must match the tree.
 
     Raises:
         InvalidSpecError: A key is unknown or missing, a count is unknown, or the tree is invalid.
@@ -76,8 +88,7 @@ def causes_of_tree(table: Mapping[str, Any], origin: str, gpus_per_unit: int) ->
     rows = sub_tables(table["component"], f"{origin}: component")
     components = tuple(_component(row, origin, known) for row in rows)
     causes = causes_of(components, unit=unit)
-    _check_gpus(components, unit, gpus_per_unit, origin)
-    return causes
+    return Tree(causes, unit, _gpus_in(components, unit))
 
 
 def _component(
@@ -101,17 +112,11 @@ def _component(
     return Component(lifetime=lifetime, cause=given, **place)
 
 
-def _check_gpus(
-    components: tuple[Component, ...], unit: str, gpus_per_unit: int, origin: str
-) -> None:
-    """Raise where the GPUs per unit of the tree and of the file differ."""
+def _gpus_in(components: tuple[Component, ...], unit: str) -> float | None:
+    """Return the GPUs of a unit in the tree; None where it has none."""
     tree = {component.kind: component for component in components}
     kind, number = "gpu", 1.0
     while kind in tree and kind != unit:
         number *= tree[kind].count
         kind = tree[kind].within
-    if "gpu" in tree and kind == unit and number != gpus_per_unit:
-        raise InvalidSpecError(
-            f"{origin}: gpus_per_unit = {gpus_per_unit}, but the tree has {number:g} GPUs in a"
-            f" {unit}: make them equal"
-        )
+    return number if "gpu" in tree and kind == unit else None

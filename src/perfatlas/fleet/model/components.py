@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.model.model import Cause
+from perfatlas.fleet.model.topology import failure_domains
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -64,12 +65,18 @@ def counts_in(system: System) -> dict[tuple[str, str], int]:
         >>> from perfatlas.fleet.model.components import counts_in
         >>> from perfatlas.hardware import resolve_system
         >>> counts_in(resolve_system("h100_sxm"))
-        {('gpu', 'host'): 8, ('nic', 'host'): 8, ('nvlink', 'gpu'): 18}
+        {('gpu', 'host'): 8, ('nic', 'host'): 8, ('nvlink', 'gpu'): 18, ('host', 'leaf'): 32}
+        >>> counts_in(resolve_system("gb200"))["host", "rack"]
+        18
     """
-    node, scale_up = system.node, system.device.scale_up
+    node, scale_up, domains = system.node, system.device.scale_up, failure_domains(system)
     found = {("gpu", "host"): node.devices, ("nic", "host"): node.nics}
     if scale_up.kind == "nvlink":
         found["nvlink", "gpu"] = scale_up.links
+        if domains.nodes_per_domain is not None:  # a rack with one NVLink domain
+            found["host", "rack"] = domains.nodes_per_domain
+    if domains.nodes_per_leaf is not None:
+        found["host", "leaf"] = domains.nodes_per_leaf
     return found
 
 

@@ -36,9 +36,9 @@ from perfatlas.files import (
 )
 from perfatlas.fleet.model.cause_file import cause_of
 from perfatlas.fleet.model.checks import check_fleet
-from perfatlas.fleet.model.component_file import causes_of_tree
+from perfatlas.fleet.model.component_file import Tree, component_tree
 from perfatlas.fleet.model.file_fields import NAME, Lifetime, name_of
-from perfatlas.fleet.model.model import Cause, Fleet, Repair, RepairStage
+from perfatlas.fleet.model.model import Fleet, Repair, RepairStage
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -93,10 +93,12 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
     given = read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
     causes = sub_tables(table.get("cause", []), f"{origin}: cause")
-    gpus = given.get("gpus_per_unit", 8)
+    tree = _tree(table, origin)
+    gpus = _gpus_per_unit(given, tree, origin)
+    given["gpus_per_unit"] = gpus
     given["causes"] = (
         *(cause_of(cause, origin, gpus) for cause in causes),
-        *_component_causes(table, origin, gpus),
+        *(tree.causes if tree else ()),
     )
     if not given["causes"]:
         raise InvalidSpecError(
@@ -114,16 +116,27 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     return fleet
 
 
-def _component_causes(
-    table: Mapping[str, Any], origin: str, gpus_per_unit: int
-) -> tuple[Cause, ...]:
-    """Return the causes in the containment tree of a file."""
+def _tree(table: Mapping[str, Any], origin: str) -> Tree | None:
+    """Return the containment tree of a file; None without one."""
     if "component" not in table:
         for key in ("unit", "system"):
             if key in table:
                 raise InvalidSpecError(f"{origin}: {key} requires [[component]] tables")
-        return ()
-    return causes_of_tree(table, origin, gpus_per_unit)
+        return None
+    return component_tree(table, origin)
+
+
+def _gpus_per_unit(given: Mapping[str, Any], tree: Tree | None, origin: str) -> int:
+    """Return the GPUs of a unit as set, or as in the tree."""
+    stated = given.get("gpus_per_unit")
+    if tree is None or tree.gpus is None:
+        return Fleet.gpus_per_unit if stated is None else int(stated)
+    if stated not in (None, tree.gpus):
+        raise InvalidSpecError(
+            f"{origin}: gpus_per_unit = {stated}, but the tree has {tree.gpus:g} GPUs in a"
+            f" {tree.unit}: make them equal, or leave gpus_per_unit out"
+        )
+    return int(tree.gpus)
 
 
 def _repair(table: Mapping[str, Any], origin: str) -> Repair:

@@ -69,6 +69,7 @@ def simulate_until(
     strategy: Strategy,
     *,
     half_width: float,
+    relative_to: float | None = None,
     most_replicas: int = 1_000_000,
     seed: int = 0,
 ) -> Outcome:
@@ -77,7 +78,8 @@ def simulate_until(
     Args:
         job: The job.
         strategy: Its fault-tolerance strategy.
-        half_width: Half-width of the interval relative to the mean, such as 0.002.
+        half_width: Relative half-width of the interval, such as 0.002.
+        relative_to: Goodput that it is relative to; None for the mean.
         most_replicas: Maximum number of replicas; `converged` is false where it is reached.
         seed: Random seed.
 
@@ -102,7 +104,8 @@ def simulate_until(
         rows.append(more)
         done = wanted
         outcome = Outcome(np.concatenate(rows), packed)
-        sure = outcome.half_width <= half_width * max(outcome.goodput, 1e-300)
+        scale = outcome.goodput if relative_to is None else relative_to
+        sure = outcome.half_width <= half_width * max(scale, 1e-300)
         if (sure and not outcome.met_few) or done >= most_replicas:
             outcome.converged = bool(sure)
             return outcome

@@ -33,6 +33,8 @@ from perfatlas.verbs.goodput.interruptions import (
 )
 from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
 from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
+from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
+from perfatlas.verbs.goodput.topology import of_system, topology_notes
 from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.unused_options import unused_simple_options
 
@@ -71,15 +73,20 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     whole = Goodput.read(fields)
     facts = measured_step(whole)
     refuse_unused(dict(whole), verb_fields("goodput"))
-    derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0}
+    derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0} | of_system(whole)
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
     inputs = SimpleGoodput.read({**fields, **derived})
-    answer = with_energy(_answered(inputs), inputs)
+    seeds = seeds_of(inputs) if is_simulated(inputs) else [inputs.seed]
+    seeded = (inputs.model_copy(update={"seed": seed}) for seed in seeds)
+    answer = over_seeds([with_energy(_answered(one), one) for one in seeded])
     decided = {"method": answer.results["method"], "detection_s": inputs.detection_s}
+    decided["gpus_per_node"] = inputs.gpus_per_node
     if answer.results["method"] == "simulate":
         decided["seed"] = inputs.seed
-    evidence = replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *facts.notes))
+        decided["num_seeds"] = inputs.num_seeds
+    notes = (*answer.evidence.assumptions, *facts.notes, *topology_notes(whole))
+    evidence = replace(answer.evidence, assumptions=notes)
     scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
     return with_training(replace(answer, evidence=evidence, scenario=scenario), predicted)
 

@@ -170,6 +170,7 @@ domains = command_of(
         first="usable_share",
         text=TEXT,
         needed=("domain_size",),
+        unless="system",
     )
 )
 stragglers = command_of(

@@ -15,6 +15,7 @@ from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import Domains
+from perfatlas.verbs.goodput.topology import size_of_domain
 
 NEAREST: Final = 5  # alternatives shown besides the best
 OFTEN: Final = 0.9  # share of time; below it a job mostly waits
@@ -25,10 +26,10 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
     """Return the usable share of GPUs in domains with failed GPUs.
 
     Args:
-        **fields: domain_size (GPUs of a domain), needed (GPUs needed for a usable domain, default:
-            all) and the availability of a GPU: unavailability, or gpu_mtbf_s and repair_s. With
-            gpus, the working GPUs of a job, and spares, its spare domains, also the share of time
-            with all domains available.
+        **fields: domain_size (GPUs of a domain), or system for its scale-up domain; needed (GPUs
+            needed for a usable domain, default: all) and the availability of a GPU: unavailability,
+            or gpu_mtbf_s and repair_s. With gpus, the working GPUs of a job, and spares, its spare
+            domains, also the share of time with all domains available.
 
     Raises:
         InvalidSpecError: A name or value is invalid.
@@ -44,7 +45,8 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
     """
     inputs = Domains.read(fields)
     refuse_unused(inputs.values, verb_fields("goodput domains"))
-    size, needed = inputs.domain_size, inputs.needed or inputs.domain_size
+    size, origin = size_of_domain(inputs)
+    needed = inputs.needed or size
     if needed > size:
         raise InvalidSpecError(
             f"needed = {needed:,}: expected at most domain_size, {counted(size, 'GPU')}"
@@ -69,14 +71,17 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
             }
             for at in sorted({here, best, *range(min(NEAREST + 1, size))})
         ],
-        **_job(inputs, needed, float(available_K[here])),
+        **_job(inputs, size, needed, float(available_K[here])),
     }
     return Answer(
         command="goodput domains",
         scenario=complete_scenario(verb_fields("goodput domains"), inputs),
         results=results,
         breakdown=[],
-        evidence=Evidence(tier="binomial", assumptions=_assumptions(inputs, needed)),
+        evidence=Evidence(
+            tier="binomial",
+            assumptions=(*filter(None, [origin]), *_assumptions(inputs, size, needed)),
+        ),
         warnings=_warnings(results),
     )
 
@@ -96,7 +101,7 @@ def _unavailability(inputs: Domains) -> float:
     return inputs.repair_s / (inputs.gpu_mtbf_s + inputs.repair_s)
 
 
-def _job(inputs: Domains, needed: int, available: float) -> dict[str, Any]:
+def _job(inputs: Domains, size: int, needed: int, available: float) -> dict[str, Any]:
     """Return the share of time with all domains of a job: k of n domains."""
     if inputs.gpus is None:
         return {}
@@ -110,13 +115,13 @@ def _job(inputs: Domains, needed: int, available: float) -> dict[str, Any]:
     return {
         "domains": domains,
         "spares": inputs.spares or 0,
-        "gpus_held": held * inputs.domain_size,
+        "gpus_held": held * size,
         "domains_out": held * (1.0 - available),
         "job_availability": float(at_least(domains, held, 1.0 - available)),
     }
 
 
-def _assumptions(inputs: Domains, needed: int) -> tuple[str, ...]:
+def _assumptions(inputs: Domains, size: int, needed: int) -> tuple[str, ...]:
     derived = "unavailability: repair_s / (gpu_mtbf_s + repair_s)"
     alone = (
         "binomial: GPUs fail and are repaired independently, in use or not; exact in steady state"
@@ -128,7 +133,7 @@ def _assumptions(inputs: Domains, needed: int) -> tuple[str, ...]:
     )
     beyond = (
         "restarts and lost work are not included: goodput with a fleet whose units are domains of"
-        f" parts_per_unit = {inputs.domain_size} and parts_needed = {needed} simulates them, with"
+        f" parts_per_unit = {size} and parts_needed = {needed} simulates them, with"
         " --gpus including all GPUs"
     )
     return (*([derived] if inputs.unavailability is None else []), alone, ends, beyond)

@@ -28,6 +28,7 @@ from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER, rate_interval, scaled_rates
 from perfatlas.verbs.goodput.remarks import fleet_remarks
+from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
 from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.unused_options import half_width_text, unused_in_run
 from perfatlas.verbs.goodput.what_if import Gains, single_changes, unevaluated_changes
@@ -51,7 +52,7 @@ class FleetRun(AnsweredRun):
 
     Args:
         answer: The envelope.
-        outcome: Results of every replica.
+        outcome: Results of every replica; of several seeds, those of the first.
     """
 
     outcome: Outcome
@@ -75,7 +76,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
             fleet), spare_kind, spare_start_s, fewest_gpus and replica_gpus (elastic operation),
             duration_s or work_s (work to complete) with finish_by_s (deadline), mfu or a measured
             step (`measured_step`), scheduling (share of the time the job is scheduled),
-            usd_per_gpu_hour, what_if, more_spares, half_width, seed.
+            usd_per_gpu_hour, what_if, more_spares, half_width, seed, num_seeds.
 
     Raises:
         InvalidSpecError: A name or value is invalid.
@@ -92,6 +93,16 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     check_date(inputs, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
         inputs = inputs.model_copy(update={"mfu": mfu})
+    runs = [
+        _run(inputs.model_copy(update={"seed": seed}), ready, facts) for seed in seeds_of(inputs)
+    ]
+    answer = over_seeds([run.answer for run in runs])
+    answer = with_training(replace(answer, scenario=decided_fields(whole, ready)), predicted)
+    return FleetRun(answer=answer, outcome=runs[0].outcome)
+
+
+def _run(inputs: FleetGoodput, ready: FleetJob, facts: StepFacts) -> FleetRun:
+    """Return the answer of one seed, without the scenario."""
     outcome = simulate_until(
         ready.job,
         ready.strategy,
@@ -100,7 +111,6 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         seed=inputs.seed,
     )
     answer = with_energy(_answer(inputs, ready, outcome, facts), inputs)
-    answer = with_training(replace(answer, scenario=decided_fields(whole, ready)), predicted)
     return FleetRun(answer=answer, outcome=outcome)
 
 

@@ -33,7 +33,7 @@ from perfatlas.vocabulary.fields import Missing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.fleet.model import StrategyTable
+    from perfatlas.fleet.model import RecoveryPolicy, StrategyTable
     from perfatlas.verbs.goodput.question import FleetGoodput
 
 GIVEN_UP: Final = 20.0  # multiple of the work after which an unfinished job is abandoned
@@ -208,7 +208,9 @@ def _strategy(
     interval_s = inputs.checkpoint_interval_s or from_file.get("interval_s")
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
     if inputs.response is not None:
-        draft = under_policy(draft, recovery_policies()[inputs.response], inputs.step_time_s)
+        policy = recovery_policies()[inputs.response]
+        check_spare_kind(inputs, policy)
+        draft = under_policy(draft, policy, inputs.step_time_s)
     check_strategy(draft, units)
     best_s, note = chosen_interval_s(_job(inputs, fleet, units), draft, inputs.seed)
     if interval_s is None and best_s is None:
@@ -217,6 +219,24 @@ def _strategy(
             raise InvalidSpecError(f"{note}; set checkpoint_interval_s")
         note = f"{note}; approximated by {why}"
     return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, note
+
+
+def check_spare_kind(inputs: FleetGoodput, policy: RecoveryPolicy) -> None:
+    """Raise if spares are set to another kind than the one that a policy documents.
+
+    Args:
+        inputs: The fields.
+        policy: The policy.
+
+    Raises:
+        InvalidSpecError: They are of another kind.
+    """
+    given = inputs.spare_kind if "spare_kind" in inputs.model_fields_set else policy.spares
+    if policy.spares not in ("", given):
+        raise InvalidSpecError(
+            f"spare_kind = {given}: the spares of response = {policy.name} are {policy.spares}"
+            f" ({policy.does}); remove spare_kind, or use another response"
+        )
 
 
 def _needed(value: float | None, name: str) -> float:

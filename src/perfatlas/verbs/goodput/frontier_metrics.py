@@ -93,6 +93,13 @@ def _outcomes(rows: str) -> tuple[Metric, ...]:
             verbs=VERBS,
             description="Useful GPU-hours over those held by the job and its spares.",
         ),
+        Metric(
+            name=f"{rows}.replicas",
+            label="simulated replicas",
+            holds="count",
+            verbs=VERBS,
+            description="Number of simulated runs of the job under the strategy.",
+        ),
     )
 
 

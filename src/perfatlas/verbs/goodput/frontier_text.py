@@ -46,7 +46,11 @@ def print_strategies(
     print_line(console, goodput_headline({**answer, "command": "goodput"}), style="bold")
     console.print()
     print_rows(console, [_shown(row) for row in rows])
-    print_line(console, "of held: useful share of the GPU-hours of job and spares", style="dim")
+    legend = (
+        "goodput: with the half-width of its 90% interval in points; of held: useful share of the"
+        " GPU-hours of job and spares"
+    )
+    print_line(console, legend, style="dim")
     print_line(console, f"best per GPU-hour held: {_named(results['best_strategy'])}")
     print_line(console, f"why: {results['why']}")
     if len(rows) > 1:
@@ -74,7 +78,7 @@ def print_strategies(
     )
     for row in skipped if verbose else skipped[:2]:
         print_line(console, f"  {row['count']:,}: {row['reason']}")
-    method = f"{METHODS['simulate']}, {counted(results['replicas'], 'replica')} each"
+    method = f"{METHODS['simulate']}, at most {counted(results['replicas'], 'replica')} each"
     print_closing(console, answer, reproduce=reproduce, method=method, verbose=verbose)
 
 
@@ -94,7 +98,7 @@ def _shown(row: Answered) -> dict[str, str]:
         "policy": str(row["response"]),
         "levels": str(row["checkpoint_levels"]),
         "every": time_text(row["checkpoint_interval_s"]),
-        "goodput": share_text(row["goodput"]),
+        "goodput": f"{share_text(row['goodput'])} ± {100.0 * row['goodput_half_width']:.1g}",
         "of held": share_text(row["useful_share_of_held"]),
     }
     if "usd_per_useful_gpu_hour" in row:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import read_toml
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput.question import Goodput
+from perfatlas.verbs.goodput.topology import topology_of
 from perfatlas.verbs.goodput.training_metrics import JOINED
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
     derived: dict[str, Any] = {"gpus": gpus}
     if others.get("checkpoint_bytes_per_s") is not None and others.get("checkpoint_bytes") is None:
         derived["checkpoint_bytes"] = step.results["checkpoint_bytes"]
+    of_nodes = others.get("node_mtbf_s") is not None and others.get("fleet") is None
+    if of_nodes and others.get("gpus_per_node") is None:
+        derived["gpus_per_node"] = topology_of(step.scenario["system"]).gpus_per_node
     if others.get("fleet") is not None:
         derived["mfu"] = step.results["mfu"]
     predicted = PredictedStep(

@@ -8,6 +8,7 @@ from perfatlas.fleet.closed_form import late_detection_remarks, snapshots_in_fli
 from perfatlas.fleet.model import NO_REPAIR_TIMES, mean_repair_s
 from perfatlas.quantities import counted
 from perfatlas.verbs.goodput.question import DAY_S
+from perfatlas.verbs.goodput.topology import units_of_another_size
 from perfatlas.verbs.goodput.unused_options import unused_fleet_options
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
         ready: The job.
     """
     notes = [*_of_repairs(ready), *_overlaps(ready.strategy)]
+    if inputs.system is not None:
+        notes += filter(None, [units_of_another_size(inputs.system, ready.job.fleet)])
     notes += late_detection_remarks(ready.job, ready.strategy)
     maintenance = ready.strategy.maintenance
     if maintenance is not None and maintenance.every_s >= ready.job.horizon_s:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.goodput.answer import goodput, is_simulated
@@ -10,6 +10,8 @@ from perfatlas.verbs.goodput.domains import goodput_domains
 from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.verbs.goodput.spares import goodput_spares
 from perfatlas.verbs.goodput.stragglers import goodput_stragglers
+
+MOST_SEEDS: Final = 1000  # of one row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
     """Return the answer of a row; a simulated one without a seed has its number as seed.
 
-    Rows are then independent. Rows with the same seed, set by a column or for all rows, meet the
-    same failures.
+    Rows are then independent, also with several seeds each. Rows with the same seed, set by a
+    column or for all rows, meet the same failures.
 
     Args:
         number: The row, from 0.
@@ -30,17 +32,16 @@ def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
     Raises:
         PerfatlasError: The row cannot be answered.
     """
-    if "seed" not in fields and _draws(fields):
-        return goodput(**fields, seed=number)
-    return goodput(**fields)
-
-
-def _draws(fields: Mapping[str, Any]) -> bool:
-    """Return whether a row is simulated; one that cannot be read is answered by its error."""
+    if "seed" in fields:
+        return goodput(**fields)
     try:
-        return is_simulated(Goodput.read(fields))
+        inputs = Goodput.read(fields)
     except PerfatlasError:
-        return False
+        return goodput(**fields)  # raises the same error
+    if not is_simulated(inputs):
+        return goodput(**fields)
+    first = number if inputs.num_seeds == 1 else (1 + number) * MOST_SEEDS
+    return goodput(**fields, seed=first)
 
 
 def spares_row(_: int, fields: Mapping[str, Any]) -> Answer:

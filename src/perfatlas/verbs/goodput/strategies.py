@@ -21,6 +21,7 @@ from perfatlas.fleet.model import (
 )
 from perfatlas.fleet.simulator import chosen_interval_s
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput.fleet_job import check_spare_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +83,7 @@ def tried_strategies(inputs: FleetGoodput, ready: FleetJob) -> Strategies:
         fleet = with_policy(ready.job.fleet, policies[name])
         for kept in levels:
             try:
+                check_spare_kind(inputs, policies[name])
                 draft = _under(ready, policies[name], kept, inputs.step_time_s)
                 intervals = _intervals(inputs, ready, fleet, draft)
             except InvalidSpecError as problem:

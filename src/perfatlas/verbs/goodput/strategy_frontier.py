@@ -14,7 +14,7 @@ import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
-from perfatlas.fleet.simulator import simulate, simulate_until
+from perfatlas.fleet.simulator import simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.studies import pareto_points
 from perfatlas.verbs.goodput.fleet_answer import decided_fields, ended_shares, most_replicas
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from perfatlas.fleet.simulator import Outcome
     from perfatlas.verbs.goodput.fleet_job import FleetJob
 
-FEWEST: Final = 32  # replicas of a strategy; less has no error of its mean
-MOST: Final = 1024
+MOST: Final = 16_384  # replicas of a strategy
+WHOLE_TIME: Final = 1.0  # strategies are compared as shares of the time of the job
 # of all strategies alike, or of a single one
 _NOT_COMBINED: Final = (
     *("work_s", "what_if", "power_w", "mfu", "scheduling", "step_time_s", "tokens_per_step"),
@@ -78,6 +78,11 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
             raise InvalidSpecError(f"{name} cannot be combined with a frontier of strategies")
     predicted, fields = predicted_step(fields)
     inputs = FleetGoodput.read(fields)
+    if inputs.num_seeds > 1:
+        raise InvalidSpecError(
+            f"num_seeds = {inputs.num_seeds} cannot be combined with a frontier of strategies: all"
+            " meet the failures of one seed; set a smaller half_width"
+        )
     if inputs.gpus is None:
         raise InvalidSpecError(
             "gpus is missing: strategies of one job are compared; set its number of GPUs"
@@ -87,16 +92,8 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
     if facts.write_s is not None:
         inputs = inputs.model_copy(update={"checkpoint_write_s": facts.write_s})
     ready = fleet_job(inputs, facts.checkpoint_bytes)
-    first = simulate_until(
-        ready.job,
-        ready.strategy,
-        half_width=inputs.half_width,
-        most_replicas=most_replicas(ready),
-        seed=inputs.seed,
-    )
-    count = min(max(first.ticks_RF.shape[0], FEWEST), MOST)
     found = tried_strategies(inputs, ready)
-    rows, outcomes = _priced(inputs, ready, found, count)
+    rows, outcomes = _priced(inputs, ready, found)
     answer = _answer(inputs, ready, found, rows, outcomes)
     decided = decided_fields(scenario, ready)
     if inputs.spares is None:  # varied
@@ -110,13 +107,20 @@ def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - check
 
 
 def _priced(
-    inputs: FleetGoodput, ready: FleetJob, found: Strategies, count: int
+    inputs: FleetGoodput, ready: FleetJob, found: Strategies
 ) -> tuple[list[dict[str, Any]], list[Outcome]]:
     """Return one row and the replicas of each strategy."""
     rows, outcomes = [], []
+    most = min(most_replicas(ready), MOST)
     for one in found.tried:
-        job = replace(ready.job, fleet=one.fleet)
-        outcome = simulate(job, one.strategy, replicas=count, seed=inputs.seed)
+        outcome = simulate_until(
+            replace(ready.job, fleet=one.fleet),
+            one.strategy,
+            half_width=inputs.half_width,
+            relative_to=WHOLE_TIME,
+            most_replicas=most,
+            seed=inputs.seed,
+        )
         rows.append(_row(inputs, ready, one, outcome))
         outcomes.append(outcome)
     return rows, outcomes
@@ -135,6 +139,7 @@ def _row(inputs: FleetGoodput, ready: FleetJob, one: Tried, outcome: Outcome) ->
         "goodput": outcome.goodput,
         "goodput_half_width": NARROWER * outcome.half_width,
         "useful_share_of_held": useful,
+        "replicas": outcome.ticks_RF.shape[0],
     }
     if inputs.usd_per_gpu_hour is not None:
         row["usd_per_useful_gpu_hour"] = inputs.usd_per_gpu_hour / useful if useful else None
@@ -161,13 +166,15 @@ def _answer(
         "strategies_dominated": len(rows) - len(points),
         "strategies_skipped": found.skipped,
         "gpus": ready.gpus,
-        "replicas": outcomes[0].ticks_RF.shape[0],
+        "replicas": max(row["replicas"] for row in rows),
         "seed": inputs.seed,
     }
     notes = (
         (
-            f"each strategy: {counted(results['replicas'], 'replica')}, seed {inputs.seed}; all"
-            " meet the same failures (common random numbers)"
+            "each strategy: as many replicas as its goodput needs to be known to ±"
+            f" {100.0 * inputs.half_width:g} points of the time (95%, half_width), at most"
+            f" {results['replicas']:,}; seed {inputs.seed}; all meet the same failures (common"
+            " random numbers)"
         ),
         *found.varied,
         _NOT_VARIED,
@@ -249,10 +256,20 @@ def _warnings(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) ->
     """Return what the simulation cannot tell apart, and remarks on the best strategy."""
     other = _runner_up(rows, best)
     told = list(outcomes[best].remarks())
+    wide = [one for one in outcomes if not one.converged and one is not outcomes[best]]
+    if wide:
+        widest = max(one.half_width for one in wide)
+        told.append(
+            f"{len(wide):,} of {len(rows):,} strategies stopped after"
+            f" {counted(wide[0].ticks_RF.shape[0], 'replica')}: their goodput is known to ±"
+            f" {100.0 * widest:.2g} points or better"
+        )
     if other is None:
         return told
     share = rows[best]["useful_share_of_held"] / max(rows[best]["goodput"], 1e-12)
-    width = share * outcomes[best].difference_half_width(outcomes[other])
+    both = min(rows[best]["replicas"], rows[other]["replicas"])
+    pair = outcomes[best].first(both), outcomes[other].first(both)
+    width = share * pair[0].difference_half_width(pair[1])
     behind = rows[best]["useful_share_of_held"] - rows[other]["useful_share_of_held"]
     if behind < width:
         told.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.fleet.model import recovery_policies
 from perfatlas.quantities import counted
 from perfatlas.verbs.goodput.question import SimpleGoodput
 
@@ -20,7 +21,7 @@ def unused_simple_options(inputs: SimpleGoodput) -> list[str]:
     Args:
         inputs: The fields, for a closed form.
     """
-    given = {"half_width": inputs.half_width, "seed": inputs.seed}
+    given = {name: getattr(inputs, name) for name in ("half_width", "seed", "num_seeds")}
     return [
         f"{name} = {value:g} has no effect: it applies only to simulation, and a closed form is"
         " used"
@@ -44,7 +45,13 @@ def unused_fleet_options(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
     spares = ready.strategy.spares.count or 0
     if not spares and inputs.spare_kind != "cold" and not inputs.what_if:
         notes.append(f"spare_kind = {inputs.spare_kind} has no effect: there are no spares")
-    if spares and "spare_kind" in inputs.model_fields_set and inputs.spare_kind != "cold":
+    documented = inputs.response and recovery_policies()[inputs.response].spares
+    if spares and documented and "spare_kind" in inputs.model_fields_set:
+        notes.append(
+            f"spare_kind = {inputs.spare_kind} has no effect: the spares of response ="
+            f" {inputs.response} are {documented}"
+        )
+    elif spares and "spare_kind" in inputs.model_fields_set and inputs.spare_kind != "cold":
         notes.append(
             f"spare_kind = {inputs.spare_kind}: warm and hot spares differ only in spare_start_s;"
             " both are powered on and can fail"

@@ -123,9 +123,9 @@ def fleet_schedule(
         **fields: jobs (a file) with job_format and zone, or num_jobs with load or job_rate,
             run_median_s, run_sigma, max_job_gpus; limit_factor, checkpoint_interval_s, restart_s,
             fewest_share (where missing in the source), leave_out_larger; nodes, gpus_per_node,
-            nodes_per_domain, nodes_per_leaf; order, backfill, depth, preemption, placement,
-            together, required,
-            keeps_place, half_life_s, shares; response, detection_s, max_restarts, patience_s;
+            nodes_per_domain, nodes_per_leaf, or system for all three; order, backfill, depth,
+            preemption, placement, together, required, keeps_place, half_life_s, shares; response,
+            detection_s, max_restarts, patience_s;
             node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed; power_w with
             idle_power_w, repair_power_w, usd_per_kwh and pue.
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.fleet.laws import Constant, Exponential, mean_s
 from perfatlas.fleet.model import Cause, Fleet, Repair, RepairStage, cause_rate_per_s, resolve_fleet
 from perfatlas.jobs.failures import draw_failures, no_place
-from perfatlas.jobs.model import Cluster
 from perfatlas.jobs.traces import read_failures
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
+from perfatlas.quantities import UnsupportedError, counted
 
 if TYPE_CHECKING:
-    from perfatlas.jobs.model import Failures
+    from perfatlas.jobs.model import Cluster, Failures
     from perfatlas.verbs.schedule.question import Schedule
-
-GPUS_PER_NODE: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,33 +33,6 @@ class NodeFailures:
     listed: Failures | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-def cluster_of(inputs: Schedule) -> Cluster:
-    """Return the cluster.
-
-    Args:
-        inputs: The fields; by default nodes and GPUs are those of the fleet.
-
-    Raises:
-        InvalidSpecError: The fleet is unknown, or its nodes have another number of GPUs.
-    """
-    nodes, gpus = inputs.nodes, inputs.gpus_per_node
-    if inputs.fleet is not None:
-        fleet = resolve_fleet(inputs.fleet)
-        nodes = fleet.units if nodes is None else nodes
-        if gpus not in (None, fleet.gpus_per_unit):
-            raise InvalidSpecError(
-                f"gpus_per_node = {gpus}: a unit of fleet {inputs.fleet!r} has"
-                f" {fleet.gpus_per_unit}; omit gpus_per_node"
-            )
-        gpus = fleet.gpus_per_unit
-    return Cluster(
-        nodes=nodes or 0,
-        gpus_per_node=GPUS_PER_NODE if gpus is None else gpus,
-        nodes_per_domain=inputs.nodes_per_domain,
-        nodes_per_leaf=inputs.nodes_per_leaf,
-    )
 
 
 def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:

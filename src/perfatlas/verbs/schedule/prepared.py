@@ -14,7 +14,8 @@ from perfatlas.jobs.model import (
 )
 from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
-from perfatlas.verbs.schedule.failures import NodeFailures, cluster_of, drawn, node_failures
+from perfatlas.verbs.schedule.cluster import cluster_of
+from perfatlas.verbs.schedule.failures import NodeFailures, drawn, node_failures
 from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, without_larger
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) 
         known: Jobs that were read or generated before; None to do it now.
         stream: Whether the number of jobs follows from the precision of the mean wait.
     """
-    cluster = cluster_of(inputs)
+    cluster, topology_notes = cluster_of(inputs)
     source = job_source(inputs, cluster) if known is None else known
     jobs, notes = completed(inputs, source.jobs, cluster)
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
@@ -109,7 +110,7 @@ def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) 
         jobs=jobs,
         job_source=source,
         node_failures=node_failures(inputs, cluster, source.start_s),
-        notes=tuple(notes),
+        notes=(*topology_notes, *notes),
         warnings=(left_out,) if left_out else (),
     )
 

@@ -62,10 +62,6 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         raise InvalidSpecError(
             "power_w requires idle_power_w, the power of a GPU without a job, such as 80"
         )
-    if inputs.together == "domain" and inputs.nodes_per_domain is None:
-        raise InvalidSpecError("together = 'domain' requires nodes_per_domain, such as 18")
-    if inputs.together == "leaf" and inputs.nodes_per_leaf is None:
-        raise InvalidSpecError("together = 'leaf' requires nodes_per_leaf, such as 32")
     return inputs
 
 

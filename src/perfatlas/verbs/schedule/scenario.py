@@ -63,6 +63,8 @@ def decided_fields(
     found = {
         "nodes": cluster.nodes,
         "gpus_per_node": cluster.gpus_per_node,
+        "nodes_per_domain": cluster.nodes_per_domain,
+        "nodes_per_leaf": cluster.nodes_per_leaf,
         "until_s": None if stream else inputs.until_s,
         "max_job_gpus": largest_job(inputs, cluster) if inputs.jobs is None else None,
         "detection_s": response.detection_s,

@@ -9,6 +9,7 @@ import numpy as np
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
+from perfatlas.verbs.schedule.cluster import unused_system
 from perfatlas.vocabulary.fields import value_text
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
             ] = None
         if one.order == "fair_share" and _one_value(jobs.user_J):
             notes["order = fair_share has no effect: all jobs belong to the same user"] = None
+    notes |= dict.fromkeys(filter(None, (unused_system(one) for one, _ in ones)))
     if all(one.together == "anywhere" for one, _ in ones):
         for name in ("nodes_per_domain", "nodes_per_leaf"):
             if any(getattr(one, name) is not None for one, _ in ones):

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfatlas.answer import (
     Answer,
     AnsweredRun,
+    averaged,
     changes_without_effect,
     engine_assumptions,
+    half_widths,
     merged_evidence,
     no_effect,
     plan_note,
@@ -56,10 +58,16 @@ from perfatlas.serving.outcome import (
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.costs import cost_results
-from perfatlas.verbs.simulate.energy import energy_results, known_energy, run_energy
+from perfatlas.verbs.simulate.energy import (
+    Spent,
+    energy_results,
+    known_energy,
+    mean_power,
+    run_energy,
+    spent_energy,
+)
 from perfatlas.verbs.simulate.probed_options import probed_options
 from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
 from perfatlas.verbs.simulate.results import (
     containing_predictions,
@@ -221,12 +229,13 @@ def simulation_of(
     if traffic.num_seeds > 1:
         results["seeds_simulated"] = len(repeated)
     if len(repeated) > 1:
-        results |= half_widths([one.results for one in repeated])
+        results |= half_widths([one.results for one in repeated]) | mean_power(results)
     warnings = steady_warnings(run, slow)
     if run.window is not None:
         results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
-    one = _Repetition(results, repeated[0].outcome)
+    spent = [run for one in repeated for run in one.spent]
+    one = _Repetition(results, repeated[0].outcome, spent)
     if len(repeated) == 1:
         warnings += probed_options(
             run, one.outcome, scenario, lambda one: split_fields({**fields, **one}), known
@@ -252,13 +261,15 @@ def simulated(
     traffic, scenario = split_fields(fields)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
     results = traffic_results(ready, resolved, outcome, found)
-    one = _Repetition(results | run_energy(ready, outcome, results["makespan_s"]), outcome)
+    results |= run_energy(ready, outcome, results["makespan_s"])
+    one = _Repetition(results, outcome, [spent_energy(resolved.requests, outcome)])
     return _simulation(ready, resolved, one, (traffic, scenario, fields))
 
 
 class _Repetition(NamedTuple):
     results: dict[str, Any]
     outcome: Outcome
+    spent: list[Spent]
 
 
 def _simulation(
@@ -284,7 +295,7 @@ def _simulation(
     if known_energy(ready):
         series |= binned_power(one.outcome.series, one.outcome.energy, SERIES_BINS)
     costs = cost_results(one.results, traffic.usd_per_gpu_hour)
-    energies = energy_results(ready, resolved.requests, one.outcome, one.results)
+    energies = energy_results(ready, one.spent, one.results)
     one = one._replace(results=one.results | energies | costs | {"series": series})
     return Simulation(
         answer=_answer(ready, resolved, one, inputs),
@@ -324,19 +335,20 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     results = traffic_results(ready, resolved, outcome, found) | load_results(run)
     results |= window_results(run, outcome) | run_energy(ready, outcome, results["makespan_s"])
     release_columns(resolved.requests, outcome)
+    spent = [spent_energy(resolved.requests, outcome)]
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
-            return _Repetition(results | {"interrupted": True}, outcome)
+            return _Repetition(results | {"interrupted": True}, outcome, spent)
         control = Control(watch=_part(watch, number, runs), gaps_between=between)
         moved = run_traffic(slowed(ready, factors), resolved, control)
         if moved.interrupted:
-            return _Repetition(results | {"interrupted": True}, outcome)
+            return _Repetition(results | {"interrupted": True}, outcome, spent)
         found = summarize(resolved.requests, moved, traffic.objectives(), ready.seen, run.window)
         del moved  # its columns, some hundred bytes per request, before the next run has its own
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
-    return _Repetition(containing_predictions(results | interval), outcome)
+    return _Repetition(containing_predictions(results | interval), outcome, spent)
 
 
 def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | None:

@@ -5,7 +5,7 @@ Shape legend: F replicas, B windows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from perfatlas.serving.closed_form import TokenEnergy, common_nodes, energies_at
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Deployment, Service
@@ -25,6 +25,38 @@ OF_RUN: Final = (
     *("energy_j", "prefill_energy_j", "decode_energy_j", "idle_energy_j"),
     *("deployment_power_w", "p95_deployment_power_w", "peak_deployment_power_w"),
 )
+
+
+class Spent(NamedTuple):
+    """What completed requests and all steps of a run add up to.
+
+    Args:
+        tokens: Output tokens of completed requests.
+        completed: Completed requests.
+        prompt_j: Dynamic energy of prompts [J].
+        dynamic_j: Dynamic energy of all steps [J].
+    """
+
+    tokens: float
+    completed: int
+    prompt_j: float
+    dynamic_j: float
+
+
+def spent_energy(requests: Requests, outcome: Outcome) -> Spent:
+    """Return the tokens of a run and the energy of its steps.
+
+    Args:
+        requests: The requests.
+        outcome: Results of the run.
+    """
+    done_N = outcome.finished_N >= 0
+    return Spent(
+        float(requests.osl_N[done_N].sum()),
+        int(np.count_nonzero(done_N)),
+        float(outcome.energy.prompt_j_F.sum()),
+        float(outcome.energy.dynamic_j_F.sum()),
+    )
 
 
 def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, float | None]:
@@ -75,7 +107,7 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
 
 
 def energy_results(
-    ready: Service, requests: Requests, outcome: Outcome, results: Mapping[str, Any]
+    ready: Service, runs: Sequence[Spent], results: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the mean power of a GPU and the energy of tokens and requests, with intervals.
 
@@ -83,17 +115,15 @@ def energy_results(
 
     Args:
         ready: The deployment.
-        requests: The requests.
-        outcome: Results of the run.
-        results: Rates of the run, with their interval, and `run_energy`.
+        runs: Tokens and energies of the run of every seed, which add up.
+        results: Rates of the run, with their interval, and `run_energy`, means over seeds.
 
     Returns:
         Results by name; empty without a completed request.
     """
-    done_N = outcome.finished_N >= 0
-    if not done_N.any():
+    tokens, completed, prompt_j, dynamic_j = (sum(column) for column in zip(*runs, strict=True))
+    if not completed:
         return {}
-    tokens = float(requests.osl_N[done_N].sum())
     gpus = [_gpus(pool) * pool.replicas.number for pool in ready.pools]
     on_w, cap_w, low, high = (
         sum(
@@ -102,15 +132,26 @@ def energy_results(
         )
         for name in ("on_w", "cap_w", "low", "high")
     )
-    prompt_j, dynamic_j = outcome.energy.prompt_j_F.sum(), outcome.energy.dynamic_j_F.sum()
     prefill_j, decode_j = (
         np.array([joules / tokens]) for joules in (prompt_j, dynamic_j - prompt_j)
     )
     energy = TokenEnergy(prefill_j, decode_j, on_w, cap_w, low, high)
-    found = energies_at(energy, _rates(results), tokens / np.count_nonzero(done_N))
+    found = energies_at(energy, _rates(results), tokens / completed)
     nodes = common_nodes(*(pool.question for pool in ready.pools))
     prices = ready.entry.scenario.pue, ready.entry.scenario.usd_per_kwh
     return found | _ends_of_run(found, results) | node_results({**results, **found}, nodes, prices)
+
+
+def mean_power(results: Mapping[str, Any]) -> dict[str, float]:
+    """Return the mean power of runs of several seeds: their energy over their time.
+
+    The mean of the powers would weigh short runs as much as long ones.
+
+    Args:
+        results: Means over seeds.
+    """
+    joules, seconds = results.get("energy_j"), results.get("makespan_s")
+    return {"deployment_power_w": joules / seconds} if joules and seconds else {}
 
 
 def known_energy(ready: Service) -> bool:

@@ -9,12 +9,14 @@ from .conditions import (
     value_text as value_text,
 )
 from .goodput import (
-    GpuDomains as GpuDomains,
     JobFailures as JobFailures,
     JobOnFleet as JobOnFleet,
     MeasuredStep as MeasuredStep,
     ResilientJob as ResilientJob,
     SparePool as SparePool,
+)
+from .gpu_domains import (
+    GpuDomains as GpuDomains,
 )
 from .job_power import (
     ClusterPower as ClusterPower,
@@ -69,8 +71,10 @@ from .scenario import (
 from .schedule import (
     ScheduledFailures as ScheduledFailures,
     SchedulingPolicy as SchedulingPolicy,
-    SharedCluster as SharedCluster,
     SubmittedJobs as SubmittedJobs,
+)
+from .shared_cluster import (
+    SharedCluster as SharedCluster,
 )
 from .signatures import (
     annotation_of as annotation_of,

@@ -9,6 +9,7 @@ from perfatlas.vocabulary.fields.conditions import NotSet
 from perfatlas.vocabulary.fields.numbers import Number
 from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, fields_of
 from perfatlas.vocabulary.fields.scenario import Plan
+from perfatlas.vocabulary.fields.subject import Subject
 
 LARGEST_SEED: Final = 2**31
 Duration = Annotated[float, Number(unit="s", at_least=1e-6, at_most=1e12)]
@@ -26,6 +27,9 @@ GPUS: Final = replace(
     fields_of(Plan)["gpus"].row,
     text="GPUs of the job.",
     default="with fleet, all units except spares",
+)
+SYSTEM: Final = replace(
+    fields_of(Subject)["system"].row, needs=None, default="", pools=(), by_replica=False
 )
 NO_FLEET: Final = NotSet("fleet", "describes how nodes fail and are repaired")
 NODE_MTBF: Final = Row(

@@ -17,6 +17,7 @@ from perfatlas.vocabulary.fields.clusters import (
     RESTART,
     SEED,
     SPARES,
+    SYSTEM,
     Duration,
     FleetName,
     Pause,
@@ -38,9 +39,9 @@ from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Row, Text, fiel
 from perfatlas.vocabulary.fields.subject import FormatName, ModelName, Subject, SystemName
 
 MONTH_S: Final = 30 * 86400.0
-LARGEST_DOMAIN: Final = 100_000  # GPUs
 MOST_MORE_SPARES: Final = 1_000_000
 MOST_SPARES: Final = 100_000
+MOST_SEEDS: Final = 1000
 Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
 Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
 _SUBJECT: Final = fields_of(Subject)
@@ -103,6 +104,13 @@ class ResilientJob:
         Row("Relative half-width of the confidence interval at which the simulation stops."),
     ] = 0.002
     seed: Annotated[Seed, SEED] = 0
+    num_seeds: Annotated[
+        Annotated[int, Number(at_least=1, at_most=MOST_SEEDS)],
+        Row(
+            "Number of simulations, with seeds seed, seed + 1, ...: means with confidence"
+            " intervals."
+        ),
+    ] = 1
 
 
 @group("Failures", 2)
@@ -135,7 +143,14 @@ class JobFailures:
             ),
         ),
     ] = None
-    gpus_per_node: Annotated[Count, replace(GPUS_PER_NODE, needs=AllOf(NO_FLEET, NODES_MATTER))] = 8
+    gpus_per_node: Annotated[
+        Count,
+        replace(
+            GPUS_PER_NODE,
+            default="8, or the system's",
+            needs=AllOf(NO_FLEET, NODES_MATTER),
+        ),
+    ] = 8
     failure_shape: Annotated[
         Annotated[float, Number(at_least=0.2, at_most=20.0)],
         Row(
@@ -286,11 +301,10 @@ class MeasuredStep:
     system: Annotated[
         SystemName | None,
         replace(
-            _SUBJECT["system"].row,
-            text="System of the job, for the peak FLOP/s of the MFU.",
-            needs=AnySet("step_time_s", "tokens_per_step"),
-            pools=(),
-            by_replica=False,
+            SYSTEM,
+            text="System of the job: its peak FLOP/s for the MFU, and without a fleet its GPUs per"
+            " node.",
+            needs=AnyOf(AnySet("step_time_s", "tokens_per_step"), AllOf(NO_FLEET, NODES_MATTER)),
         ),
     ] = None
     format: Annotated[FormatName, Row("Number format of that peak.", needs=STEP)] = "bf16"
@@ -298,7 +312,7 @@ class MeasuredStep:
         Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET)
     ] = None
     tokens_per_step: Annotated[
-        Annotated[int, Number(at_least=1, at_most=10**12)] | None,
+        Annotated[int, Number(at_least=1, at_most=10**12, binary_suffixes=True)] | None,
         Row(
             "Tokens per training step, over all GPUs.",
             needs=NEEDS_FLEET,
@@ -359,42 +373,3 @@ class SparePool:
         Count | None, Row("Repair crews: maximum concurrent repairs.", "unlimited")
     ] = None
     warm: Annotated[bool, Row("Spares can fail like active nodes (warm standby).")] = False
-
-
-@group("GPUs", 1)
-class GpuDomains:
-    """Domains of GPUs, such as NVLink domains, that fail together or with too few working GPUs."""
-
-    domain_size: Annotated[
-        Annotated[int, Number(at_least=1, at_most=LARGEST_DOMAIN)],
-        Row(
-            "GPUs per domain, such as 72 in an NVL72 domain.",
-            elsewhere=("nvlink_domain", "nvlink_domain_size", "scale_up_size"),
-        ),
-    ]
-    needed: Annotated[
-        Count | None,
-        Row("GPUs per domain that must work; the others are standby.", "all of them"),
-    ] = None
-    unavailability: Annotated[
-        Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)] | None,
-        Row("Fraction of time a GPU is out of service, such as 0.001."),
-    ] = None
-    gpu_mtbf_s: Annotated[
-        Duration | None,
-        Row(
-            "Mean time between failures of one GPU, with repair_s instead of unavailability.",
-            elsewhere=("mtbf_gpu_s", "gpu_mttf_s"),
-        ),
-    ] = None
-    repair_s: Annotated[
-        Duration | None,
-        replace(NODE_REPAIR, text="Mean time to repair a failed GPU.", needs=None),
-    ] = None
-    gpus: Annotated[
-        Count | None,
-        replace(GPUS, text="Active GPUs of the job, without standby GPUs.", default=""),
-    ] = None
-    spares: Annotated[CountOrZero | None, Row("Spare domains of the job.", "0", AnySet("gpus"))] = (
-        None
-    )

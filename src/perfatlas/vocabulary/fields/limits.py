@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from perfatlas.vocabulary.fields.conditions import AllOf, Fact, NotEqual, WithMessage
-from perfatlas.vocabulary.fields.numbers import Count, Number
+from perfatlas.vocabulary.fields.numbers import Count, Number, Size
 from perfatlas.vocabulary.fields.rows import Row, group
 
 MOST_DRAFTS: Final = 32
@@ -41,7 +41,7 @@ class Limits:
         ),
     ] = None
     max_num_batched_tokens: Annotated[
-        Count | None,
+        Size | None,
         Row(
             "Maximum tokens per step.",
             default="the engine's",
@@ -50,7 +50,7 @@ class Limits:
         ),
     ] = None
     block_size: Annotated[
-        Count | None,
+        Size | None,
         Row(
             "Tokens per KV block.",
             default="the engine's",

@@ -34,17 +34,23 @@ _TOKEN_POWERS: Final = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 LEAST_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a percentage
 
 
-def _counted(text: str) -> float:
-    """Return a count; k, m, g and t are decimal, K, M, G and T binary, as in vLLM."""
+def _counted(text: str, *, binary: bool = False) -> float:
+    """Return a count; k, m, g and t are decimal, Ki, Mi, Gi and Ti binary.
+
+    Args:
+        text: The count.
+        binary: Whether K, M, G and T alone are binary too, as vLLM reads numbers of tokens.
+    """
     found = _SUFFIXED.fullmatch(text)
     if found is None:
-        raise ValueError('expected a number, such as 4096, "4k" (4,000) or "4K" (4,096)')
+        capital = '"4K" (4,096)' if binary else '"4Ki" (4,096)'
+        raise ValueError(f'expected a number, such as 4096, "4k" (4,000) or {capital}')
     digits, suffix = found.groups()
     number = float(digits.replace("_", "").replace(",", ""))
     if suffix is None:
         return number
-    step = 1000.0 if suffix.islower() and not suffix.endswith("i") else 1024.0
-    return number * step ** _POWERS[suffix[0].lower()]
+    by_1024 = suffix.endswith("i") or (binary and suffix.isupper())
+    return number * (1024.0 if by_1024 else 1000.0) ** _POWERS[suffix[0].lower()]
 
 
 def _tokens(text: str) -> float:
@@ -74,7 +80,6 @@ def _quantity(dimension: str) -> Callable[[str], float]:
 
 
 READERS: Final[dict[str, Callable[[str], float]]] = {
-    "": _counted,
     "tokens": _tokens,
     "s": lambda text: parse_duration(text, field="it"),
     "1/s": lambda text: parse_rate(text, field="it"),
@@ -111,7 +116,9 @@ class Number:
         above: Exclusive minimum.
         below: Exclusive maximum.
         finite: Whether infinity is rejected.
-        binary_suffixes: Whether K, M and G without a unit are powers of 1,024.
+        binary_suffixes: Whether K, M and G without a unit are powers of 1,024, as vLLM reads
+            numbers of tokens and nccl-tests sizes; otherwise powers of 1,000, as GPUs, nodes and
+            requests are counted.
     """
 
     unit: str = ""
@@ -134,8 +141,10 @@ class Number:
 
         Example:
             >>> from perfatlas.vocabulary.fields import Number
-            >>> Number(unit="s").read("3h"), Number().read("4k"), Number().read("4K")
-            (10800.0, 4000, 4096)
+            >>> Number(unit="s").read("3h"), Number().read("16K"), Number().read("16Ki")
+            (10800.0, 16000, 16384)
+            >>> Number(binary_suffixes=True).read("4k"), Number(binary_suffixes=True).read("4K")
+            (4000, 4096)
         """
         if isinstance(value, bool):
             raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic's
@@ -151,9 +160,11 @@ class Number:
 
     def _with_unit(self, text: str) -> float:
         unsigned = text.strip().removeprefix("-")
-        binary = _BINARY.fullmatch(unsigned) if self.binary_suffixes else None
+        binary = _BINARY.fullmatch(unsigned) if self.binary_suffixes and self.unit else None
         try:
-            if binary:
+            if not self.unit:
+                found = _counted(unsigned, binary=self.binary_suffixes)
+            elif binary:
                 found = float(binary[1]) * 1024.0 ** _POWERS[binary[2].lower()]
             else:
                 found = READERS[self.unit](unsigned)
@@ -185,3 +196,6 @@ class Number:
 
 Count = Annotated[int, Number(at_least=1, at_most=LARGEST_COUNT)]
 CountOrZero = Annotated[int, Number(at_least=0, at_most=LARGEST_COUNT)]
+# tokens, or a dimension of a tensor: 4K is 4,096
+Size = Annotated[int, Number(at_least=1, at_most=LARGEST_COUNT, binary_suffixes=True)]
+SizeOrZero = Annotated[int, Number(at_least=0, at_most=LARGEST_COUNT, binary_suffixes=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Equals, NotEqual, WithMessage
-from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.numbers import Count, Number, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
 from perfatlas.vocabulary.fields.scenario import Distribution
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName
@@ -55,14 +55,12 @@ class KernelChoice:
 class GemmShape:
     """A matrix product C[m, n] = A[m, k] W[k, n]."""
 
-    m: Annotated[Count, Row("Rows of the activations: tokens.", elsewhere=("num_tokens", "tokens"))]
-    n: Annotated[
-        Count, Row("Columns of the weights: output features.", elsewhere=("out_features",))
-    ]
-    k: Annotated[Count, Row("Inner dimension: input features.", elsewhere=("in_features",))]
+    m: Annotated[Size, Row("Rows of the activations: tokens.", elsewhere=("num_tokens", "tokens"))]
+    n: Annotated[Size, Row("Columns of the weights: output features.", elsewhere=("out_features",))]
+    k: Annotated[Size, Row("Inner dimension: input features.", elsewhere=("in_features",))]
     format: Format = "bf16"
     groups: Annotated[
-        Count,
+        Size,
         Row(
             "Products of m rows each, with weights of their own: a grouped GEMM, such as that of"
             " the experts on a GPU.",
@@ -95,10 +93,10 @@ class AttentionShape:
         ),
     ] = "gqa"
     batch: Annotated[
-        Count, Row("Sequences in the batch.", elsewhere=("batch_size", "bs", "num_seqs"))
+        Size, Row("Sequences in the batch.", elsewhere=("batch_size", "bs", "num_seqs"))
     ] = 1
     q_len: Annotated[
-        Count | None,
+        Size | None,
         Row(
             "New tokens per sequence.",
             default="1 in decode, kv_len in prefill",
@@ -106,17 +104,17 @@ class AttentionShape:
         ),
     ] = None
     kv_len: Annotated[
-        Count,
+        Size,
         Row(
             "Keys per sequence, including the new tokens.",
             elsewhere=("context_len", "context_length", "seq_len", "kv_seq_len"),
         ),
     ]
     num_heads: Annotated[
-        Count, Row("Query heads on this GPU.", elsewhere=("num_attention_heads", "num_q_heads"))
+        Size, Row("Query heads on this GPU.", elsewhere=("num_attention_heads", "num_q_heads"))
     ]
     num_kv_heads: Annotated[
-        Count | None,
+        Size | None,
         Row(
             "Key-value heads on this GPU, a divisor of num_heads.",
             default="num_heads",
@@ -125,15 +123,15 @@ class AttentionShape:
         ),
     ] = None
     head_dim: Annotated[
-        Count,
+        Size,
         Row(
             "Head dimension; for mla, of values and of the non-rotary part of keys.",
             elsewhere=("head_size", "v_head_dim", "qk_nope_head_dim"),
         ),
     ] = 128
-    kv_lora_rank: Annotated[Count, Row("Rank of the latent KV cache.", needs=MLA)] = 512
+    kv_lora_rank: Annotated[Size, Row("Rank of the latent KV cache.", needs=MLA)] = 512
     rope_dim: Annotated[
-        Count, Row("Rotary dimensions per head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
+        Size, Row("Rotary dimensions per head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
     ] = 64
     format: Format = "bf16"
     kv_format: Annotated[
@@ -141,7 +139,7 @@ class AttentionShape:
         Row("Number format of the KV cache.", elsewhere=("kv_cache_dtype", "kvcache_dtype")),
     ] = "bf16"
     window: Annotated[
-        CountOrZero,
+        SizeOrZero,
         Row(
             "Maximum keys a query attends to: the sliding window (gqa) or the keys selected by"
             " sparse attention (mla); 0 for all.",
@@ -188,9 +186,9 @@ class ElementwiseShape:
             elsewhere=("operation",),
         ),
     ]
-    tokens: Annotated[Count, Row("Rows: tokens of the step.", elsewhere=("num_tokens", "m"))]
+    tokens: Annotated[Size, Row("Rows: tokens of the step.", elsewhere=("num_tokens", "m"))]
     width: Annotated[
-        Count,
+        Size,
         Row(
             "Elements per token: the hidden size, the output width of an activation, query heads x"
             " head_dim of a rotary embedding, or the vocabulary of sampling.",
@@ -198,7 +196,7 @@ class ElementwiseShape:
         ),
     ]
     kv_width: Annotated[
-        CountOrZero,
+        SizeOrZero,
         Row("Elements of keys and values per token: 2 x KV heads x head_dim.", needs=ROPE),
     ] = 0
     kv_format: Annotated[
@@ -224,31 +222,31 @@ class MoeShape:
     """Routed experts of one layer."""
 
     tokens: Annotated[
-        Count,
+        Size,
         Row(
             "Tokens before routing, over all ranks of the expert-parallel group.",
             elsewhere=("num_tokens",),
         ),
     ]
     hidden: Annotated[
-        Count, Row("Hidden size of the model.", elsewhere=("hidden_size", "hidden_dim"))
+        Size, Row("Hidden size of the model.", elsewhere=("hidden_size", "hidden_dim"))
     ]
     intermediate: Annotated[
-        Count,
+        Size,
         Row(
             "Intermediate size of an expert before sharding, a multiple of moe_tp.",
             elsewhere=("intermediate_size", "moe_intermediate_size", "inter_size"),
         ),
     ]
     experts: Annotated[
-        Count,
+        Size,
         Row(
             "Routed experts before sharding, a multiple of ep.",
             elsewhere=("num_experts", "n_routed_experts", "num_local_experts"),
         ),
     ]
     top_k: Annotated[
-        Count, Row("Experts per token.", elsewhere=("topk", "num_experts_per_tok", "moe_top_k"))
+        Size, Row("Experts per token.", elsewhere=("topk", "num_experts_per_tok", "moe_top_k"))
     ]
     ep: Annotated[
         Count,

@@ -11,7 +11,7 @@ from perfatlas.vocabulary.fields.conditions import (
     Fact,
     NotSet,
 )
-from perfatlas.vocabulary.fields.numbers import Count, CountOrZero
+from perfatlas.vocabulary.fields.numbers import Count, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
 from perfatlas.vocabulary.fields.subject import FormatName, Subject
 
@@ -86,7 +86,7 @@ class Batch:
 class CachedPrefix:
     """The cached part of a prompt."""
 
-    prefix: Annotated[CountOrZero, Row("Cached prefix tokens, included in isl.")] = 0
+    prefix: Annotated[SizeOrZero, Row("Cached prefix tokens, included in isl.")] = 0
 
 
 @group("Load", 2)
@@ -102,7 +102,7 @@ class Lengths:
         ),
     ] = None
     isl: Annotated[
-        Count,
+        Size,
         Row(
             "Input tokens per request; the mean if lengths vary.",
             needs=OWN_LENGTHS,
@@ -116,7 +116,7 @@ class Lengths:
         ),
     ] = 1024
     osl: Annotated[
-        Count,
+        Size,
         Row(
             "Output tokens per request; the mean if lengths vary.",
             needs=OWN_LENGTHS,

@@ -9,7 +9,6 @@ from perfatlas.vocabulary.fields.clusters import (
     CHECKPOINT_INTERVAL,
     DETECTION,
     FLEET,
-    GPUS_PER_NODE,
     NO_FLEET,
     NODE_MTBF,
     NODE_REPAIR,
@@ -110,16 +109,6 @@ STOPPED: Final = WithMessage(
     "no job stops before its end",
     f"{LOSING.remedy} (or preemption)",
     "failures of nodes with a response other than drain, preemption, or time limits of jobs",
-)
-LEAVES: Final = WithMessage(
-    AnyOf(
-        NotSet("nodes_per_domain", ""),  # otherwise domains act as leaves
-        Equals("together", "leaf"),
-        AllOf(Equals("together", "domain"), NotEqual("required", True)),  # noqa: FBT003 - a value
-    ),
-    "no job asks for nodes within a leaf",
-    "set together = leaf",
-    "together = leaf, together = domain without required, or no nodes_per_domain",
 )
 BACKFILL: Final = Equals("backfill", "easy", "conservative")
 FAIR_SHARE: Final = Equals("order", "fair_share")
@@ -229,27 +218,6 @@ class SubmittedJobs:
             ),
         ),
     ] = False
-
-
-@group("Cluster", 2)
-class SharedCluster:
-    """The shared nodes and their network domains."""
-
-    nodes: Annotated[
-        Annotated[int, Number(at_least=1, at_most=10**6)] | None,
-        Row("Nodes of the cluster.", "the fleet's", elsewhere=("num_nodes", "nnodes")),
-    ] = None
-    gpus_per_node: Annotated[
-        Annotated[int, Number(at_least=1, at_most=1024)] | None,
-        replace(GPUS_PER_NODE, default="8, or the fleet's"),
-    ] = None
-    nodes_per_domain: Annotated[
-        Count | None,
-        Row("Nodes per NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.", "none"),
-    ] = None
-    nodes_per_leaf: Annotated[
-        Count | None, Row("Nodes per leaf switch, in whole domains.", "none", LEAVES)
-    ] = None
 
 
 @group("Policy", 3)

@@ -17,7 +17,7 @@ from perfatlas.vocabulary.fields.conditions import (
     WithMessage,
 )
 from perfatlas.vocabulary.fields.limits import FRONT_END
-from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.numbers import Count, Number, SizeOrZero
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
 
 MOST_GENERATED_REQUESTS: Final = 20_000_000  # of a simulation: about 8 GB of rows
@@ -134,7 +134,7 @@ class Arrivals:
         ),
     ] = 0.0
     shared_prefix: Annotated[
-        CountOrZero,
+        SizeOrZero,
         Row("Prefix tokens shared by all generated prompts, in addition to isl.", needs=GENERATED),
     ] = 0
     length_distribution: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from perfatlas.vocabulary.fields.conditions import Fact
-from perfatlas.vocabulary.fields.numbers import Count
+from perfatlas.vocabulary.fields.numbers import Count, Size
 from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, Written, group
 from perfatlas.vocabulary.fields.scenario import Distribution
 from perfatlas.vocabulary.fields.subject import FormatName
@@ -38,7 +38,7 @@ class TrainingBatch:
     """Sequences of a step."""
 
     sequence_length: Annotated[
-        Count,
+        Size,
         Row("Tokens per sequence.", elsewhere=("seq_len", "seq_length", "max_seq_len")),
     ] = 4096
     global_batch: Annotated[

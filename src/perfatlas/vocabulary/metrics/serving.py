@@ -335,7 +335,7 @@ RUN: Final = (
         label="seeds simulated",
         short="seeds",
         holds="count",
-        verbs=SIMULATE,
+        verbs=(*SIMULATE, "goodput"),
         description="Number of seeds that results are averaged over.",
     ),
     Metric(

@@ -25,7 +25,7 @@ def averaged(repeated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         repeated: Results by name, one mapping per seed; names missing in any are omitted.
 
     Example:
-        >>> from perfatlas.verbs.simulate.repetitions import averaged
+        >>> from perfatlas.answer.repetitions import averaged
         >>> averaged([{"steps": 2, "ttft_s": {"mean": 1.0}}, {"steps": 4, "ttft_s": {"mean": 2.0}}])
         {'steps': 3.0, 'ttft_s': {'mean': 1.5}}
     """
@@ -62,7 +62,7 @@ def half_widths(
         a seed has no value.
 
     Example:
-        >>> from perfatlas.verbs.simulate.repetitions import half_widths
+        >>> from perfatlas.answer.repetitions import half_widths
         >>> half_widths([{"requests_per_s": 4.0, "gpus": 8}, {"requests_per_s": 4.0, "gpus": 8}])
         {'requests_per_s_seed_half_width': 0.0}
     """
