@@ -266,3 +266,9 @@ class Architecture:
     def has_experts(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(isinstance(group.ffn, MoeFfn) for group in self.layers)
+
+    @property
+    def has_shared_experts(self) -> bool:
+        """Whether any layer runs a shared expert beside the routed ones."""
+        networks = (group.ffn for group in self.layers)
+        return any(isinstance(ffn, MoeFfn) and ffn.shared_intermediate_size > 0 for ffn in networks)
