@@ -141,6 +141,7 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
         *_latent_projections(emission, mixer),
         *indexer,
         *core,
+        *_latent_gate(emission, mixer),
         *emission.gemm(
             "output_projection",
             emission.hidden,
@@ -148,6 +149,23 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
             "row",
             format_name=emission.projection_format,
         ),
+    )
+
+
+def _latent_gate(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
+    """Return the projection of the gate, and its product with the output of attention."""
+    if not mixer.output_gate:
+        return ()
+    width = float(mixer.num_heads * mixer.value_head_dim)
+    return (
+        *emission.gemm(
+            "gate_projection",
+            width,
+            emission.hidden,
+            "column",
+            format_name=emission.projection_format,
+        ),
+        *_output_gate(emission, width),
     )
 
 
