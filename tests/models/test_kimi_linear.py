@@ -47,7 +47,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def small(**linear: Any) -> dict[str, Any]:
+def small(linear: dict[str, Any]) -> dict[str, Any]:
     """Return the small model with other values of its linear attention."""
     return {**SMALL, "linear_attn_config": SMALL["linear_attn_config"] | linear}
 
@@ -84,7 +84,7 @@ def test_parameters_by_hand() -> None:
 )
 def test_configs_that_cannot_be_read_are_refused(linear: dict[str, Any], message: str) -> None:
     with pytest.raises(PerfatlasError, match=message):
-        read_config(small(**linear), "small")
+        read_config(small(linear), "small")
 
 
 def test_a_longer_context_costs_the_latent_layers_only() -> None:
