@@ -136,7 +136,10 @@ def compare(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -154,6 +157,7 @@ def compare(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -217,7 +221,8 @@ def compare(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -244,6 +249,9 @@ def compare(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs an engine whose front end takes time and mode
+            other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -319,7 +327,10 @@ def estimate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -337,6 +348,7 @@ def estimate(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -397,7 +409,8 @@ def estimate(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -424,6 +437,9 @@ def estimate(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs an engine whose front end takes time and mode
+            other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -504,7 +520,10 @@ def explain(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -522,6 +541,7 @@ def explain(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -587,7 +607,8 @@ def explain(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -614,6 +635,9 @@ def explain(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs an engine whose front end takes time and mode
+            other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -840,7 +864,10 @@ def frontier(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -858,6 +885,7 @@ def frontier(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -919,7 +947,8 @@ def frontier(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -946,6 +975,9 @@ def frontier(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs an engine whose front end takes time and mode
+            other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1739,7 +1771,10 @@ def max_request_rate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -1752,6 +1787,7 @@ def max_request_rate(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -1915,7 +1951,8 @@ def max_request_rate(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -1936,6 +1973,9 @@ def max_request_rate(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
             and mode other than disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs measured_at other than engine, an engine whose
+            front end takes time and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -2082,7 +2122,10 @@ def required_replicas(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -2095,6 +2138,7 @@ def required_replicas(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -2261,7 +2305,8 @@ def required_replicas(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -2282,6 +2327,9 @@ def required_replicas(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
             and mode other than disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs measured_at other than engine, an engine whose
+            front end takes time and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -2395,7 +2443,10 @@ def search(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -2408,6 +2459,7 @@ def search(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
@@ -2485,7 +2537,8 @@ def search(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -2506,6 +2559,9 @@ def search(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
             disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs an engine whose front end takes time and mode
+            other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -2717,7 +2773,10 @@ def simulate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
-    expert_exchange: Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None = None,
+    expert_exchange: Literal[
+        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+    ]
+    | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
     format: str | None = None,
     gemm_format: str | None = None,
@@ -2730,6 +2789,7 @@ def simulate(
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
     stream_interval: int | str | None = None,
+    server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -2888,7 +2948,8 @@ def simulate(
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode. Default: the
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
+            quantized_all_gather gathers tokens in the experts' input format. Default: the
             engine's. Needs an MoE model and attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
@@ -2909,6 +2970,9 @@ def simulate(
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
             and mode other than disaggregated.
+        server_processes: Processes of the API server of a replica that tokenize prompts and send
+            output. Default: the engine's. Needs measured_at other than engine, an engine whose
+            front end takes time and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones

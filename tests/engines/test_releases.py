@@ -29,7 +29,8 @@ ASKED: dict[str, Any] = {
         ("vllm@0.110", "vllm@0.110", "vllm@0.24"),
         ("vllm@0.2", "vllm@0.2", "vllm@0.11"),
         ("vllm@1.0", "vllm@1.0", "vllm@0.24"),
-        ("TRTLLM@0.17", "trtllm@0.17", "trtllm@1.3"),
+        ("TRTLLM@0.17", "trtllm@0.17", "trtllm@1.0"),
+        ("trtllm@1.2", "trtllm@1.2", "trtllm@1.3"),
     ],
 )
 def test_a_release_has_its_profile_or_the_nearest(text: str, engine: str, borrowed: str) -> None:
@@ -48,7 +49,7 @@ def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
         for engine in ("trtllm", "trtllm@0.17")
     )
     assert own.results["tpot_s"] == other.results["tpot_s"]
-    assert any("trtllm@0.17 has no profile: that of trtllm@1.3" in one for one in _notes(other))
+    assert any("trtllm@0.17 has no profile: that of trtllm@1.0" in one for one in _notes(other))
     assert not any("has no profile" in one for one in _notes(own))
     move = max(-release_spread().q05, release_spread().q95)
     wide, narrow = (

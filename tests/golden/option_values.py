@@ -55,6 +55,7 @@ _SERVING: Final[Values] = {
     "gpu_memory_utilization": (0.5, 0.7),
     "kv_blocks": (999, 777),
     "stream_interval": (7, 8),
+    "server_processes": (2, 3),
     "speculative_depth": (2, 3),
     "speculative_acceptance": (0.3, 0.5),
     "prefill_workers": (2, 3),

@@ -25,6 +25,7 @@ from perfatlas.operators import (
     Operator,
     Phase,
     Scan,
+    with_fields,
 )
 from perfatlas.parallelism import (
     ExpertExchange,
@@ -271,6 +272,21 @@ def test_all_gather_exchange_by_hand() -> None:
     assert found["experts_dispatch"].stride.tolist() == [2.0]
     assert found["experts_combine"].op == "reduce_scatter"
     assert found["experts_all_reduce"].bytes.tolist() == [float(rows)]
+
+
+def test_a_quantized_gather_moves_the_input_format_of_the_experts() -> None:
+    plan = plan_of(tp=2, attention_dp=4, ep=8)
+    whole = step(SMALL_MOE, plan)
+    (experts,) = (op for op in whole if isinstance(op, GroupedGemm))
+    narrow = tuple(
+        with_fields(op, input_bytes_per_element=1.0) if op is experts else op for op in whole
+    )
+    found = collectives(
+        shard_operators(narrow, plan, SMALL_MOE, expert_exchange="quantized_all_gather")
+    )
+    elements = 4 * 2 * 128 * 512  # tokens of all attention-DP ranks x hidden
+    assert found["experts_dispatch"].bytes.tolist() == [1.0 * elements]
+    assert found["experts_combine"].bytes.tolist() == [2.0 * elements]
 
 
 def test_all_to_all_exchange_by_hand() -> None:

@@ -227,6 +227,14 @@ def test_tables_of_the_simulator_are_the_step() -> None:
         ({"batch_overlap": "two_batch"}, "needs expert_exchange = deepep"),
         ({"engine": "trtllm", "batch_overlap": "two_batch"}, "has no batch_overlap = two_batch"),
         ({"engine": "vllm", "batch_overlap": "single_batch"}, "it supports two_batch"),
+        (
+            {
+                "model": "Qwen/Qwen3-235B-A22B",
+                "expert_exchange": "deepep",
+                "batch_overlap": "single_batch",
+            },
+            "Qwen/Qwen3-235B-A22B has no shared experts",
+        ),
     ],
 )
 def test_overlaps_that_an_engine_refuses_are_refused(fields: dict[str, Any], message: str) -> None:

@@ -28,7 +28,7 @@ OVERLAP: Final = Record(
     },
     build=Overlap,
 )
-EXCHANGES: Final = ("all_to_all", "all_gather_reduce_scatter", "deepep")
+EXCHANGES: Final = ("all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep")
 _TWO_BATCH: Final = Record(
     fields={
         "exchanges": needed(NAMES),

@@ -318,7 +318,8 @@ class EngineProfile:
         kernel_family: Family of kernel calibrations, "" for the fastest of all.
         format_aliases: Formats that the engine replaces, such as the generic "fp8", or formats
             that it runs differently on some devices.
-        expert_exchange: "all_to_all", "all_gather_reduce_scatter" or "deepep".
+        expert_exchange: "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather" or
+            "deepep".
         expert_exchange_source: Documentation reference for the exchange.
         all_reduce: All-reduce implementation.
         fusions: Operators fused into other kernels.
@@ -340,7 +341,9 @@ class EngineProfile:
     date: str
     kernel_family: str
     format_aliases: Mapping[str, FormatAlias]
-    expert_exchange: Literal["all_to_all", "all_gather_reduce_scatter", "deepep"]
+    expert_exchange: Literal[
+        "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep"
+    ]
     expert_exchange_source: str
     all_reduce: AllReduceRules
     fusions: tuple[Fusion, ...]

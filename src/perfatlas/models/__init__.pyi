@@ -38,7 +38,7 @@ from .emission import (
     ModelFormats as ModelFormats,
     StepTokens as StepTokens,
 )
-from .mixers import (
+from .key_index import (
     INDEX_FORMAT as INDEX_FORMAT,
 )
 from .parameters import (

@@ -69,7 +69,10 @@ class GqaAttention:
 
 @dataclass(frozen=True, kw_only=True)
 class MlaAttention:
-    """Multi-head latent attention; q_lora_rank 0 means no query compression."""
+    """Multi-head latent attention; q_lora_rank 0 means no query compression.
+
+    `output_gate`: a projection of the layer's input gates every value head's output (Kimi-K3).
+    """
 
     num_heads: int
     q_lora_rank: int
@@ -78,6 +81,7 @@ class MlaAttention:
     rope_dim: int
     value_head_dim: int
     indexer: SparseIndexer | None = None
+    output_gate: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,13 +116,18 @@ class CompressedAttention:
 
 @dataclass(frozen=True, kw_only=True)
 class GatedDeltaNet:
-    """Gated delta net (qwen3_next, qwen3.5): linear attention with a d_k x d_v state per head."""
+    """Gated delta net (qwen3_next, qwen3.5): linear attention with a d_k x d_v state per head.
+
+    `decay_rank`: width between the two projections of a decay per key channel (Kimi delta
+    attention); 0 for one decay per value head.
+    """
 
     num_key_heads: int
     num_value_heads: int
     key_head_dim: int
     value_head_dim: int
     conv_kernel: int
+    decay_rank: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +179,7 @@ class MoeFfn:
         bias: Whether experts have biases (gpt_oss).
         router_bias: Whether the router has a bias, such as DeepSeek's score correction.
         latent_size: Width of the routed experts' input and output, projected from and to the
-            hidden size around dispatch and combine (Nemotron 3); 0 for the hidden size.
+            hidden size around dispatch and combine (Nemotron 3, Kimi-K3); 0 for the hidden size.
     """
 
     num_experts: int
@@ -266,3 +275,9 @@ class Architecture:
     def has_experts(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(isinstance(group.ffn, MoeFfn) for group in self.layers)
+
+    @property
+    def has_shared_experts(self) -> bool:
+        """Whether any layer runs a shared expert beside the routed ones."""
+        networks = (group.ffn for group in self.layers)
+        return any(isinstance(ffn, MoeFfn) and ffn.shared_intermediate_size > 0 for ffn in networks)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfatlas.models.elementwise import ACTIVATION_BYTES
-from perfatlas.operators import KeyScores, KeySelection
+from perfatlas.models.key_index import KeyIndex, scores_and_selection
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import SparseIndexer
     from perfatlas.models.emission import Emission
     from perfatlas.operators import Operator
-
-LOGIT_BYTES: Final = 4.0
-POSITION_BYTES: Final = 4.0
 
 
 def block_indexer_operators(
@@ -46,35 +43,16 @@ def block_indexer_operators(
         emission.streaming(
             "indexer_rope_and_cache", "rope_and_cache", (moved_C, moved_C), shard="width"
         ),
-        *_scores_and_selection(emission, indexer),
+        *scores_and_selection(
+            emission,
+            KeyIndex(
+                num_heads=heads_C,
+                head_dim=emission.column(indexer.head_dim),
+                selected=emission.column(indexer.top_k),
+                key_bytes=indexer.head_dim * ACTIVATION_BYTES,
+                scores_per_token=indexer.num_heads / indexer.block_size,
+                format="bf16",
+                shard="heads",
+            ),
+        ),
     )
-
-
-def _scores_and_selection(emission: Emission, indexer: SparseIndexer) -> tuple[Operator, ...]:
-    tokens, block = emission.tokens, float(indexer.block_size)
-    scores = KeyScores(
-        name="indexer_scores",
-        phase=emission.phase,
-        count=emission.count,
-        shard="heads",
-        batch=tokens.batch,
-        q_len=tokens.q_len,
-        kv_len=tokens.kv_len,
-        num_heads=emission.repeated(indexer.num_heads),
-        head_dim=emission.column(indexer.head_dim),
-        key_bytes=indexer.head_dim * ACTIVATION_BYTES,
-        score_bytes=LOGIT_BYTES * indexer.num_heads / block,
-        format="bf16",
-    )
-    selection = KeySelection(
-        name="indexer_selection",
-        phase=emission.phase,
-        count=emission.count,
-        batch=tokens.batch,
-        q_len=tokens.q_len,
-        kv_len=tokens.kv_len,
-        selected=emission.column(indexer.top_k),
-        score_bytes=LOGIT_BYTES * indexer.num_heads / block,
-        index_bytes=POSITION_BYTES * indexer.num_heads / block,
-    )
-    return scores, selection

@@ -19,7 +19,7 @@ from perfatlas.models.architecture import (
     MlaAttention,
 )
 from perfatlas.models.elementwise import ACTIVATION_BYTES
-from perfatlas.models.mixers import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
+from perfatlas.models.key_index import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
 from perfatlas.models.recurrent_mixers import STATE_BYTES
 
 if TYPE_CHECKING:

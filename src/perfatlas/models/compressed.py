@@ -8,16 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.formats import get_format
-from perfatlas.models.block_indexer import LOGIT_BYTES, POSITION_BYTES
 from perfatlas.models.elementwise import ACTIVATION_BYTES
-from perfatlas.operators import KeyScores, KeySelection, LatentAttention, visible_pairs
+from perfatlas.models.key_index import INDEX_SCALE_BYTES, KeyIndex, scores_and_selection
+from perfatlas.operators import LatentAttention, visible_pairs
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import CompressedAttention, SparseIndexer
+    from perfatlas.models.architecture import CompressedAttention
     from perfatlas.models.emission import Emission
     from perfatlas.operators import FloatArray, Operator
-
-INDEX_FORMAT = "fp8_static"  # of index keys and scores, as in DeepSeek-V3.2
 
 
 def compressed_operators(emission: Emission, mixer: CompressedAttention) -> tuple[Operator, ...]:
@@ -98,7 +96,7 @@ def _indexer(emission: Emission, mixer: CompressedAttention) -> tuple[Operator, 
     indexer = mixer.indexer
     if indexer is None:
         return ()
-    width = float(indexer.num_heads * indexer.head_dim)
+    width, ratio = float(indexer.num_heads * indexer.head_dim), mixer.ratio
     touched = width * ACTIVATION_BYTES
     return (
         *_compressor(emission, mixer, float(indexer.head_dim), "index_compressor"),
@@ -117,40 +115,17 @@ def _indexer(emission: Emission, mixer: CompressedAttention) -> tuple[Operator, 
             format_name=emission.formats.head,
         ),
         emission.streaming("indexer_rope", "rope", (touched, width)),
-        *_scores_and_selection(emission, indexer, mixer.ratio),
+        *scores_and_selection(
+            emission,
+            KeyIndex(
+                num_heads=emission.column(indexer.num_heads),
+                head_dim=emission.column(indexer.head_dim / ratio),  # a key is of `ratio` tokens
+                selected=emission.column(indexer.top_k * ratio),
+                key_bytes=(indexer.head_dim + INDEX_SCALE_BYTES) / ratio,
+                scores_per_token=1.0 / ratio,
+            ),
+        ),
     )
-
-
-def _scores_and_selection(
-    emission: Emission, indexer: SparseIndexer, ratio: int
-) -> tuple[Operator, ...]:
-    """Return scores of all visible compressed keys, and the selection of the best ones."""
-    tokens = emission.tokens
-    scores = KeyScores(
-        name="indexer_scores",
-        phase=emission.phase,
-        count=emission.count,
-        batch=tokens.batch,
-        q_len=tokens.q_len,
-        kv_len=tokens.kv_len,
-        num_heads=emission.column(indexer.num_heads),
-        head_dim=emission.column(indexer.head_dim / ratio),  # a key stands for `ratio` tokens
-        key_bytes=(indexer.head_dim + LOGIT_BYTES) / ratio,
-        score_bytes=LOGIT_BYTES / ratio,
-        format=INDEX_FORMAT,
-    )
-    selection = KeySelection(
-        name="indexer_selection",
-        phase=emission.phase,
-        count=emission.count,
-        batch=tokens.batch,
-        q_len=tokens.q_len,
-        kv_len=tokens.kv_len,
-        selected=emission.column(indexer.top_k * ratio),
-        score_bytes=LOGIT_BYTES / ratio,
-        index_bytes=POSITION_BYTES / ratio,
-    )
-    return scores, selection
 
 
 def keys_per_query(mixer: CompressedAttention, q_len: FloatArray, kv_len: FloatArray) -> FloatArray:

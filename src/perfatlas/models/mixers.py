@@ -5,23 +5,23 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfatlas.formats import get_format
-from perfatlas.models.block_indexer import LOGIT_BYTES, POSITION_BYTES, block_indexer_operators
+from perfatlas.models.block_indexer import block_indexer_operators
 from perfatlas.models.elementwise import ACTIVATION_BYTES, rope_and_cache_bytes
-from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Phase
+from perfatlas.models.key_index import (
+    INDEX_KEY_BYTES,
+    INDEX_SCALE_BYTES,
+    KeyIndex,
+    scores_and_selection,
+)
+from perfatlas.operators import Attention, LatentAttention, Phase
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GqaAttention, MlaAttention, SparseIndexer
     from perfatlas.models.emission import Emission
     from perfatlas.operators import FloatArray, Operator, Shard
-
-# Index keys of DeepSeek sparse attention are stored in fp8 with one fp32 scale per key.
-# Source: DeepSeek-V3.2-Exp technical report section 2.1 and its inference code (`Indexer`).
-INDEX_KEY_BYTES: Final = 1.0
-INDEX_SCALE_BYTES: Final = 4.0
-INDEX_FORMAT: Final = "fp8_static"
 
 
 def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ...]:
@@ -141,6 +141,7 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
         *_latent_projections(emission, mixer),
         *indexer,
         *core,
+        *_latent_gate(emission, mixer),
         *emission.gemm(
             "output_projection",
             emission.hidden,
@@ -148,6 +149,23 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
             "row",
             format_name=emission.projection_format,
         ),
+    )
+
+
+def _latent_gate(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
+    """Return the projection of the gate, and its product with the output of attention."""
+    if not mixer.output_gate:
+        return ()
+    width = float(mixer.num_heads * mixer.value_head_dim)
+    return (
+        *emission.gemm(
+            "gate_projection",
+            width,
+            emission.hidden,
+            "column",
+            format_name=emission.projection_format,
+        ),
+        *_output_gate(emission, width),
     )
 
 
@@ -285,34 +303,13 @@ def indexer_operators(
             format_name=head,
         ),
         emission.streaming("indexer_rope_and_cache", "rope_and_cache", (touched, stored)),
-        *_scores_and_selection(emission, indexer),
+        *scores_and_selection(
+            emission,
+            KeyIndex(
+                num_heads=emission.column(indexer.num_heads),
+                head_dim=emission.column(indexer.head_dim),
+                selected=emission.column(indexer.top_k),
+                key_bytes=indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES,
+            ),
+        ),
     )
-
-
-def _scores_and_selection(emission: Emission, indexer: SparseIndexer) -> tuple[Operator, ...]:
-    tokens = emission.tokens
-    scores = KeyScores(
-        name="indexer_scores",
-        phase=emission.phase,
-        count=emission.count,
-        batch=tokens.batch,
-        q_len=tokens.q_len,
-        kv_len=tokens.kv_len,
-        num_heads=emission.column(indexer.num_heads),
-        head_dim=emission.column(indexer.head_dim),
-        key_bytes=indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES,
-        score_bytes=LOGIT_BYTES,
-        format=INDEX_FORMAT,
-    )
-    selection = KeySelection(
-        name="indexer_selection",
-        phase=emission.phase,
-        count=emission.count,
-        batch=tokens.batch,
-        q_len=tokens.q_len,
-        kv_len=tokens.kv_len,
-        selected=emission.column(indexer.top_k),
-        score_bytes=LOGIT_BYTES,
-        index_bytes=POSITION_BYTES,
-    )
-    return scores, selection

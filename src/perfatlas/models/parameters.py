@@ -227,7 +227,7 @@ def _mla(mixer: MlaAttention, hidden: int) -> _Block:
     linear = hidden * lora + lora * query if lora else hidden * query
     linear += hidden * (rank + mixer.rope_dim)
     linear += rank * heads * (mixer.nope_dim + mixer.value_head_dim)
-    linear += heads * mixer.value_head_dim * hidden
+    linear += heads * mixer.value_head_dim * hidden * (2 if mixer.output_gate else 1)
     other = lora + rank
     indexer = mixer.indexer
     if indexer is not None and not indexer.shared:
@@ -257,9 +257,13 @@ def _delta_net(mixer: GatedDeltaNet, hidden: int) -> _Block:
     key = mixer.num_key_heads * mixer.key_head_dim
     value = mixer.num_value_heads * mixer.value_head_dim
     linear = hidden * 2 * (key + value) + value * hidden
-    beta_decay = hidden * 2 * mixer.num_value_heads
     conv = (2 * key + value) * mixer.conv_kernel
-    vectors = 2 * mixer.num_value_heads + mixer.value_head_dim  # A_log, dt_bias, norm
+    if mixer.decay_rank:
+        linear += (hidden + key) * mixer.decay_rank
+        beta_decay, biases = hidden * mixer.num_value_heads, key
+    else:
+        beta_decay, biases = hidden * 2 * mixer.num_value_heads, mixer.num_value_heads
+    vectors = mixer.num_value_heads + biases + mixer.value_head_dim  # A_log, dt_bias, norm
     return _Block(linear, 0, beta_decay + conv + vectors)
 
 

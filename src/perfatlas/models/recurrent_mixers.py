@@ -150,7 +150,10 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
         emission: The builder of the layer.
         mixer: Its dimensions.
 
-    Source: Yang, Kautz, Hatamizadeh 2024 (arXiv 2412.06464) figure 1.
+    Source: Yang, Kautz, Hatamizadeh 2024 (arXiv 2412.06464) figure 1; with a decay per channel
+        Kimi Linear (arXiv 2510.26692) and `KimiDeltaAttention` of flash-linear-attention.
+    Limits: A decay per channel has the arithmetic of one per head; the scaling of queries and keys
+        by it inside a chunk is not counted.
     """
     key = float(mixer.num_key_heads * mixer.key_head_dim)
     value = float(mixer.num_value_heads * mixer.value_head_dim)
@@ -160,13 +163,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
         *emission.gemm(
             "qkvz_projection", 2.0 * (key + value), hidden, "column", format_name=projection
         ),
-        *emission.gemm(
-            "beta_decay_projection",
-            2.0 * mixer.num_value_heads,
-            hidden,
-            "column",
-            format_name=emission.formats.head,
-        ),
+        *_beta_and_decay(emission, mixer),
         _conv(emission, 2.0 * key + value, mixer.conv_kernel),
         _scan(
             emission,
@@ -187,6 +184,25 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
         ),
         _gated_norm(emission, value),
         *emission.gemm("output_projection", hidden, value, "row", format_name=projection),
+    )
+
+
+def _beta_and_decay(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator, ...]:
+    """Return the projections of the write strength and of the decay."""
+    heads, hidden = float(mixer.num_value_heads), emission.hidden
+    head, projection = emission.formats.head, emission.projection_format
+    if not mixer.decay_rank:
+        return (
+            *emission.gemm(
+                "beta_decay_projection", 2.0 * heads, hidden, "column", format_name=head
+            ),
+        )
+    key = float(mixer.num_key_heads * mixer.key_head_dim)
+    rank = float(mixer.decay_rank)
+    return (
+        *emission.gemm("beta_projection", heads, hidden, "column", format_name=head),
+        *emission.gemm("decay_a_projection", rank, hidden, "replicated", format_name=projection),
+        *emission.gemm("decay_b_projection", key, rank, "column", format_name=projection),
     )
 
 

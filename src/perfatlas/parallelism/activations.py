@@ -119,7 +119,9 @@ def _mixer_width(mixer: Mixer | None) -> float:
                 heads + gate + mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
             )
         case MlaAttention() | CompressedAttention():
-            return float(mixer.num_heads * _latent_width(mixer))
+            gate = isinstance(mixer, MlaAttention) and mixer.output_gate
+            gated = mixer.value_head_dim if isinstance(mixer, MlaAttention) and gate else 0
+            return float(mixer.num_heads * (_latent_width(mixer) + gated))
         case GatedDeltaNet():
             key = mixer.num_key_heads * mixer.key_head_dim
             return float(2 * key + 3 * mixer.num_value_heads * mixer.value_head_dim)

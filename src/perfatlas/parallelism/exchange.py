@@ -6,7 +6,7 @@ holds all of them. The tp x attention_dp ranks hold the experts as ep groups of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from perfatlas.operators import Collective, FloatArray, GroupedGemm
     from perfatlas.parallelism.plan import PlanColumns
 
-ExpertExchange = Literal["all_to_all", "all_gather_reduce_scatter", "deepep"]
+ExpertExchange = Literal[
+    "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep"
+]
+GATHERING: Final = ("all_gather_reduce_scatter", "quantized_all_gather")
 
 
 def expert_collectives(
@@ -38,6 +41,7 @@ def expert_collectives(
 
     attention_dp > 1, "all_gather_reduce_scatter": all tokens are gathered over the attention-DP
     ranks in 16 bits, partial sums are reduce-scattered back, then all-reduced over tp.
+    "quantized_all_gather" is the same with tokens gathered in the experts' input format.
 
     attention_dp > 1, "all_to_all": each tp rank sends its T/tp tokens in the experts' input
     format, once to every ep group that holds one of the token's experts (dispatch over ep
@@ -59,7 +63,9 @@ def expert_collectives(
 
     Source: vLLM documentation, "Expert Parallel Deployment" (all2all backends
         allgather_reducescatter and deepep); DeepSeek-V3 report (arXiv 2412.19437, section 3.2);
-        DeepEP README, normal and low-latency kernels.
+        DeepEP README, normal and low-latency kernels; NVIDIA/TensorRT-LLM
+        tensorrt_llm/_torch/modules/fused_moe/fused_moe_cutlass.py (tokens are quantized before
+        they are gathered).
     Limits: Routing is uniform and not limited to node groups; scales of a quantized dispatch
         and the token-to-expert tables are not counted; all attention-DP ranks have equal tokens.
         Forwarding inside a domain runs beside the transfers between domains, which are slower.
@@ -68,11 +74,14 @@ def expert_collectives(
     full_bytes = tokens * hidden * ACTIVATION_BYTES
     tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
     total = collective(local, "all_reduce", full_bytes, tensor)
-    if exchange == "all_gather_reduce_scatter":
+    if exchange in GATHERING:
         across = Group(ranks=plan.attention_dp, stride=plan.tp)
-        gathered = tokens * local.hidden * ACTIVATION_BYTES * plan.attention_dp
+        elements = tokens * local.hidden * plan.attention_dp
+        early = exchange == "quantized_all_gather"
+        gathered = elements * (local.input_bytes_per_element if early else ACTIVATION_BYTES)
         dispatch = collective(local, "all_gather", gathered, across, label="dispatch")
-        combine = collective(local, "reduce_scatter", gathered, across, label="combine")
+        scattered = elements * ACTIVATION_BYTES
+        combine = collective(local, "reduce_scatter", scattered, across, label="combine")
         return (dispatch,), (combine, total)
     per_domain = exchange == "deepep" and local.phase != Phase.DECODE
     before, after = _all_to_all(local, plan, domain if per_domain else None)
@@ -98,7 +107,7 @@ def received_tokens(local: GroupedGemm, plan: PlanColumns, exchange: ExpertExcha
     Limits: An engine whose kernels run over padded receive buffers takes longer.
     """
     sharing = plan.attention_dp > 1
-    if exchange == "all_gather_reduce_scatter" or not bool(np.any(sharing)):
+    if exchange in GATHERING or not bool(np.any(sharing)):
         return local
     reached = np.where(sharing, expert_groups_reached(local), 0.0)
     return with_fields(local, ranks_per_token=reached)

@@ -36,6 +36,7 @@ class EngineLimits:
     gpu_memory_utilization: FloatArray
     kv_blocks: FloatArray
     stream_interval: FloatArray
+    server_processes: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,18 @@ Priced: TypeAlias = "dict[tuple[str, TableLimits], PriceTable]"
 
 # fields of a scenario that do not affect step prices
 LOAD: Final = frozenset(
-    ("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "stream_interval", "dp")
+    (
+        "mode",
+        "method",
+        "isl",
+        "osl",
+        "batch",
+        "concurrency",
+        "kv_blocks",
+        "stream_interval",
+        "server_processes",
+        "dp",
+    )
 )
 
 

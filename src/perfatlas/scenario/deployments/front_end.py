@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.serving.closed_form import front_end_note, processes, reading
+from perfatlas.serving.closed_form import front_end_note, reading
 from perfatlas.serving.outcome import ClientDelays
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -62,7 +62,7 @@ def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontE
         return AT_ENGINE
     front = question.profile.front
     read = reading(question, traffic.prompt_text)
-    several = int(processes(question)[0])
+    several = int(question.limits.server_processes[0])
     interval = int(question.limits.stream_interval[0])
     note = front_end_note(question, read, pooled=pooled)
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)

@@ -118,7 +118,7 @@ def _front_ends_hold_back(ready: Service, resolved: ResolvedTraffic, outcome: Ou
     notes = (
         f"front ends send output tokens {100.0 * busiest:.0f}% of the time, and clients wait"
         f" {late_N[done_N].mean() / TICKS_PER_SECOND:.2g} s for tokens that engines have computed:"
-        " to raise the rate, use a larger stream_interval or more server processes, not faster"
+        " to raise the rate, use a larger stream_interval or more server_processes, not faster"
         " GPUs; whether the wait falls before or after the first token depends on how requests"
         " overlap, and thus on the start of the traffic"
     )

@@ -93,6 +93,10 @@ def filled_limits(
         stream_interval=_first(
             given.stream_interval, launched("stream_interval"), np.ones(seqs_C.shape)
         ),
+        server_processes=_first(
+            given.server_processes,
+            np.array(load.attention_dp if profile.front.per_rank else np.ones(seqs_C.shape)),
+        ),
     )
     return limits, recipe_C
 

@@ -54,6 +54,7 @@ LIMITS: Final = (
     "gpu_memory_utilization",
     "kv_blocks",
     "stream_interval",
+    "server_processes",
 )
 
 
@@ -191,7 +192,7 @@ def candidates_of(
         PerfatlasError: The model or engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
-    model, profile = resolve_model(fields["model"]), launched_engine(fields)
+    profile = launched_engine(fields, model := resolve_model(fields["model"]))
     if isinstance(profile, InvalidSpecError):
         refusals.refuse(rows_C, _always(profile), workers.stage)
         return None

@@ -13,7 +13,6 @@ from .front_end import (
     client_note as client_note,
     client_side as client_side,
     front_end_note as front_end_note,
-    processes as processes,
     reading as reading,
 )
 from .intervals import (

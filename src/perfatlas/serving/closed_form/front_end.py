@@ -14,7 +14,6 @@ from perfatlas.engines import Tokenizing, tokenizing
 from perfatlas.serving.closed_form.latencies import ClientSide
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
 
 PROSE: Final = "natural"
@@ -32,7 +31,9 @@ def client_side(question: Candidates) -> ClientSide:
     each_C = np.ones(osl.size)
     # the first token is sent alone, the others in groups of stream_interval
     sendings = (1.0 + (osl - 1.0) / question.limits.stream_interval) / osl
-    stream_s = front.token_s * sendings / processes(question) * question.plan.attention_dp
+    stream_s = (
+        front.token_s * sendings / question.limits.server_processes * question.plan.attention_dp
+    )
     return ClientSide(
         request_s=front.request_s + read_s * question.load.isl,
         token_s=front.token_s * each_C,
@@ -62,12 +63,6 @@ def reading(question: Candidates, text: str) -> Tokenizing | None:
     return replace(found, token_s=found.token_s * front.tokenizing_ratio)
 
 
-def processes(question: Candidates) -> FloatArray:
-    """Return the number of front-end processes per replica (C,)."""
-    ranks_C: FloatArray = np.asarray(question.plan.attention_dp, np.float64)
-    return ranks_C if question.profile.front.per_rank else np.ones_like(ranks_C)
-
-
 def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: bool) -> str:
     """Return a remark on front-end times.
 
@@ -85,7 +80,9 @@ def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: boo
     several = int(question.limits.stream_interval[0])
     sent = "output token" if several == 1 else f"{several} output tokens"
     parts.append(f"{1e6 * front.token_s:.3g} µs per {sent} to send")
-    queue = "without queueing there" if pooled else "one process handles them in order"
+    count = int(question.limits.server_processes[0])
+    many = "one process handles" if count == 1 else f"{count} processes share"
+    queue = "without queueing there" if pooled else f"{many} them in order"
     if front.assumed:
         queue += ", at a rate that is not known and limits none here"
     sources = "; ".join((front.source, *(() if read is None else (read.source,))))

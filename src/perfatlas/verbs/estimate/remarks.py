@@ -209,7 +209,7 @@ def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Notes:
     for c in np.flatnonzero(held_C & question.aggregated_C).tolist():
         notes = (
             f"the front end of a replica limits the rate to {most_C[c]:,.0f} output tokens/s, less"
-            " than the engine: increase stream_interval or the server processes rather than GPU"
+            " than the engine: increase stream_interval or server_processes rather than GPU"
             " speed; how the delay is divided depends on how requests overlap: this TTFT is a"
             " minimum, this TPOT a maximum"
         )

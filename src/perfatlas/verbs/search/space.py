@@ -40,6 +40,7 @@ LIMITS: Final = (
     "gpu_memory_utilization",
     "kv_blocks",
     "stream_interval",
+    "server_processes",
 )
 NOT_SHARED: Final = frozenset(
     ("gpus", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp", "concurrency")

@@ -85,6 +85,16 @@ class Limits:
             by_replica=True,
         ),
     ] = None
+    server_processes: Annotated[
+        Count | None,
+        Row(
+            "Processes of the API server of a replica that tokenize prompts and send output.",
+            default="the engine's",
+            needs=STREAMING,
+            by_replica=True,
+            elsewhere=("api_server_count", "tokenizer_worker_num", "num_postprocess_workers"),
+        ),
+    ] = None
     speculative_depth: Annotated[
         Annotated[int, Number(at_least=0, at_most=MOST_DRAFTS)],
         Row(

@@ -212,10 +212,11 @@ class Plan:
         ),
     ] = "uniform"
     expert_exchange: Annotated[
-        Literal["all_gather_reduce_scatter", "all_to_all", "deepep"] | None,
+        Literal["all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"] | None,
         Row(
             "Exchange of tokens between attention data-parallel ranks; deepep runs DeepEP's normal"
-            " kernels in prefill and its low-latency kernels in decode.",
+            " kernels in prefill and its low-latency kernels in decode; quantized_all_gather"
+            " gathers tokens in the experts' input format.",
             default="the engine's",
             needs=Fact("token exchange"),
             elsewhere=("moe_a2a_backend", "all2all_backend"),

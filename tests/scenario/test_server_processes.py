@@ -1,0 +1,74 @@
+"""Several processes of an API server: rate, latency and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import perfatlas
+from perfatlas.quantities import InvalidSpecError
+
+LOAD: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "b200_sxm",
+    "isl": 200,
+    "osl": 200,
+    "concurrency": 1000,
+}
+TOKEN_S = 46e-6  # vLLM: one output token of one process
+REQUESTS = 300  # of each simulation
+
+
+def rate(method: str, engine: str, **fields: int) -> float:
+    """Return output tokens/s."""
+    given: dict[str, Any] = dict(fields)
+    if method == "simulate":
+        load = LOAD | {"engine": engine, "num_requests": REQUESTS, "concurrency": REQUESTS}
+        return float(perfatlas.simulate(**load, **given).results["output_tokens_per_s"])
+    asked = LOAD | {"engine": engine, "mode": "aggregated", "method": method}
+    return float(perfatlas.estimate(**asked, **given).results["output_tokens_per_s_per_gpu"])
+
+
+def test_one_process_sends_a_token_at_a_time_and_two_send_twice_as_many() -> None:
+    assert rate("formula", "vllm") == pytest.approx(1.0 / TOKEN_S)
+    assert rate("formula", "vllm", server_processes=1) == rate("formula", "vllm")
+    both = rate("formula", "vllm", server_processes=2)
+    assert 1.0 / TOKEN_S < both <= 2.0 / TOKEN_S  # now the engine limits it
+
+
+def test_a_simulation_with_two_processes_is_faster_where_one_holds_it_back() -> None:
+    one, two = (rate("simulate", "vllm", server_processes=count) for count in (1, 2))
+    assert one <= 1.0 / TOKEN_S
+    assert one < two <= 2.0 / TOKEN_S
+
+
+@pytest.mark.parametrize("engine", ["sglang", "trtllm"])
+def test_assumed_times_of_a_front_end_limit_no_rate(engine: str) -> None:
+    assert rate("formula", engine) > 1.0 / TOKEN_S
+
+
+def test_each_rank_of_vllm_has_a_process_unless_their_number_is_given() -> None:
+    ranks = {
+        **LOAD,
+        "model": "Qwen/Qwen3-30B-A3B",
+        "attention_dp": 4,
+        "ep": 4,
+        "mode": "aggregated",
+        "method": "formula",
+    }
+    given: list[dict[str, Any]] = [{}, {"server_processes": 4}, {"server_processes": 1}]
+    rates = [perfatlas.estimate(**ranks, **fields).results["ttft_s"] for fields in given]
+    assert rates[0] == rates[1] < rates[2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"server_processes": 0}, "server_processes"),
+        ({"server_processes": 2, "engine": "ideal"}, "engine ideal takes no time"),
+    ],
+)
+def test_processes_without_an_effect_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        perfatlas.estimate(**{**LOAD, "mode": "aggregated", **fields})
