@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Array, Duration, Field, Flag, Number, Text, Whole, read_fields
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.vocabulary.fields import RECOMPUTE_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,10 +41,15 @@ class TrainingEngine:
         fused_attention: Whether attention runs as one kernel that does not store its scores.
         dropout: Whether the outputs of attention and feed-forward networks are dropped out.
         gradient_format: Default format of accumulated gradients.
+        moment_format: Default format of the optimizer's moments.
         separate_master_weights: Whether fp32 master weights are kept beside 16-bit weights; else
             the weights themselves are fp32, and cast when they are gathered.
         selective_recompute: What selective recomputation keeps: all but the scores of "attention",
             or the outputs of attention and of every second product ("operators").
+        recompute_modules: Modules that selective recomputation runs again, if it is that of
+            "attention", by the names of Megatron-LM.
+        quantized_activations: Whether the backward pass reads the quantized inputs of products,
+            instead of 16-bit ones.
         logit_copies: fp32 tensors of the size of the logits at the peak of the loss.
         logit_copies_parallel: The same where tensor-parallel ranks divide the vocabulary.
         reserved_memory: Memory that the allocator holds over that of tensors in use.
@@ -88,8 +94,11 @@ class TrainingEngine:
     fused_attention: bool
     dropout: bool
     gradient_format: str
+    moment_format: str
     separate_master_weights: bool
     selective_recompute: str
+    recompute_modules: tuple[str, ...]
+    quantized_activations: bool
     logit_copies: float
     logit_copies_parallel: float
     reserved_memory: float
@@ -191,8 +200,11 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("fused_attention", Flag(), ""),
         ("dropout", Flag(), ""),
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),
+        ("moment_format", Text(choices=("fp32", "bf16", "fp8")), ""),
         ("separate_master_weights", Flag(), ""),
         ("selective_recompute", Text(choices=("attention", "operators")), ""),
+        ("recompute_modules", Array(of=Text(choices=RECOMPUTE_MODULES)), ""),
+        ("quantized_activations", Flag(), ""),
         ("logit_copies", Number(least=1.0, most=10.0), ""),
         ("logit_copies_parallel", Number(least=1.0, most=10.0), ""),
         ("reserved_memory", Number(least=1.0, most=3.0), ""),
