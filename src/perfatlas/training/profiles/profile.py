@@ -63,6 +63,8 @@ class TrainingEngine:
         efficiency_experts: Further factor on the speed of MoE layers.
         speed_dense: Further factor of this release on the speed of kernels in dense models.
         speed_moe: The same in MoE models.
+        attention_speed_hopper: Speed of the engine's attention on Hopper, relative to that of the
+            calibrations, which is FlashAttention-3's.
         jitter: Standard deviation of a rank's step time over its mean; the step waits for the
             slowest rank.
         jitter_distribution: Distribution of a rank's step time, as in `training.jitter`.
@@ -110,6 +112,7 @@ class TrainingEngine:
     efficiency_experts: float
     speed_dense: float
     speed_moe: float
+    attention_speed_hopper: float
     jitter: float
     jitter_distribution: str
     error_low: float
@@ -152,6 +155,7 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
         efficiency_compute=1.0,
         efficiency_communication=1.0,
         efficiency_experts=1.0,
+        attention_speed_hopper=1.0,
         jitter=0.0,
         error_low=0.0,
         error_high=0.0,
@@ -214,6 +218,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("efficiency_compute", _FACTOR, ""),
         ("efficiency_communication", _FACTOR, ""),
         ("efficiency_experts", _FACTOR, ""),
+        ("attention_speed_hopper", _FACTOR, ""),
         ("jitter", _SHARE, ""),
         ("jitter_distribution", Text(choices=("normal", "exponential", "uniform")), ""),
         ("error_low", Number(least=-5.0, most=0.0), ""),
@@ -233,6 +238,7 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "speed_dense": Field(_FACTOR, required=True),
     "speed_moe": Field(_FACTOR, required=True),
     "fit": Field(_LONG, required=True, into="release_fit"),
+    "logit_copies": Field(_FIELDS["logit_copies"].reader),
 }
 
 
@@ -255,7 +261,8 @@ def training_engines_of(name: str, table: Mapping[str, object]) -> dict[str, Tra
     found = {}
     for version, entries in releases.items():
         engine_id = f"{name}@{version}"
-        own = read_fields(entries, _RELEASE, f"training engine {engine_id}")
+        read = read_fields(entries, _RELEASE, f"training engine {engine_id}")
+        own = {field: value for field, value in read.items() if value is not None}
         fit = "; ".join(text for text in (given["fit"], own.pop("release_fit")) if text)
         found[engine_id] = TrainingEngine(id=engine_id, **{**given, **own, "fit": fit})
     return found

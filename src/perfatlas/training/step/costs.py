@@ -18,7 +18,7 @@ import numpy as np
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
-from perfatlas.operators import BOUND_MEMORY, Gemm, GroupedGemm, with_fields
+from perfatlas.operators import BOUND_MEMORY, Attention, Gemm, GroupedGemm, with_fields
 from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.work import (
@@ -242,6 +242,10 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     engine = question.engine
     release = engine.speed_moe if question.architecture.has_experts else engine.speed_dense
     speed_U = np.full(layouts.size, engine.efficiency_compute * release)
+    if isinstance(row.operator, Attention):
+        hopper = [one.device.architecture == "hopper" for one in question.systems]
+        slower_U = np.array(hopper)[question.index_C]
+        return speed_U * np.where(slower_U, engine.attention_speed_hopper, 1.0)
     if isinstance(row.operator, GroupedGemm):
         return speed_U * engine.efficiency_experts / _busiest(question, row.segment)
     return speed_U

@@ -109,7 +109,7 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _apart(inputs: TrainInputs) -> Hashable:
     """Return what questions priced together share beside their texts."""
-    return schedule_of(inputs), inputs.expert_overlap, recipe_of(inputs)
+    return schedule_of(inputs), inputs.expert_overlap, recipe_of(inputs), inputs.tensor_overlap
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
@@ -150,6 +150,7 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         dispatcher=question.dispatcher if question.architecture.has_experts else None,
         dispatch_format=question.dispatch_format if question.architecture.has_experts else None,
         moment_format=question.moment_format,
+        tensor_overlap=question.engine.tiled_tensor_overlap,
     )
 
 

@@ -5,6 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -164,6 +165,8 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
     """
     first = inputs[0]
     engine = resolve_training_engine(first.engine)
+    if first.tensor_overlap is not None:
+        engine = replace(engine, tiled_tensor_overlap=first.tensor_overlap)
     if first.tier == "bound":
         engine = lower_limit_of(engine)
     name = training_format(first.format)

@@ -68,6 +68,8 @@ def check_recipe(inputs: TrainInputs, format_name: str, schedule: str, dp: int) 
             f"packed_length = {inputs.packed_length:,} must be at most sequence_length ="
             f" {inputs.sequence_length:,}"
         )
+    if inputs.tensor_overlap and inputs.tp == 1:
+        raise InvalidSpecError("tensor_overlap hides transfers of tensor parallelism; set tp > 1")
     _check_replicas(inputs, dp)
     _check_mtp(inputs)
     _check_stages(inputs, schedule)

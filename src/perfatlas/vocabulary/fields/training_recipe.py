@@ -104,6 +104,15 @@ class TrainingRecipe:
             elsewhere=("num_distributed_optimizer_instances", "data_parallel_replicate_degree"),
         ),
     ] = 1
+    tensor_overlap: Annotated[
+        bool | None,
+        Row(
+            "Run transfers of tensor parallelism in tiles beside the products they belong to"
+            " (asynchronous TP); needs tp > 1.",
+            default="the engine's",
+            elsewhere=("tp_comm_overlap", "enable_async_tensor_parallel", "async_tp"),
+        ),
+    ] = None
     dispatch_format: Annotated[
         Literal["bf16", "fp8_block"] | None,
         Row(
