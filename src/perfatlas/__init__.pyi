@@ -2545,6 +2545,7 @@ def search_training(
     moment_format: Literal["fp32", "bf16", "fp8"] | None = None,
     fp8_parameter_gather: bool = False,
     sharding_replicas: int | str = 1,
+    tensor_overlap: bool | None = None,
     dispatch_format: Literal["bf16", "fp8_block"] | None = None,
     activation_offload: float | str | None = None,
     optimizer_offload: float | str | None = None,
@@ -2623,6 +2624,8 @@ def search_training(
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
             sharding): shards stay inside a group, and gradients are also reduced across groups.
             Default: 1.
+        tensor_overlap: Run transfers of tensor parallelism in tiles beside the products they
+            belong to (asynchronous TP); needs tp > 1. Default: the engine's.
         dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
             Default: the engine's. Needs an MoE model.
         activation_offload: Share of the activations of layers that is moved to the memory of the
@@ -3019,6 +3022,7 @@ def train(
     moment_format: Literal["fp32", "bf16", "fp8"] | None = None,
     fp8_parameter_gather: bool = False,
     sharding_replicas: int | str = 1,
+    tensor_overlap: bool | None = None,
     dispatch_format: Literal["bf16", "fp8_block"] | None = None,
     activation_offload: float | str | None = None,
     optimizer_offload: float | str | None = None,
@@ -3093,6 +3097,8 @@ def train(
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
             sharding): shards stay inside a group, and gradients are also reduced across groups.
             Default: 1.
+        tensor_overlap: Run transfers of tensor parallelism in tiles beside the products they
+            belong to (asynchronous TP); needs tp > 1. Default: the engine's.
         dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
             Default: the engine's. Needs an MoE model.
         activation_offload: Share of the activations of layers that is moved to the memory of the

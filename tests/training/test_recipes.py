@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from perfatlas.models import parameter_counts, resolve_model
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
@@ -16,6 +17,7 @@ from perfatlas.training.step import TrainingSteps, training_steps
 from perfatlas.training.step.optimizer import newton_schulz_s
 from perfatlas.training.step.states import optimizer_states
 from perfatlas.training.work import Part
+from perfatlas.verbs.train import train, train_columns
 from tests.training.asked import layouts, question
 
 LLAMA, DEEPSEEK = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3"
@@ -276,3 +278,42 @@ def test_a_recipe_keeps_the_waterfall_and_the_memory_of_deepseek() -> None:
     parts = np.stack(list(steps.waterfall.values()))
     assert parts.sum(axis=0) == pytest.approx(steps.step_s_C, rel=1e-12)
     assert resolve_model(DEEPSEEK).architecture.mtp_layers == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"recompute_modules": "mlp"}, "recompute"),
+        ({"recompute": "selective", "recompute_modules": "mlp,nothing"}, "is not a module"),
+        ({"lora_targets": "qkv"}, "lora_rank"),
+        ({"fp8_parameter_gather": True}, "needs an FP8 format"),
+        ({"optimizer_offload": 1.0}, "needs offload_bandwidth"),
+        ({"sharding_replicas": 3}, "must divide"),
+        ({"sharding_replicas": 2, "zero": "0"}, "zero = 0 has none"),
+        ({"first_stage_layers": 3}, "pp = 1"),
+        ({"pp": 2, "first_stage_layers": 40}, "leave -8 of 32 layers"),
+        ({"pp": 2, "vpp": 2, "first_stage_layers": 3}, "multiple of vpp"),
+        ({"packed_length": 8192}, "at most sequence_length"),
+        ({"tensor_overlap": True}, "set tp > 1"),
+        ({"activation_offload": 1.5}, "activation_offload"),
+    ],
+)
+def test_recipes_that_contradict_themselves_are_refused(fields: dict[str, Any], words: str) -> None:
+    asked = {"model": LLAMA, "system": "h100_sxm", "gpus": 16, "global_batch": 64}
+    with pytest.raises(InvalidSpecError, match=words):
+        train(**{**asked, **fields})
+
+
+def test_rows_of_a_table_have_recipes_of_their_own() -> None:
+    rows: dict[str, list[Any]] = {
+        "lora_rank": [None, 16, None],
+        "mtp_depth": [0, 0, 1],
+        **{name: [value] * 3 for name, value in
+           {"model": LLAMA, "system": "h200_sxm", "gpus": 8, "tp": 2, "global_batch": 32}.items()},
+    }  # fmt: skip
+    found = train_columns(rows)
+    assert found["error_code"] == [None] * 3
+    for at in range(3):
+        alone = train(**{name: column[at] for name, column in rows.items()})
+        assert found["step_time_s"][at] == alone.results["step_time_s"]
+        assert train(**alone.scenario).results == alone.results

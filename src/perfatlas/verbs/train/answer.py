@@ -150,7 +150,7 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         dispatcher=question.dispatcher if question.architecture.has_experts else None,
         dispatch_format=question.dispatch_format if question.architecture.has_experts else None,
         moment_format=question.moment_format,
-        tensor_overlap=question.engine.tiled_tensor_overlap,
+        tensor_overlap=question.engine.tiled_tensor_overlap if inputs.tp > 1 else None,
     )
 
 
