@@ -13,7 +13,12 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
-from perfatlas.training.step import TrainingSteps, training_steps
+from perfatlas.training.step import (
+    TrainingSteps,
+    lower_bounds,
+    micro_batch_costs,
+    training_steps,
+)
 from perfatlas.training.step.optimizer import newton_schulz_s
 from perfatlas.training.step.states import optimizer_states
 from perfatlas.training.work import Part
@@ -317,3 +322,29 @@ def test_rows_of_a_table_have_recipes_of_their_own() -> None:
         alone = train(**{name: column[at] for name, column in rows.items()})
         assert found["step_time_s"][at] == alone.results["step_time_s"]
         assert train(**alone.scenario).results == alone.results
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(lora_rank=16),
+        Recipe(mtp_depth=1, activation_offload=0.7),
+        Recipe(recompute_modules=("layernorm", "mlp"), sharding_replicas=2),
+        Recipe(optimizer_offload=0.5, offload_bandwidth=50e9, moment_format="bf16"),
+        Recipe(first_stage_layers=4, last_stage_layers=2),
+    ],
+)
+def test_bounds_of_a_search_hold_with_recipes(recipe: Recipe) -> None:
+    sizes = layouts(
+        tp=[1, 2, 1, 4], pp=[4, 4, 8, 4], dp=[4, 2, 2, 2], zero=[0, 1, 2, 3],
+        recompute=[0, 1, 2, 1], global_batch=32,
+    )  # fmt: skip
+    for optimizer in ("adamw", "muon"):
+        asked = question(sizes, engine="megatron", recipe=recipe, optimizer=optimizer)
+        costs = micro_batch_costs(asked)
+        bounds, steps = lower_bounds(asked, costs), training_steps(asked, costs)
+        assert np.all(bounds.step_s_C <= steps.step_s_C * (1 + 1e-12))
+        assert np.all(bounds.memory_bytes_C <= steps.memory.total_bytes * (1 + 1e-12))
+        parts = np.stack(list(steps.waterfall.values()))
+        assert parts.sum(axis=0) == pytest.approx(steps.step_s_C, rel=1e-12)
+        assert np.all(parts >= -1e-12)
