@@ -26,3 +26,7 @@ from .run import (
 from .states import (
     checkpoint_bytes as checkpoint_bytes,
 )
+from .timeline import (
+    StepTimeline as StepTimeline,
+    step_timeline as step_timeline,
+)
