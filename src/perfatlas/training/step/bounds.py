@@ -16,10 +16,10 @@ from perfatlas.training.jitter import expected_slowdown
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
 from perfatlas.training.step.host import LAUNCHED
-from perfatlas.training.step.memory import stored_bytes
 from perfatlas.training.step.pairs import overlapped_experts_s
 from perfatlas.training.step.pipeline import copies_of_layers
 from perfatlas.training.step.stages import group_shares, moe_share
+from perfatlas.training.step.states import shard_ranks, state_bytes
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -73,9 +73,9 @@ def lower_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> StepBoun
 
 def _least_layers(question: TrainingQuestion) -> FloatArray:
     """Return the layers that every stage has at least (C,)."""
-    layouts = question.layouts
+    layouts, recipe = question.layouts, question.recipe
     least_C: FloatArray = np.floor(question.architecture.num_layers / (layouts.pp * layouts.vpp))
-    return least_C
+    return 0.0 * least_C if recipe.first_stage_layers or recipe.last_stage_layers else least_C
 
 
 def _shapes(question: TrainingQuestion, costs: MicroBatchCosts) -> _Shapes:
@@ -128,25 +128,27 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
     """
     layouts, architecture, at = question.layouts, question.architecture, costs.index_C
     shares_G, parameters = group_shares(architecture), costs.parameters
-    weights, states = stored_bytes(question)
-    each_bytes = ((weights, 3), (question.gradient_bytes, 2), (states, 1))
+    each, recipe = state_bytes(question), question.recipe
+    trained = (parameters.trained_dense_CG, parameters.trained_expert_CG)
+    held = (parameters.dense_CG, parameters.expert_CG)
+    states = min(each.states, each.end_states) * (1.0 - recipe.optimizer_offload)
+    weights = min(each.weights, each.end_weights, each.frozen)
+    each_bytes = ((held, weights, 3), (trained, question.gradient_bytes, 2), (trained, states, 1))
     mean_C, first_C = np.zeros(layouts.size), np.zeros(layouts.size)
     least_C = layouts.vpp * _least_layers(question)
-    for held_UG, ranks_C in (
-        (parameters.dense_CG, layouts.dp * layouts.cp),
-        (parameters.expert_CG, layouts.expert_dp),
-    ):
-        layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[at]
-        tied_C = (layouts.pp == 1.0) & architecture.tie_word_embeddings
-        head_C = np.where(tied_C, 0.0, held_UG[:, -1][at])
-        all_C = architecture.num_layers * layer_C + held_UG[:, 0][at] + head_C
-        for size, sharded_from in each_bytes:
-            shards_C = np.where(layouts.zero >= sharded_from, np.maximum(ranks_C, 1.0), 1.0)
+    tied_C = (layouts.pp == 1.0) & architecture.tie_word_embeddings
+    for parts, size, sharded_from in each_bytes:
+        for held_UG, ranks_C in zip(parts, shard_ranks(question), strict=True):
+            layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[at]
+            head_C = np.where(tied_C, 0.0, held_UG[:, -1][at])
+            all_C = architecture.num_layers * layer_C + held_UG[:, 0][at] + head_C
+            shards_C = np.where(layouts.zero >= sharded_from, ranks_C, 1.0)
             mean_C += copies_of_layers(question.schedule) * all_C * size / shards_C / layouts.pp
             first_C += (least_C * layer_C + held_UG[:, 0][at]) * size / shards_C
     if question.schedule in _FILLS_FIRST_RANK:
         saved_LU = (costs.saved_bytes_LUG[..., 1:-1] * shares_G).sum(axis=-1)
         held_C = np.minimum(layouts.micro_batches, layouts.pp) * least_C
-        first_C = first_C + held_C * saved_LU[layouts.recompute, at]
+        kept = 1.0 - recipe.activation_offload
+        first_C = first_C + kept * held_C * saved_LU[layouts.recompute, at]
     bound_C: FloatArray = np.maximum(mean_C, first_C) + question.engine.context_bytes
     return bound_C

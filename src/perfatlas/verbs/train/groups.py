@@ -14,6 +14,8 @@ from perfatlas.vocabulary.fields import (
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
+    TrainingRecipe,
+    UnevenStages,
     group,
 )
 
@@ -53,7 +55,9 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         TierChoice,
         TrainingBatch,
         TrainingLayout,
+        UnevenStages,
         TrainingFormats,
+        TrainingRecipe,
     ),
     "search training": (
         ModelChoice,
@@ -64,5 +68,6 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         TrainingBatch,
         TrainingLayout,
         TrainingFormats,
+        TrainingRecipe,
     ),
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields
 from perfatlas.verbs.train.groups import LayoutSearch
-from perfatlas.verbs.train.question import TrainInputs, check_experts, read_training
+from perfatlas.verbs.train.question import check_experts, read_training
 from perfatlas.vocabulary.fields import (
     ModelChoice,
     SystemChoice,
@@ -16,10 +16,13 @@ from perfatlas.vocabulary.fields import (
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
+    TrainingRecipe,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perfatlas.verbs.train.inputs import TrainInputs
 
 # sizes that are searched unless they are given
 SEARCHED: Final = (
@@ -33,6 +36,7 @@ _OF_SEARCH: Final = tuple(LayoutSearch.__annotations__)
 # groups in reverse order: Python collects annotations from the last base on
 class LayoutSearchInputs(
     InputFields,
+    TrainingRecipe,
     TrainingFormats,
     TrainingLayout,
     TrainingBatch,
