@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Inputs of every hostile test, 3,400 in a run; keep them at 2,000 or more together. hypothesis
+# Inputs of every hostile test, 2,000 in a run; keep them at 2,000 or more together. hypothesis
 # draws as many unless a strategy runs dry, and none of these does.
 EXAMPLES: Final = {
-    "configs": 450,
-    "config_files": 100,
-    "overrides": 350,
-    "hardware_files": 350,
-    "scenarios": 450,
-    "tables": 130,
-    "operators": 450,
+    "configs": 390,
+    "config_files": 90,
+    "overrides": 310,
+    "hardware_files": 310,
+    "scenarios": 390,
+    "tables": 120,
+    "operators": 390,
 }
 # shrinking a failure takes long; what hangs is ended after HANG_S, see `survive`
 PATIENT: Final = [pytest.mark.timeout(3600), pytest.mark.slow]
