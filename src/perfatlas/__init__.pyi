@@ -987,9 +987,10 @@ def frontier(
             reported.
 
     Returns:
-        An answer whose `frontier` has a row per batch with the results of an estimate, in
-        ascending order; the last row is the maximum batch that fits (static), or beyond which
-        requests only queue (aggregated).
+        An answer whose `frontier` has a row per batch with the results of an estimate, its `tier`
+        and what binds most of its steps (`prefill_bound`, `decode_bound`), in ascending order; the
+        last row is the maximum batch that fits (static), or beyond which requests only queue
+        (aggregated).
 
     Raises:
         InvalidSpecError: The batch is given, or there are two pools.

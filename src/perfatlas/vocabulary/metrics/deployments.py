@@ -369,6 +369,24 @@ FRONTIER: Final = (
         description="Power limit of every GPU.",
     ),
     Metric(
+        name="frontier.tier",
+        label="tier",
+        short="tier",
+        holds="text",
+        verbs=("estimate --frontier",),
+        description="Pricing tier of the point; times of tier bound are lower limits.",
+    ),
+    *(
+        Metric(
+            name=f"frontier.{phase}_bound",
+            label=f"{phase} bound",
+            holds="text",
+            verbs=("estimate --frontier",),
+            description=f"What binds most of the {phase} step.",
+        )
+        for phase in ("prefill", "decode")
+    ),
+    Metric(
         name="frontier.warnings",
         label="warnings",
         holds="text",
