@@ -1,20 +1,24 @@
 """Cliffs: neighbouring questions whose throughput differs by more than a factor of 1.5.
 
-Run `python benchmarks/engine_limits.py [engine ...]`. For every engine and two deployments, grids
-over prompt length, output length, requests in flight and static batch are estimated; where the
-throughput of two grid points differs by more than the factor, or one of them is rejected, the gap
-is halved until the points are neighbours. What is left then is a cliff: it is printed with the
-warning or error that the answer leads with. A rejection that a limit of memory explains (exit code
-4) is listed apart.
+    python benchmarks/engine_limits.py [engine ...] [--page docs/engine-limits.md]
+
+For every engine and two deployments, grids over prompt length, output length, requests in flight
+and static batch are estimated; where the throughput of two grid points differs by more than the
+factor, or one of them is rejected, the gap is halved until the points are neighbours. What is left
+then is a cliff: it is printed with what the answer begins with, its bottleneck or its error.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import re
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import perfatlas
 from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:
@@ -29,7 +33,26 @@ DEPLOYMENTS: Final[tuple[Mapping[str, Any], ...]] = (
 ISL: Final = tuple(2**power for power in range(4, 18))
 OSL: Final = tuple(2**power for power in range(14))
 LOADS: Final = (1, 4, 16, 64, 256)
+LOADED: Final = ("isl", "osl", "concurrency", "batch")
 RATE: Final = "output_tokens_per_s_per_gpu"
+
+
+HEAD: Final = """\
+# Cliffs of engines
+
+The list on this page was written by
+
+    python benchmarks/{command}
+
+with perfatlas {version}. It estimates each engine on grids over prompt length, output length,
+requests in flight and static batch, with the limits that the engine documents, and looks for
+*cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor of
+{factor}, or of which one is refused. More requests in flight may raise it in proportion.
+
+The deployments are {deployments}; prompts have {isl}, outputs {osl} tokens, and up to {load}
+requests are in flight. A cliff that several questions share is listed once, with their number.
+
+"""
 
 
 class Pair(NamedTuple):
@@ -41,21 +64,44 @@ class Pair(NamedTuple):
     high: int
 
 
+class Cliff(NamedTuple):
+    """Neighbouring questions of different throughput.
+
+    Args:
+        pair: The questions.
+        low: Throughput of the lower value [requests/s/GPU], 0 where it is refused.
+        high: Throughput of the upper value, likewise.
+        said: What the answer of the slower one begins with: its bottleneck, or its error.
+    """
+
+    pair: Pair
+    low: float
+    high: float
+    said: str
+
+
 def main() -> None:
     """Print the cliffs of the named engines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engine", nargs="*", default=ENGINES)
-    for engine in parser.parse_args().engine:
+    parser.add_argument("--page", type=Path, help="also write the list as Markdown")
+    asked = parser.parse_args()
+    sections = []
+    for engine in asked.engine:
         start_s = time.process_time()
-        found, asked = cliffs_of(engine)
+        found, count = cliffs_of(engine)
         spent_s = time.process_time() - start_s
-        print(f"{engine}: {len(found)} cliffs, {asked:,} questions, {spent_s:.0f} CPU-s")
-        for line in found:
-            print("  " + line)
+        print(f"{engine}: {len(found)} cliffs, {count:,} questions, {spent_s:.0f} CPU-s")
+        for cliff in found:
+            print("  " + _line(cliff), flush=True)
+        sections.append(_section(engine, found, count))
+    if asked.page is not None:
+        words = [Path(word).name if word.startswith(("/", "..")) else word for word in sys.argv[1:]]
+        asked.page.write_text(_head(words) + "\n".join(sections), "utf-8")
 
 
-def cliffs_of(engine: str) -> tuple[list[str], int]:
-    """Return the cliffs of an engine, one line each, and the number of questions.
+def cliffs_of(engine: str) -> tuple[list[Cliff], int]:
+    """Return the cliffs of an engine, and the number of questions.
 
     Throughput is in requests/s, as twice the output legitimately doubles output tokens/s; more
     requests in flight may raise it in proportion.
@@ -70,7 +116,7 @@ def cliffs_of(engine: str) -> tuple[list[str], int]:
         halves = [half for pair in pairs for half in _halves(pair)]
         answer_all(known, [_point(pair, value) for pair in halves for value in pair[2:]])
         pairs = [half for half in halves if _differ(known, half)]
-    return [_line(known, pair) for pair in pairs], len(known)
+    return [_cliff(known, pair) for pair in pairs], len(known)
 
 
 def _pairs(engine: str) -> Iterator[Pair]:
@@ -134,14 +180,65 @@ def _halves(pair: Pair) -> Iterator[Pair]:
     yield pair._replace(low=middle)
 
 
-def _line(known: Mapping[Any, tuple[float, str]], pair: Pair) -> str:
+def _cliff(known: Mapping[Any, tuple[float, str]], pair: Pair) -> Cliff:
+    (low, low_said), (high, high_said) = (known[_key(_point(pair, value))] for value in pair[2:])
+    return Cliff(pair, low, high, high_said if high < low else low_said)
+
+
+def _where(pair: Pair) -> str:
+    """Return the question of a cliff without its engine."""
     told = {name: value for name, value in pair.asked.items() if value is not None}
-    (low, _), (high, said) = (known[_key(_point(pair, value))] for value in pair[2:])
-    where = " ".join(f"{name}={value}" for name, value in told.items() if name != "engine")
+    return " ".join(f"{name}={value}" for name, value in told.items() if name != "engine")
+
+
+def _line(cliff: Cliff) -> str:
+    pair = cliff.pair
     return (
-        f"{where}: {pair.field} {pair.low} -> {pair.high}: {low:.4g} -> {high:.4g} requests/s/GPU;"
-        f" {said[:200]}"
+        f"{_where(pair)}: {pair.field} {pair.low} -> {pair.high}: {cliff.low:.4g} ->"
+        f" {cliff.high:.4g} requests/s/GPU; {cliff.said[:200]}"
     )
+
+
+def _head(words: Sequence[str]) -> str:
+    """Return the beginning of the page."""
+    named = [
+        " ".join(str(one[name]) for name in ("model", "system")) + f" tp {one['tp']}"
+        for one in DEPLOYMENTS
+    ]
+    return HEAD.format(
+        command=" ".join(["engine_limits.py", *words]),
+        version=perfatlas.__version__,
+        factor=FACTOR,
+        deployments=" and ".join(named),
+        isl=f"{ISL[0]:,} to {ISL[-1]:,}",
+        osl=f"{OSL[0]:,} to {OSL[-1]:,}",
+        load=512,
+    )
+
+
+def _section(engine: str, cliffs: Sequence[Cliff], count: int) -> str:
+    """Return the cliffs of an engine as Markdown: those of one deployment, field and cause once."""
+    lines = [f"## {engine}", "", f"{count:,} questions, {len(cliffs)} cliffs.", ""]
+    if not cliffs:
+        return "\n".join(lines)
+    groups: dict[tuple[str, str, str, str], list[Cliff]] = {}
+    for cliff in cliffs:
+        pair, cause = cliff.pair, re.sub(r"[\d.,]+", "#", cliff.said)[:60]
+        key = (str(pair.asked["model"]), str(pair.asked["mode"]), pair.field, cause)
+        groups.setdefault(key, []).append(cliff)
+    lines += [
+        "| cliffs | mode | field | first of them | requests/s/GPU | the slower answer begins |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (model, mode, field, _), found in groups.items():
+        one = found[0]
+        rates = " to ".join(f"{rate:.4g}" if rate else "refused" for rate in (one.low, one.high))
+        asked = {**one.pair.asked, field: f"{one.pair.low} to {one.pair.high}"}
+        told = ", ".join(f"{n} {asked[n]}" for n in LOADED if asked.get(n) is not None)
+        where = f"{model.rpartition('/')[2]}, {told}"
+        said = one.said[:300].replace("|", "/").replace("\n", " ")
+        lines.append(f"| {len(found)} | {mode} | {field} | {where} | {rates} | {said} |")
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

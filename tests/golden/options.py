@@ -1,7 +1,9 @@
 """Changes every field of golden questions alone: `python -m tests.golden.options --all`.
 
 A change moves a number of the answer, is refused, or the answer says that it has no effect. Prints
-every change that does none of these, and exits 1 if there is any whose reason `UNFELT` lacks.
+every change that does none of these and, for each field, the questions of each outcome: "ignored"
+has its reason in `UNFELT`, "silent" has none, and exits 1 if there is any. `--record FILE` keeps
+the questions that are done, so that a later run goes on.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import json
 import os
 import random
 import shlex
@@ -26,10 +29,12 @@ from tests.golden.option_values import VERBS, others_of
 from tests.golden.question import Question, read_questions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Fields = dict[str, Any]
 AT_A_TIME: Final = 40  # questions of one table of estimates
+SILENT: Final = "silent"
+OUTCOMES: Final = ("moved", "refused", "remarked", "ignored", SILENT)
 # what changes nothing in one question: a limit that is not reached, or the default in other words
 _LIMITS: Final = {
     "max_num_seqs": "a limit above the sequences there are",
@@ -279,34 +284,85 @@ def _parts(questions: dict[str, Asked], size: int) -> Iterator[dict[str, Asked]]
         yield {name: questions[name] for name in names[start : start + size]}
 
 
-def _report(verb: str, size: int, names: Sequence[str], cpu_s: float) -> int:
-    """Print what is ignored and how many changes were made; return the number without a reason.
+class Record:
+    """Changes made so far, kept in a file so that a later run goes on where one stopped.
+
+    Args:
+        path: File with a line for each question whose changes were all made; None keeps nothing.
+        verb: One of `VERBS`.
+        names: The changed fields.
+    """
+
+    def __init__(self, path: Path | None, verb: str, names: Sequence[str]) -> None:
+        self._path, self._asked = path, [verb, *names]
+        self.changes: dict[str, list[Change]] = {}
+        if path is not None and path.exists():
+            for line in path.read_text("utf-8").splitlines():
+                kept = json.loads(line)
+                if kept["asked"] == self._asked:
+                    self.changes[kept["question"]] = [Change(*one) for one in kept["changes"]]
+
+    def add(self, questions: Iterable[str], found: Iterable[Change]) -> None:
+        """Keep the changes of some questions.
+
+        Args:
+            questions: Names of the questions.
+            found: All their changes.
+        """
+        of_question: dict[str, list[Change]] = {name: [] for name in questions}
+        for change in found:
+            of_question[change.question].append(change)
+        self.changes |= of_question
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as stream:
+                for question, made in of_question.items():
+                    kept = {"asked": self._asked, "question": question, "changes": made}
+                    stream.write(json.dumps(kept) + "\n")
+
+
+def _report(verb: str, asked: argparse.Namespace, cpu_s: float) -> int:
+    """Change the fields of questions, print what each field did; return the silent changes.
 
     Args:
         verb: One of `VERBS`.
-        size: Questions, drawn by a seed.
-        names: The fields to change; empty for all.
+        asked: The arguments.
         cpu_s: Time after which no further question is taken [s].
     """
-    questions, counts, done = sample(verb, size), Counter[str](), 0
-    end_s = time.process_time() + cpu_s
-    for part in _parts(questions, AT_A_TIME if verb == "estimate" else 1):
-        if time.process_time() > end_s:
+    questions, start_s = sample(verb, asked.size), time.process_time()
+    names = [*(asked.fields or others_of(verb))]
+    record = Record(asked.record, verb, names)
+    left = {name: one for name, one in questions.items() if name not in record.changes}
+    for part in _parts(left, AT_A_TIME if verb == "estimate" else 1):
+        if time.process_time() > start_s + cpu_s:
             break
-        done += len(part)
-        for change in changes(verb, part, names or others_of(verb)):
-            reason = UNFELT.get(verb, {}).get(change.field, "")
-            unfelt = change.outcome == "ignored" and reason
-            counts["unfelt" if unfelt else change.outcome] += 1
-            if change.outcome == "ignored":
-                said = f" ({reason})" if reason else ""
-                told = f"{change.question}: {change.field} = {change.value} is ignored{said}\n"
-                sys.stdout.write(told)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    used_s = time.process_time() - end_s + cpu_s
-    sys.stdout.write(f"{verb}: {done} of {len(questions)} questions, {told}; {used_s:.0f} CPU s\n")
+        record.add(part, changes(verb, part, names))
+    found = [change for name in questions for change in record.changes.get(name, ())]
+    reasons = UNFELT.get(verb, {})
+    counts = {name: Counter[str]() for name in names}
+    for change in found:
+        silent = change.outcome == "ignored"
+        counts[change.field][
+            change.outcome if not silent or change.field in reasons else SILENT
+        ] += 1
+        if silent:
+            reason = f" ({reasons[change.field]})" if change.field in reasons else ""
+            told = f"{change.question}: {change.field} = {change.value} is ignored{reason}\n"
+            sys.stdout.write(told)
+    done = sum(name in record.changes for name in questions)
+    spent_s = time.process_time() - start_s
+    sys.stdout.write(f"{verb}: {done} of {len(questions)} questions, {spent_s:.0f} CPU s\n")
+    sys.stdout.write(_table(counts))
     sys.stdout.flush()
-    return counts["ignored"]
+    return sum(one[SILENT] for one in counts.values())
+
+
+def _table(counts: Mapping[str, Counter[str]]) -> str:
+    """Return the number of questions of each outcome, a line for each field."""
+    lines = [f"  {'field':26}" + "".join(f"{name:>10}" for name in OUTCOMES)]
+    every = {**counts, "all": sum(counts.values(), Counter[str]())}
+    for field, outcomes in every.items():
+        lines.append(f"  {field:26}" + "".join(f"{outcomes[name] or '-':>10}" for name in OUTCOMES))
+    return "\n".join(lines) + "\n"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -321,15 +377,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", type=int, default=10**6, help="questions of each verb")
     parser.add_argument("--fields", nargs="*", default=(), help="by default all")
     parser.add_argument("--cpu-minutes", type=float, default=8.0, help="of all verbs together")
+    parser.add_argument("--record", type=Path, help="file in which questions are kept once done")
     asked = parser.parse_args(words)
     verbs = VERBS if asked.all else (asked.verb,)
-    left_s, ignored = asked.cpu_minutes * 60.0, 0
+    left_s, silent = asked.cpu_minutes * 60.0, 0
     for index, verb in enumerate(verbs):
         start_s = time.process_time()
         # unused time of a verb goes to those that follow
-        ignored += _report(verb, asked.size, asked.fields, left_s / (len(verbs) - index))
+        silent += _report(verb, asked, left_s / (len(verbs) - index))
         left_s -= time.process_time() - start_s
-    return 1 if ignored else 0
+    return 1 if silent else 0
 
 
 if __name__ == "__main__":
