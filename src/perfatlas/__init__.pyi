@@ -222,7 +222,8 @@ def compare(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -402,7 +403,8 @@ def estimate(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -592,7 +594,8 @@ def explain(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -921,7 +924,8 @@ def frontier(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1907,7 +1911,8 @@ def max_request_rate(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2253,7 +2258,8 @@ def required_replicas(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2465,7 +2471,8 @@ def search(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2868,7 +2875,8 @@ def simulate(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.

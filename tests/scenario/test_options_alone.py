@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -108,6 +108,28 @@ def test_a_size_that_both_pools_override_is_refused() -> None:
     table = {name: [value] * 2 for name, value in {**asked, **sizes}.items()}
     columns = perfatlas.estimate_table({**table, "decode_tp": [2, 4]}).columns
     assert [bool(text) for text in columns["error"]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"model": "Qwen/Qwen3-30B-A3B"}, "beside the exchange, and Qwen/Qwen3-30B-A3B has none"),
+        ({"system": "mi300x"}, "sglang runs single_batch on .*hopper.*, not on cdna3"),
+        ({"attention_dp": 1}, "attention_dp = 1 exchanges no tokens"),
+    ],
+)
+def test_an_overlap_without_a_shared_expert_beside_it_is_refused(
+    changed: dict[str, Any], message: str
+) -> None:
+    asked = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "engine": "sglang"}
+    asked |= {"expert_exchange": "deepep", "batch_overlap": "single_batch"}
+    asked |= {"tp": 1, "attention_dp": 16, "ep": 16}
+    perfatlas.estimate(**asked)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSpecError, match=message):
+        perfatlas.estimate(**asked | changed)  # type: ignore[arg-type]
+    traffic = {"num_requests": 10, "request_rate": 1.0}
+    with pytest.raises(InvalidSpecError, match=message):
+        perfatlas.simulate(**asked | changed | traffic)  # type: ignore[arg-type]
 
 
 def test_one_token_over_two_ranks_has_a_price() -> None:

@@ -8,8 +8,9 @@ computed at the same time are not merged; a lookup finds the oldest.
 The hash of block b of a prompt combines b with the chained hash of the traffic's block that
 contains its last token: two prompts share it exactly if they are equal up to there according to the
 traffic. Blocks of one hash have consecutive keys, so that their buckets are neighbours in memory:
-with buckets in random order, most of the time of a simulation goes into cache misses. Blocks with generated tokens are found only by their own request after a preemption. When
-it finishes, they get the hashes of the next turn's prompt, if that contains the output.
+with buckets in random order, most of the time of a simulation goes into cache misses. Blocks with
+generated tokens are found only by their own request after a preemption. When it finishes, they get
+the hashes of the next turn's prompt, if that contains the output.
 
 Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py; from 0.24 on,
 BlockPool.free_blocks() puts blocks without a hash first.
