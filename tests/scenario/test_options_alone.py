@@ -10,8 +10,8 @@ import perfatlas
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import questions, verb_fields
 from perfatlas.quantities import InvalidSpecError
+from tests.golden.option_changes import UNFELT, Change, asked_of, changes, sample
 from tests.golden.option_values import VERBS, others_of
-from tests.golden.options import UNFELT, Change, asked_of, changes, sample
 
 ALWAYS: Final = (
     *("estimate-aggregated-00", "estimate-disaggregated-01", "estimate-speculative-00"),
