@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.answer import BOTTLENECK
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def section(engine: str, cliffs: Sequence[Cliff], count: int) -> str:
         cliffs: Its cliffs.
         count: Number of questions.
     """
-    lines = [f"## {engine}", "", f"{count:,} questions, {len(cliffs)} cliffs.", ""]
+    lines = [f"## {engine}", "", f"{count:,} questions, {counted(len(cliffs), 'cliff')}.", ""]
     if not cliffs:
         return "\n".join(lines)
     groups: dict[tuple[str, ...], list[Cliff]] = {}
