@@ -132,6 +132,16 @@ def test_an_overlap_without_a_shared_expert_beside_it_is_refused(
         perfatlas.simulate(**asked | changed | traffic)  # type: ignore[arg-type]
 
 
+def test_tensors_of_zeros_without_known_power_are_remarked_on() -> None:
+    asked = {"model": "Qwen/Qwen2.5-1.5B", "input_distribution": "zeros"}
+    told = "input_distribution = zeros has no effect here: it lowers power"
+    rows = {name: [value] * 2 for name, value in asked.items()} | {"system": ["mi355x", "h100_sxm"]}
+    warnings = perfatlas.estimate_table(rows).columns["warnings"]
+    assert [told in text for text in warnings] == [True, False]
+    answer = perfatlas.estimate(**asked, system="mi355x")  # type: ignore[arg-type]
+    assert any(told in text for text in answer.warnings)
+
+
 def test_one_token_over_two_ranks_has_a_price() -> None:
     asked = {"model": "Qwen/Qwen3-30B-A3B", "system": "b200_sxm", "cp": 2, "tp": 1}
     load = {"num_requests": 4, "request_rate": 2.0, "isl": 64, "osl": 4}
