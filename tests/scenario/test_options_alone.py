@@ -121,15 +121,15 @@ def test_a_size_that_both_pools_override_is_refused() -> None:
 def test_an_overlap_without_a_shared_expert_beside_it_is_refused(
     changed: dict[str, Any], message: str
 ) -> None:
-    asked = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "engine": "sglang"}
-    asked |= {"expert_exchange": "deepep", "batch_overlap": "single_batch"}
+    asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm"}
+    asked |= {"engine": "sglang", "expert_exchange": "deepep", "batch_overlap": "single_batch"}
     asked |= {"tp": 1, "attention_dp": 16, "ep": 16}
-    perfatlas.estimate(**asked)  # type: ignore[arg-type]
+    perfatlas.estimate(**asked)
     with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.estimate(**asked | changed)  # type: ignore[arg-type]
+        perfatlas.estimate(**asked | changed)
     traffic = {"num_requests": 10, "request_rate": 1.0}
     with pytest.raises(InvalidSpecError, match=message):
-        perfatlas.simulate(**asked | changed | traffic)  # type: ignore[arg-type]
+        perfatlas.simulate(**asked | changed | traffic)
 
 
 def test_tensors_of_zeros_without_known_power_are_remarked_on() -> None:
