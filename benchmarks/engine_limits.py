@@ -1,20 +1,25 @@
 """Cliffs: neighbouring questions whose throughput differs by more than a factor of 1.5.
 
-Run `python benchmarks/engine_limits.py [engine ...]`. For every engine and two deployments, grids
-over prompt length, output length, requests in flight and static batch are estimated; where the
-throughput of two grid points differs by more than the factor, or one of them is rejected, the gap
-is halved until the points are neighbours. What is left then is a cliff: it is printed with the
-warning or error that the answer leads with. A rejection that a limit of memory explains (exit code
-4) is listed apart.
+    python benchmarks/engine_limits.py [engine ...] [--page docs/engine-limits.md]
+
+For every engine and two deployments, grids over prompt length, output length, requests in flight
+and static batch are estimated; where the throughput of two grid points differs by more than the
+factor, or one of them is rejected, the gap is halved until the points are neighbours. What is left
+then is a cliff: it is printed with what the answer begins with, its bottleneck or its error, and
+with its explanation; exits 1 where one has none. `--page` renews the sections of the engines.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.answer import BOTTLENECK
+from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:
@@ -29,7 +34,28 @@ DEPLOYMENTS: Final[tuple[Mapping[str, Any], ...]] = (
 ISL: Final = tuple(2**power for power in range(4, 18))
 OSL: Final = tuple(2**power for power in range(14))
 LOADS: Final = (1, 4, 16, 64, 256)
+MOST: Final = 512  # requests in flight
+LOADED: Final = ("isl", "osl", "concurrency", "batch")
+NEARLY: Final = 1.05  # a step is longer, as its context is
 RATE: Final = "output_tokens_per_s_per_gpu"
+
+
+HEAD: Final = """\
+# Cliffs of engines
+
+Where one more token, request or sequence costs much more than one. This page was written by
+
+    python benchmarks/engine_limits.py {engines} --page docs/engine-limits.md
+
+which estimates each engine on grids over prompt length, output length, requests in flight and
+static batch, with the limits that the engine documents ([estimate.md](estimate.md)), and looks for
+*cliffs*: neighbouring values whose throughput in requests/s differs by more than a factor of
+{factor}, or of which one is refused. More requests in flight may raise it in proportion.
+
+The deployments are {deployments}.
+Prompts have {isl}, outputs {osl} tokens, and up to {load} requests are in flight.
+A cliff that several questions share is listed once, with their number.
+"""
 
 
 class Pair(NamedTuple):
@@ -41,21 +67,45 @@ class Pair(NamedTuple):
     high: int
 
 
-def main() -> None:
-    """Print the cliffs of the named engines."""
+class Cliff(NamedTuple):
+    """Neighbouring questions of different throughput.
+
+    Args:
+        pair: The questions.
+        low: Throughput of the lower value [requests/s/GPU], 0 where it is refused.
+        high: Throughput of the upper value, likewise.
+        said: What the answer of the slower one begins with: its bottleneck, or its error.
+    """
+
+    pair: Pair
+    low: float
+    high: float
+    said: str
+
+
+def main() -> int:
+    """Print the cliffs of the named engines; return 1 where one has no explanation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engine", nargs="*", default=ENGINES)
-    for engine in parser.parse_args().engine:
+    parser.add_argument("--page", type=Path, help="also write the list as Markdown")
+    asked = parser.parse_args()
+    sections, unexplained = {}, 0
+    for engine in asked.engine:
         start_s = time.process_time()
-        found, asked = cliffs_of(engine)
+        found, count = cliffs_of(engine)
         spent_s = time.process_time() - start_s
-        print(f"{engine}: {len(found)} cliffs, {asked:,} questions, {spent_s:.0f} CPU-s")
-        for line in found:
-            print("  " + line)
+        print(f"{engine}: {len(found)} cliffs, {count:,} questions, {spent_s:.0f} CPU-s")
+        for cliff in found:
+            print("  " + _line(cliff), flush=True)
+        unexplained += sum(not explanation(cliff) for cliff in found)
+        sections[engine] = section(engine, found, count)
+    if asked.page is not None:
+        write_page(asked.page, sections)
+    return int(unexplained > 0)
 
 
-def cliffs_of(engine: str) -> tuple[list[str], int]:
-    """Return the cliffs of an engine, one line each, and the number of questions.
+def cliffs_of(engine: str) -> tuple[list[Cliff], int]:
+    """Return the cliffs of an engine, and the number of questions.
 
     Throughput is in requests/s, as twice the output legitimately doubles output tokens/s; more
     requests in flight may raise it in proportion.
@@ -70,7 +120,7 @@ def cliffs_of(engine: str) -> tuple[list[str], int]:
         halves = [half for pair in pairs for half in _halves(pair)]
         answer_all(known, [_point(pair, value) for pair in halves for value in pair[2:]])
         pairs = [half for half in halves if _differ(known, half)]
-    return [_line(known, pair) for pair in pairs], len(known)
+    return [_cliff(known, pair) for pair in pairs], len(known)
 
 
 def _pairs(engine: str) -> Iterator[Pair]:
@@ -86,7 +136,7 @@ def _pairs(engine: str) -> Iterator[Pair]:
             yield from (Pair(asked, "osl", a, b) for a, b in itertools.pairwise(OSL))
         for isl, osl in itertools.product((128, 4096, 8192, 32768), (128, 1024)):
             asked = {**served, "isl": isl, "osl": osl}
-            loads = itertools.pairwise((*LOADS, 512))
+            loads = itertools.pairwise((*LOADS, MOST))
             yield from (Pair(asked, "concurrency", a, b) for a, b in loads)
             asked = {**base, "mode": "static", "isl": isl, "osl": osl}
             yield from (Pair(asked, "batch", a, b) for a, b in itertools.pairwise(LOADS))
@@ -134,15 +184,95 @@ def _halves(pair: Pair) -> Iterator[Pair]:
     yield pair._replace(low=middle)
 
 
-def _line(known: Mapping[Any, tuple[float, str]], pair: Pair) -> str:
+def _cliff(known: Mapping[Any, tuple[float, str]], pair: Pair) -> Cliff:
+    (low, low_said), (high, high_said) = (known[_key(_point(pair, value))] for value in pair[2:])
+    return Cliff(pair, low, high, high_said if high < low else low_said)
+
+
+def _where(pair: Pair) -> str:
+    """Return the question of a cliff without its engine."""
     told = {name: value for name, value in pair.asked.items() if value is not None}
-    (low, _), (high, said) = (known[_key(_point(pair, value))] for value in pair[2:])
-    where = " ".join(f"{name}={value}" for name, value in told.items() if name != "engine")
+    return " ".join(f"{name}={value}" for name, value in told.items() if name != "engine")
+
+
+def _line(cliff: Cliff) -> str:
+    pair = cliff.pair
     return (
-        f"{where}: {pair.field} {pair.low} -> {pair.high}: {low:.4g} -> {high:.4g} requests/s/GPU;"
-        f" {said[:200]}"
+        f"{_where(pair)}: {pair.field} {pair.low} -> {pair.high}: {cliff.low:.4g} ->"
+        f" {cliff.high:.4g} requests/s/GPU; {cliff.said[:200]}"
+        f" ({explanation(cliff) or 'NOT EXPLAINED'})"
     )
 
 
+def explanation(cliff: Cliff) -> str:
+    """Return why a cliff is right, or what the answer says about it; "" for neither.
+
+    Args:
+        cliff: The cliff.
+    """
+    pair = cliff.pair
+    if cliff.said.startswith(InfeasibleError.error_code):
+        return "memory is full: the error says what fits"
+    if cliff.said.startswith(BOTTLENECK):
+        return "the answer begins with the bottleneck and what removes it"
+    in_proportion = cliff.low * pair.low <= NEARLY * cliff.high * pair.high
+    if pair.field == "osl" and cliff.high and in_proportion:
+        return "each output token takes a step, and a prompt this short takes hardly longer"
+    return ""
+
+
+def write_page(path: Path, sections: Mapping[str, str]) -> None:
+    """Write the list of cliffs; sections of other engines stay as they are.
+
+    Args:
+        path: The page.
+        sections: Markdown by engine.
+    """
+    parts = path.read_text("utf-8").split("\n## ")[1:] if path.exists() else []
+    kept = {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
+    kept |= sections
+    head = HEAD.format(
+        engines=" ".join(kept),
+        factor=FACTOR,
+        deployments=" and ".join(f"{one['model']} on {one['system']}" for one in DEPLOYMENTS),
+        isl=f"{ISL[0]:,} to {ISL[-1]:,}",
+        osl=f"{OSL[0]:,} to {OSL[-1]:,}",
+        load=MOST,
+    )
+    path.write_text("\n".join([head, *kept.values()]), "utf-8")
+
+
+def section(engine: str, cliffs: Sequence[Cliff], count: int) -> str:
+    """Return the cliffs of an engine as Markdown: those of one deployment, field and cause once.
+
+    Args:
+        engine: Name of the engine.
+        cliffs: Its cliffs.
+        count: Number of questions.
+    """
+    lines = [f"## {engine}", "", f"{count:,} questions, {counted(len(cliffs), 'cliff')}.", ""]
+    if not cliffs:
+        return "\n".join(lines)
+    groups: dict[tuple[str, ...], list[Cliff]] = {}
+    for cliff in cliffs:
+        asked = cliff.pair.asked
+        key = (str(asked["model"]), str(asked["mode"]), cliff.pair.field, explanation(cliff))
+        groups.setdefault(key, []).append(cliff)
+    lines += [
+        "| cliffs | model | mode | first of them | requests/s/GPU | why | the answer begins |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (model, mode, field, why), found in groups.items():
+        one = found[0]
+        rates = " to ".join(f"{rate:.4g}" if rate else "refused" for rate in (one.low, one.high))
+        asked = {**one.pair.asked, field: f"{one.pair.low} to {one.pair.high}"}
+        told = ", ".join(f"{n} {asked[n]}" for n in LOADED if asked.get(n) is not None)
+        said = one.said.partition(": ")[2] if why.startswith("memory") else one.said
+        said = said[:300].replace("|", "/").replace("\n", " ")
+        cells = [str(len(found)), model.rpartition("/")[2], mode, told, rates, why, said]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Numbers of replicas found by `simulate --find-replicas`, checked by long runs of other seeds.
 
-    python benchmarks/find_replicas.py [--loads 40] [--seed 0]
+    python benchmarks/find_replicas.py [--loads 40] [--first 0] [--seed 0] [--pools]
 
 Deployments are those of `DEPLOYMENTS`; the request rate is drawn from 0.3 to 12 times the
 capacity of one replica, the SLOs (of TTFT, TPOT, latency, or TTFT and TPOT, as the mean or a
@@ -57,6 +57,7 @@ def main() -> int:
     """Return 0 where 95% of the answers hold, else 1."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loads", type=int, default=40)
+    parser.add_argument("--first", type=int, default=0, help="number of the first load asked")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pools", action="store_true", help="prefill and decode workers")
     asked = parser.parse_args()
@@ -64,11 +65,14 @@ def main() -> int:
     held = 0
     for number in range(asked.loads):
         fields = drawn_question(draw, number, POOLS if asked.pools else DEPLOYMENTS)
+        if number < asked.first:
+            continue
         good, line = _checked(fields, number)
         held += good
         print(f"{number:3} {line}{'' if good else '   DOES NOT HOLD'}", flush=True)
-    print(f"{held} of {asked.loads} answers hold")
-    return int(held < SHARE * asked.loads)
+    count = asked.loads - asked.first
+    print(f"{held} of {count} answers hold")
+    return int(held < SHARE * count)
 
 
 def drawn_question(

@@ -227,7 +227,8 @@ def compare(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -415,7 +416,8 @@ def estimate(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -613,7 +615,8 @@ def explain(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -953,7 +956,8 @@ def frontier(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1022,9 +1026,10 @@ def frontier(
             reported.
 
     Returns:
-        An answer whose `frontier` has a row per batch with the results of an estimate, in
-        ascending order; the last row is the maximum batch that fits (static), or beyond which
-        requests only queue (aggregated).
+        An answer whose `frontier` has a row per batch with the results of an estimate, its `tier`
+        and what binds most of its steps (`prefill_bound`, `decode_bound`), in ascending order; the
+        last row is the maximum batch that fits (static), or beyond which requests only queue
+        (aggregated).
 
     Raises:
         InvalidSpecError: The batch is given, or there are two pools.
@@ -1957,7 +1962,8 @@ def max_request_rate(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2311,7 +2317,8 @@ def required_replicas(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2543,7 +2550,8 @@ def search(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2995,7 +3003,8 @@ def simulate(
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
-            which is none. Needs an MoE model and attention_dp above 1.
+            which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
+            experts.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.

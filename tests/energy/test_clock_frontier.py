@@ -121,6 +121,24 @@ def test_the_page_marks_the_least_energy(over: str) -> None:
         assert text in page
 
 
+def test_limits_are_marked_in_the_text_and_on_the_page() -> None:
+    answer = perfatlas.frontier(over="clock_ratio", **ASKED, tier="bound").to_dict()
+    page = clock_frontier_page(answer, "clock_ratio", reproduce="", script="cdn")
+    stream = io.StringIO()
+    print_clock_frontier(
+        open_terminal(stream, width=80, environ={}), answer, "clock_ratio", reproduce=""
+    )
+    for row in (answer["results"]["frontier"][0], answer["results"]["frontier"][-1]):
+        told = f"≥{format_value('tpot_s', row['tpot_s'])}"
+        assert told in page
+        assert told in stream.getvalue()
+    assert "time per output token, at least" in page
+    assert "memory" in page
+    predicted = perfatlas.frontier(over="clock_ratio", **ASKED).to_dict()
+    page = clock_frontier_page(predicted, "clock_ratio", reproduce="", script="cdn")
+    assert "≥" not in page
+
+
 def test_a_page_without_a_curve_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

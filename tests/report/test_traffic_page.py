@@ -64,6 +64,17 @@ def test_a_page_begins_with_metrics() -> None:
     assert labels[2] == "TTFT, mean"
 
 
+def test_a_page_of_limits_marks_them() -> None:
+    bound = simulate(**SMALL, tier="bound")
+    page = page_of(bound)
+    read = parsed(page)
+    results = bound.answer.results
+    assert read.texts["dd"][0] == f"≥{format_value('ttft_s', results['ttft_s']['mean'])}"
+    assert f"≤{format_value('requests_per_s', results['requests_per_s'])}" in read.texts["dd"]
+    assert "latency, at least" in page
+    assert "≥" not in page_of(DONE)
+
+
 def test_a_page_of_requests_that_were_all_rejected_is_a_page() -> None:
     none = simulate(
         model="meta-llama/Llama-3.1-8B-Instruct",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -10,8 +10,8 @@ import perfatlas
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import questions, verb_fields
 from perfatlas.quantities import InvalidSpecError
+from tests.golden.option_changes import UNFELT, Change, asked_of, changes, sample
 from tests.golden.option_values import VERBS, others_of
-from tests.golden.options import UNFELT, Change, asked_of, changes, sample
 
 ALWAYS: Final = (
     *("estimate-aggregated-00", "estimate-disaggregated-01", "estimate-speculative-00"),
@@ -114,6 +114,38 @@ def test_a_size_that_both_pools_override_is_refused() -> None:
     table = {name: [value] * 2 for name, value in {**asked, **sizes}.items()}
     columns = perfatlas.estimate_table({**table, "decode_tp": [2, 4]}).columns
     assert [bool(text) for text in columns["error"]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"model": "Qwen/Qwen3-30B-A3B"}, "beside the exchange, and Qwen/Qwen3-30B-A3B has none"),
+        ({"system": "mi300x"}, "sglang runs single_batch on .*hopper.*, not on cdna3"),
+        ({"attention_dp": 1}, "attention_dp = 1 exchanges no tokens"),
+    ],
+)
+def test_an_overlap_without_a_shared_expert_beside_it_is_refused(
+    changed: dict[str, Any], message: str
+) -> None:
+    asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm"}
+    asked |= {"engine": "sglang", "expert_exchange": "deepep", "batch_overlap": "single_batch"}
+    asked |= {"tp": 1, "attention_dp": 16, "ep": 16}
+    perfatlas.estimate(**asked)
+    with pytest.raises(InvalidSpecError, match=message):
+        perfatlas.estimate(**asked | changed)
+    traffic = {"num_requests": 10, "request_rate": 1.0}
+    with pytest.raises(InvalidSpecError, match=message):
+        perfatlas.simulate(**asked | changed | traffic)
+
+
+def test_tensors_of_zeros_without_known_power_are_remarked_on() -> None:
+    asked = {"model": "Qwen/Qwen2.5-1.5B", "input_distribution": "zeros"}
+    told = "input_distribution = zeros has no effect here: it lowers power"
+    rows = {name: [value] * 2 for name, value in asked.items()} | {"system": ["mi355x", "h100_sxm"]}
+    warnings = perfatlas.estimate_table(rows).columns["warnings"]
+    assert [told in text for text in warnings] == [True, False]
+    answer = perfatlas.estimate(**asked, system="mi355x")  # type: ignore[arg-type]
+    assert any(told in text for text in answer.warnings)
 
 
 def test_one_token_over_two_ranks_has_a_price() -> None:

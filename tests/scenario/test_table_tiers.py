@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from perfatlas.answer import step_bounds
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.batch_frontier import frontier
@@ -55,7 +57,12 @@ def test_what_binds_a_step_is_what_takes_most_of_its_time() -> None:
     assert step_bounds([]) == {}
 
 
-def test_a_frontier_has_one_tier_in_its_evidence() -> None:
-    found = frontier(model=MODEL, system="h200_sxm", tier="bound")
-    assert found.answer.evidence.tier == "bound"
-    assert "tier" not in found.results["frontier"][0]
+@pytest.mark.parametrize("tier", ["auto", "bound"])
+def test_every_point_of_a_frontier_has_its_tier_and_bounds(tier: str) -> None:
+    found = frontier(model=MODEL, system="h200_sxm", tier=tier, isl=64)
+    rows = found.results["frontier"]
+    assert {row["tier"] for row in rows} == {found.answer.evidence.tier}
+    assert rows[0]["decode_bound"] == "memory"
+    alone = estimate(model=MODEL, system="h200_sxm", tier=tier, isl=64, batch=rows[-1]["batch"])
+    bounds = step_bounds(alone.breakdown)
+    assert {name: rows[-1][name] for name in bounds} == bounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
@@ -14,6 +14,7 @@ from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, ref
 from perfatlas.scenario.resolution import (
     SHARED,
     is_overridden,
+    overlapped_exchange,
     overridden_format,
     overridden_sentence,
     token_exchange,
@@ -21,7 +22,7 @@ from perfatlas.scenario.resolution import (
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.services import Service
@@ -82,7 +83,8 @@ def _facts(
 
     return {
         "experts": experts,
-        "token exchange": partial(_exchange, traffic, scenario),
+        "token exchange": partial(_exchange, token_exchange, traffic, scenario),
+        "overlapped exchange": partial(_exchange, overlapped_exchange, traffic, scenario),
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
         "random draws": random_draws,
@@ -110,9 +112,11 @@ def _front_end(traffic: Traffic, scenario: Scenario) -> Missing | None:
     return Missing(f"the front end of engine {value_text(scenario.engine)} takes no time", "")
 
 
-def _exchange(traffic: Traffic, scenario: Scenario) -> Missing | None:
-    """Return that no kind of replica exchanges tokens between attention data-parallel ranks."""
-    found = [token_exchange(dict(one)) for one in _kinds(traffic, scenario)]
+def _exchange(
+    fact: Callable[[Mapping[str, Any]], Missing | None], traffic: Traffic, scenario: Scenario
+) -> Missing | None:
+    """Return what an exchange of tokens misses in every kind of replica."""
+    found = [fact(dict(one)) for one in _kinds(traffic, scenario)]
     return None if any(one is None for one in found) else found[0]
 
 

@@ -46,6 +46,7 @@ from .tables import (
 )
 from .unused_fields import (
     is_overridden as is_overridden,
+    overlapped_exchange as overlapped_exchange,
     overridden_format as overridden_format,
     overridden_sentence as overridden_sentence,
     token_exchange as token_exchange,

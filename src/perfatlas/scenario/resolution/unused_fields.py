@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.engines import resolve_engine
-from perfatlas.models import resolve_model
+from perfatlas.hardware import resolve_system
+from perfatlas.models import MoeFfn, resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
 
 FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
+SYSTEMS: Final = ("system", *(f"{role}_system" for role in ROLES))
 RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 # the fields that facts derive from
 FACTS: Final = {
     "experts": ("model",),
     "front end": ("mode", "engine"),
     "token exchange": ("model", *RANKS),
+    "overlapped exchange": ("model", "engine", "batch_overlap", *SYSTEMS, *RANKS),
 }
 
 
@@ -172,6 +175,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
             "experts": partial(_experts, values),
             "front end": partial(_front_end, values),
             "token exchange": partial(token_exchange, values),
+            "overlapped exchange": partial(overlapped_exchange, values),
         },
     )
 
@@ -198,6 +202,39 @@ def token_exchange(values: Mapping[str, Any]) -> Missing | None:
         return None
     return Missing(
         "attention_dp = 1 exchanges no tokens between ranks", "set attention_dp, such as 8"
+    )
+
+
+def overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the exchange of tokens has nothing beside it to overlap with.
+
+    Args:
+        values: model, engine, batch_overlap, and system and attention_dp of all pools.
+    """
+    if (nothing := token_exchange(values)) is not None:
+        return nothing
+    named = values["batch_overlap"]
+    try:
+        groups = resolve_model(values["model"]).architecture.layers
+        overlaps = [one for one in resolve_engine(values["engine"]).overlaps if one.batch_overlap]
+        systems = [resolve_system(values[name]) for name in SYSTEMS if values.get(name)]
+    except PerfatlasError:
+        return None
+    overlaps = [one for one in overlaps if one.batch_overlap == named]
+    if not overlaps:  # two batches, or refused with the engine's settings
+        return None
+    if not any(isinstance(one.ffn, MoeFfn) and one.ffn.shared_intermediate_size for one in groups):
+        why = f"{named} runs the shared expert beside the exchange, and"
+        model = value_text(values["model"])
+        return Missing(f"{why} {model} has none", "set batch_overlap = two_batch")
+    known = list(dict.fromkeys(name for one in overlaps for name in one.architectures))
+    own = list(dict.fromkeys(system.device.architecture for system in systems))
+    if not known or set(own) & set(known):
+        return None
+    engine = value_text(values["engine"])
+    return Missing(
+        f"{engine} runs {named} on {', '.join(known)}, not on {' or '.join(own)}",
+        "set batch_overlap = two_batch",
     )
 
 

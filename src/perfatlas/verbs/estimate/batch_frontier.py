@@ -40,9 +40,10 @@ def frontier(*, over: str = "batch", **fields: Any) -> Frontier:  # noqa: ANN401
         **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
 
     Returns:
-        An answer whose `frontier` has a row per batch with the results of an estimate, in
-        ascending order; the last row is the maximum batch that fits (static), or beyond which
-        requests only queue (aggregated).
+        An answer whose `frontier` has a row per batch with the results of an estimate, its `tier`
+        and what binds most of its steps (`prefill_bound`, `decode_bound`), in ascending order; the
+        last row is the maximum batch that fits (static), or beyond which requests only queue
+        (aggregated).
 
     Raises:
         InvalidSpecError: The batch is given, or there are two pools.

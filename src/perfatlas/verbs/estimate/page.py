@@ -15,7 +15,14 @@ from perfatlas.report.pages import (
     answer_versions,
     page_html,
 )
-from perfatlas.report.text import format_value, headline, label_of, subheadline
+from perfatlas.report.text import (
+    format_value,
+    headline,
+    label_of,
+    limits_of,
+    subheadline,
+)
+from perfatlas.verbs.estimate.text import marked_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 ENERGY: Final = "energy_per_output_token_j"
 LATENCY: Final = "tpot_s"
 COLUMNS: Final = (LATENCY, "ttft_s", "output_tokens_per_s_per_gpu", "power_w", ENERGY)
+TEXTS: Final = {"decode_bound": "decode bound", "prefill_bound": "prefill bound", "tier": "tier"}
 AXES: Final = {
     LATENCY: Axis("time per output token", unit="s"),
     "clock_ratio": Axis("clock over the sustained clock"),
@@ -71,8 +79,7 @@ def _values(rows: Rows, least: Mapping[str, Any], over: str) -> list[Value]:
         *(
             Value(
                 label=label_of(name),
-                value=f"{format_value(name, least[name])} (unlimited:"
-                f" {format_value(name, last[name])})",
+                value=f"{marked_value(least, name)} (unlimited: {marked_value(last, name)})",
             )
             for name in names
         ),
@@ -82,21 +89,30 @@ def _values(rows: Rows, least: Mapping[str, Any], over: str) -> list[Value]:
 def _curve(rows: Rows, least: Mapping[str, Any], name: str) -> Section:
     """Return energy over latency, or energy and power over what is swept."""
     x = [row[name] for row in rows]
+    limits = limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
+
+    def titled(axis: Axis, of: str) -> Axis:
+        return axis._replace(title=f"{axis.title}, {limits[of]}") if of in limits else axis
 
     def lines(of: str) -> list[Line]:
         curve = Line(label_of(of), x, [row[of] for row in rows], BLUE)
         return [curve, Line("least energy", [least[name]], [least[of]], ORANGE, "dots")]
 
     title = f"Energy over {label_of(name)}"
-    blocks = [Chart(figure=line_chart(lines(ENERGY), AXES[name], JOULES), title=title)]
+    along = titled(AXES[name], name)
+    blocks = [Chart(figure=line_chart(lines(ENERGY), along, titled(JOULES, ENERGY)), title=title)]
     if name != LATENCY:
-        watts = line_chart(lines("power_w"), AXES[name], WATTS)
+        watts = line_chart(lines("power_w"), along, titled(WATTS, "power_w"))
         blocks.append(Chart(figure=watts, title=f"Power over {label_of(name)}"))
     return Section(title=title, blocks=blocks)
 
 
 def _table(rows: Rows, over: str) -> Section:
     names = (over, *COLUMNS)
-    cells = [[format_value(name, row[name]) for name in names] for row in rows]
-    head = [label_of(name, short=True) for name in names]
-    return Section(title="Points", blocks=[Table(head=head, rows=cells, text_columns=())])
+    cells = [
+        [*(marked_value(row, name) for name in names), *(str(row[name] or "-") for name in TEXTS)]
+        for row in rows
+    ]
+    head = [*(label_of(name, short=True) for name in names), *TEXTS.values()]
+    texts = tuple(range(len(names), len(head)))
+    return Section(title="Points", blocks=[Table(head=head, rows=cells, text_columns=texts)])

@@ -28,6 +28,9 @@ NO_KERNELS: Final = (
     "{device} has no measured kernels: all operators are priced at their roofline; real kernels"
     " are slower, so times are lower limits without an upper end"
 )
+ZEROS_UNUSED: Final = (
+    "input_distribution = zeros has no effect here: it lowers power, which is not predicted"
+)
 LEAVES_OUT: Final = ", which TTFT does not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
@@ -69,12 +72,15 @@ def _of_another_release(question: Candidates) -> Notes:
 
 
 def _without_energies(question: Candidates) -> Notes:
-    """Say why power is missing on devices without energies."""
+    """Say why power is missing on devices without energies, and what then has no effect."""
     placement = question.placement
+    zeros_C = placement.zeros_C
     boards = [board_energy(system.device) for system in placement.systems]
     for candidate, place in enumerate(placement.index_C.tolist()):
         if math.isnan(boards[place].on_w):
             yield candidate, boards[place].notes[0]
+            if zeros_C is not None and zeros_C[candidate]:
+                yield candidate, ZEROS_UNUSED
 
 
 def pool_warnings(

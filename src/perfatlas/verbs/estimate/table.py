@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # columns of a table that the points of a frontier do not have
-NOT_OF_POINTS: Final = ("error", "error_code", "tier", "prefill_bound", "decode_bound")
+NOT_OF_POINTS: Final = ("error", "error_code")
 
 
 @dataclass(frozen=True, kw_only=True)

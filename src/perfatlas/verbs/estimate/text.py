@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.text import (
     format_value,
     interval_text,
+    limited_text,
     limits_of,
     line_chart,
     print_closing,
@@ -31,9 +32,11 @@ HEIGHT: Final = 16
 LOW: Final = 8  # lines of the chart of a brief answer
 TABLE_ROWS: Final = 16
 FEW_ROWS: Final = 6  # of a brief answer
+ROOMY: Final = 92
 WIDE: Final = 76
 NARROW: Final = 60
 NARROWEST: Final = 46
+BOUND_TITLE: Final = "decode bound"
 NEAR: Final = 1.05  # batches closer than this ratio are redundant
 
 
@@ -86,9 +89,8 @@ def print_frontier(
         height=HEIGHT if verbose else LOW,
     )
     print_plain(console, chart + "\n")
-    tier = str((answer.get("evidence") or {}).get("tier") or "")
     most = TABLE_ROWS if verbose else FEW_ROWS
-    print_plain(console, _points_table(_thinned(rows, most), width=console.width, tier=tier))
+    print_plain(console, _points_table(_thinned(rows, most), width=console.width))
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
@@ -129,19 +131,20 @@ def print_clock_frontier(
     at = results[f"least_energy_{over}"]
     shown = _thinned(rows, TABLE_ROWS if verbose else FEW_ROWS)
     shown = [row for row in rows if row in shown or row[over] == at]
-    print_plain(console, _clock_table(shown, over, names))
-    least = results[f"least_{ENERGY}"]
-    fast = format_value(ENERGY, rows[-1][ENERGY])
+    print_plain(console, _clock_table(shown, over, names, width=console.width))
+    least = next(row for row in rows if row[over] == at)
     print_line(
         console,
-        f"least energy: {format_value(ENERGY, least)} per output token at {over} = {at:g};"
-        f" {fast} at {rows[-1][over]:g}",
+        f"least energy: {marked_value(least, ENERGY)} per output token at {over} = {at:g};"
+        f" {marked_value(rows[-1], ENERGY)} at {rows[-1][over]:g}",
     )
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
-def _clock_table(rows: Sequence[Mapping[str, Any]], over: str, names: Sequence[str]) -> Table:
-    """Return a table of points over clocks or power limits."""
+def _clock_table(
+    rows: Sequence[Mapping[str, Any]], over: str, names: Sequence[str], *, width: int
+) -> Table:
+    """Return a table of points over clocks or power limits, with what binds decode steps."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -150,17 +153,36 @@ def _clock_table(rows: Sequence[Mapping[str, Any]], over: str, names: Sequence[s
         *(METRICS[name].short_label for name in names),
     ):
         table.add_column(title, justify="right", header_style="dim")
+    if has_bounds := width >= WIDE:
+        table.add_column(BOUND_TITLE, no_wrap=True, header_style="dim")
     for row in rows:
-        table.add_row(f"{row[over]:.4g}", *(format_value(name, row.get(name)) for name in names))
+        bound = [str(row.get("decode_bound") or "")] if has_bounds else []
+        table.add_row(f"{row[over]:.4g}", *(marked_value(row, name) for name in names), *bound)
     return table
 
 
-def _points_table(rows: Sequence[Mapping[str, Any]], *, width: int, tier: str) -> Table:
-    """Return a table of points: limits say so in their titles, others have their interval."""
+def marked_value(row: Mapping[str, Any], name: str) -> str:
+    """Return a result of a point; a limit has "≥" or "≤" before it.
+
+    Args:
+        row: The point, with its `tier`.
+        name: The result.
+    """
+    limit = limits_of({name: row.get(name)}, tier=str(row.get("tier") or "")).get(name, "")
+    return limited_text(format_value(name, row.get(name)), limit)
+
+
+def _points_table(rows: Sequence[Mapping[str, Any]], *, width: int) -> Table:
+    """Return a table of points with what binds decode steps.
+
+    Limits say so in the titles if all points are limits, else in each cell; others have their
+    interval.
+    """
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    limits = limits_of(rows[0], tier=tier)
+    first, *others = dict.fromkeys(str(row.get("tier") or "") for row in rows)
+    limits = {} if others else limits_of(rows[0], tier=first)
     names = ["batch", Y, X, *(["ttft_s"] if width >= NARROWEST else []), "tpot_s"]
     shown = {name: _title(name, limits.get(name, ""), narrow=width < NARROW) for name in names}
     for title in shown.values():
@@ -169,9 +191,16 @@ def _points_table(rows: Sequence[Mapping[str, Any]], *, width: int, tier: str) -
     if has_intervals:
         title = f"{METRICS[Y].short_label}, 90%"
         table.add_column(title, justify="right", no_wrap=True, header_style="dim")
+    has_bounds = width >= (ROOMY if has_intervals else WIDE) and "decode_bound" in rows[0]
+    if has_bounds:
+        table.add_column(BOUND_TITLE, no_wrap=True, header_style="dim")
     for row in rows:
-        cells = [format_value(name, row.get(name)) for name in shown]
-        table.add_row(*cells, *([interval_text(row, Y)] if has_intervals else []))
+        bound = [str(row["decode_bound"] or "")] if has_bounds else []
+        cells = [
+            marked_value(row, name) if others else format_value(name, row.get(name))
+            for name in shown
+        ]
+        table.add_row(*cells, *([interval_text(row, Y)] if has_intervals else []), *bound)
     return table
 
 

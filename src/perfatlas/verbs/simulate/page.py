@@ -45,6 +45,7 @@ from perfatlas.report.text import (
     kind_rows,
     kinds_of,
     label_of,
+    limited_text,
     limits_of,
     printed_results,
     subheadline,
@@ -120,14 +121,15 @@ def traffic_page(
         script: Source of plotly.js, as for `page_html`.
     """
     results = answer.get("results") or {}
+    limits = limits_of(results, tier=str(answer["evidence"]["tier"]))
     page = Page(
         command=str(answer["command"]),
         title=headline(answer),
         subtitle=subheadline(answer),
-        values=_values(results),
+        values=_values(results, limits),
         sections=[
-            *_results(results, tier=str(answer["evidence"]["tier"])),
-            *_charts(run),
+            *_results(results, limits),
+            *_charts(run, latency_limit=limits.get("ttft_s", "")),
             *_tails(results),
             *_kinds(results),
         ],
@@ -139,25 +141,28 @@ def traffic_page(
     return page_html(page, script=script)
 
 
-def _values(results: Mapping[str, Any]) -> list[Value]:
-    """Return the key results of a simulation."""
+def _values(results: Mapping[str, Any], limits: Mapping[str, str]) -> list[Value]:
+    """Return the key results of a simulation; limits have "≥" or "≤" before them."""
     means = []
     for name in MEANS:
         mean = (distributions(results).get(name) or {}).get("mean")
         if mean is not None:
             label = f"{label_of(name, short=True)}, mean"
             interval = _mean_interval(results, name)
-            means.append(Value(label=label, value=format_value(name, mean), interval=interval))
-    return [*_singles(results, OBJECTIVES), *means, *_singles(results, RATES)]
+            value = limited_text(format_value(name, mean), limits.get(name, ""))
+            means.append(Value(label=label, value=value, interval=interval))
+    return [*_singles(results, OBJECTIVES, limits), *means, *_singles(results, RATES, limits)]
 
 
-def _singles(results: Mapping[str, Any], names: Sequence[str]) -> list[Value]:
+def _singles(
+    results: Mapping[str, Any], names: Sequence[str], limits: Mapping[str, str]
+) -> list[Value]:
     values = []
     for name in names:
         if results.get(name) is not None:
             low, high = (results.get(f"{name}_{end}") for end in ("low", "high"))
             interval = "" if low is None or high is None else format_interval(name, low, high)
-            value = format_value(name, results[name])
+            value = limited_text(format_value(name, results[name]), limits.get(name, ""))
             values.append(Value(label=label_of(name), value=value, interval=interval))
     return values
 
@@ -167,9 +172,9 @@ def _mean_interval(results: Mapping[str, Any], name: str) -> str:
     return "" if low is None or high is None else format_interval(name, low, high)
 
 
-def _results(results: Mapping[str, Any], *, tier: str) -> list[Section]:
+def _results(results: Mapping[str, Any], limits: Mapping[str, str]) -> list[Section]:
     """Return distributions and single results, each with its interval, or marked as a limit."""
-    sections, limits = [], limits_of(results, tier=tier)
+    sections: list[Section] = []
     rows: list[list[str]] = []
     dim = []
     for name, values in distributions(results).items():
@@ -220,17 +225,20 @@ def _tails(results: Mapping[str, Any]) -> list[Section]:
     return sections
 
 
-def _charts(run: SimulatedRun) -> list[Section]:
-    """Return the charts with titles, without empty ones."""
+def _charts(run: SimulatedRun, *, latency_limit: str) -> list[Section]:
+    """Return the charts with titles, without empty ones; latencies may be limits."""
     dots, note = _first_tokens(run.columns)
     requests = _states(run.series, ("running", "running"), ("waiting", "waiting"))
     blocks_held = _states(run.series, ("kv_used_share", "blocks in use by requests"))
     serving = _states(run.series, ("replicas", "serving"))
     share = Axis("share of requests", "%", top=1.0)
     cache = Axis("share of the KV cache", "%", top=1.0)
+    suffix = f", {latency_limit}" if latency_limit else ""
+    latency = Axis(f"latency{suffix}", "s", log=True)
+    ttft = Axis(f"time to first token{suffix}", "s")
     charts = [
-        ("Latency distributions", "", _spread(run.columns), Axis("latency", "s", log=True), share),
-        ("Time to first token by arrival", note, dots, ARRIVAL, Axis("time to first token", "s")),
+        ("Latency distributions", "", _spread(run.columns), latency, share),
+        ("Time to first token by arrival", note, dots, ARRIVAL, ttft),
         ("Requests in the engines", "", requests, TIME, Axis("requests", "count")),
         ("KV cache in use", "", blocks_held, TIME, cache),
     ]

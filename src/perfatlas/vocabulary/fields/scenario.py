@@ -229,7 +229,7 @@ class Plan:
             " (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared expert of"
             " the same batch (SGLang --enable-single-batch-overlap).",
             default="the engine's, which is none",
-            needs=Fact("token exchange"),
+            needs=Fact("overlapped exchange"),
             elsewhere=(
                 "enable_dbo",
                 "enable_two_batch_overlap",

@@ -368,12 +368,20 @@ FRONTIER: Final = (
         verbs=("estimate --frontier",),
         description="Power limit of every GPU.",
     ),
-    Metric(
-        name="frontier.warnings",
-        label="warnings",
-        holds="text",
-        verbs=("estimate --frontier",),
-        description="Warnings of the point, joined.",
+    *(
+        Metric(
+            name=f"frontier.{name}",
+            label=label,
+            holds="text",
+            verbs=("estimate --frontier",),
+            description=text,
+        )
+        for name, label, text in (
+            ("tier", "tier", "Pricing tier of the point; times of tier bound are lower limits."),
+            ("prefill_bound", "prefill bound", "What binds most of the prefill step."),
+            ("decode_bound", "decode bound", "What binds most of the decode step."),
+            ("warnings", "warnings", "Warnings of the point, joined."),
+        )
     ),
 )
 DOES_NOT_FIT: Final = (
