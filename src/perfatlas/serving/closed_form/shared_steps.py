@@ -14,8 +14,9 @@ from perfatlas.kernels.devices import unique_rows
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
-from perfatlas.serving.closed_form.evaluation import alone_share, energy_alone_share
+from perfatlas.serving.closed_form.evaluation import alone_shares
 from perfatlas.serving.closed_form.latencies import Latencies
+from perfatlas.serving.closed_form.mixed_steps import load_steps
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, step_utilization
 from perfatlas.step import (
@@ -136,6 +137,10 @@ class _SharedCost:
         """Return the dynamic energy at full clock (C,) [J]."""
         return self.cost.energy_j()[self.index_C]
 
+    def unlimited_energy_j(self) -> FloatArray:
+        """Return the dynamic energy where the TDP lowers no voltage (C,) [J]."""
+        return self.cost.unlimited_energy_j()[self.index_C]
+
 
 def evaluate_loads(question: Candidates, memory: MemoryColumns | None = None) -> LoadResults:
     """Return the results of `evaluate` without operators, pricing each distinct step once.
@@ -154,9 +159,9 @@ def evaluate_loads(question: Candidates, memory: MemoryColumns | None = None) ->
     if np.any(loaded.chunks.last_count):
         last, _, _ = _prefill(loaded, loaded.chunks.last_tokens)
     costs = (prefill, last, decode)
-    mixed = 1.0 - energy_alone_share(decode.cost, prefill.cost)
-    alone = alone_share(decode.cost, prefill.cost)
-    latencies, low, high = predicted(loaded, costs, alone[decode.index_C])
+    alone = alone_shares(decode.cost, prefill.cost).take(decode.index_C)
+    running = load_steps(loaded, costs, alone)
+    latencies, low, high = predicted(loaded, running)
     return LoadResults(
         latencies=latencies,
         low=low,
@@ -167,7 +172,7 @@ def evaluate_loads(question: Candidates, memory: MemoryColumns | None = None) ->
         utilization=Utilization(
             *(v[prefill.index_C] for v in filled), *(v[decode.index_C] for v in utilized)
         ),
-        energy=token_energy(question, costs, loaded.chunks, loaded.waves(mixed[decode.index_C])),
+        energy=token_energy(loaded, running),
         priced=decode_U + prefill_U,
     )
 
