@@ -6,6 +6,7 @@ Shape legend: N runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -118,7 +119,7 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
     fields: dict[str, Any] = {
         "model": model,
         "system": served["systems"][row["gpu"]],
-        "engine": "vllm",
+        "engine": str(resources.files("perfatlas").joinpath(served["engine_file"])),
         "mode": "aggregated",
         "method": "formula",
         "concurrency": max(round(float(row["avg_batch"])), 1),
