@@ -110,9 +110,7 @@ def _compose(load: RunningLoad, times: _Times, client: ClientSide) -> Latencies:
     added_s = prefill_s - number * np.where(shared, step_s, 0.0)
     cost_s = np.maximum(added_s, 0.0) / load.prompts * np.where(stages > 1, share, 1.0)
     # at most all steps are mixed
-    steps = question.load.osl / question.tokens_per_step
-    mixed_steps = number * (load.on_rank - 1.0) / (load.prompts * steps)
-    cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
+    cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)
     joining = Joining(
         step_s=waited_s,
         others=load.served - 1.0,
@@ -150,8 +148,7 @@ def _where_known(high: Latencies, load: RunningLoad, steps: LoadSteps) -> Latenc
 
     Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end.
     """
-    costs = (steps.chunk.chunk, steps.last.chunk, steps.decode)
-    prefill, last, decode = (cost.bound_share() >= MIN_BOUND_SHARE for cost in costs)
+    prefill, last, decode = (step.bound_share() >= MIN_BOUND_SHARE for step in steps)
     slow = prefill | ((load.chunks.last_count > 0) & last)
     return Latencies(
         ttft_s=np.where(slow | load.question.aggregated_C, np.nan, high.ttft_s),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfatlas.serving.closed_form.mixed_steps import own_energy_j
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -125,8 +127,8 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps) -> TokenEnergy:
     """
     question, chunks = loaded.question, loaded.chunks
     power, load = question.placement.power(), question.load
-    own_j = chunks.count * steps.chunk.own_energy_j(power)
-    own_j = own_j + chunks.last_count * steps.last.own_energy_j(power)
+    own_j = chunks.count * own_energy_j(steps.chunk, power)
+    own_j = own_j + chunks.last_count * own_energy_j(steps.last, power)
     decode_j = power.limited_j(steps.decode.energy_j(), steps.decode.total_s())
     ranks = question.plan.gpus_per_replica / question.plan.pp
     decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end

@@ -95,6 +95,10 @@ class MixedStep:
         )
         return chunk_s + self.alone.time * decode_s + self._exposed_host_s()
 
+    def bound_share(self) -> FloatArray:
+        """Return the fraction of the chunk priced at the roofline for lack of calibrations (C,)."""
+        return self.chunk.bound_share()
+
     def own_energy_j(self, power: PowerColumns) -> FloatArray:
         """Return the dynamic energy of one rank beyond that of the decode step alone (C,) [J].
 
@@ -104,13 +108,15 @@ class MixedStep:
         Args:
             power: Power of the devices.
         """
-        chunk_j, decode_j = (
-            power.limited_j(step.energy_j(), step.total_s()) for step in (self.chunk, self.decode)
-        )
+        decode_j = power.limited_j(self.decode.energy_j(), self.decode.total_s())
         both_j = self.chunk.unlimited_energy_j()
         both_j = both_j + self.alone.energy * self.decode.unlimited_energy_j()
         mixed_j = power.limited_j(both_j, self.total_s())
-        own_j: FloatArray = np.where(self.shared_C, np.maximum(mixed_j - decode_j, 0.0), chunk_j)
+        own_j: FloatArray = np.where(
+            self.shared_C,
+            np.maximum(mixed_j - decode_j, 0.0),
+            power.limited_j(self.chunk.energy_j(), self.chunk.total_s()),
+        )
         return own_j
 
     def _gpu_s(self) -> FloatArray:
@@ -126,8 +132,8 @@ class MixedStep:
 
 def mixed_step(
     load: RunningLoad, chunk: StepTotals, decode: StepTotals, alone: AloneShares
-) -> MixedStep:
-    """Return a prefill chunk and the decodes that share its step.
+) -> MixedStep | StepTotals:
+    """Return a prefill chunk and the decodes that share its step; the chunk where none does.
 
     Args:
         load: What runs at the same time.
@@ -136,6 +142,8 @@ def mixed_step(
         alone: Shares of the decode step outside those linear layers.
     """
     shared_C: NDArray[np.bool_] = load.mixed()
+    if not shared_C.any():
+        return chunk
     host = load.question.profile.host
     return MixedStep(
         chunk=chunk,
@@ -147,6 +155,18 @@ def mixed_step(
     )
 
 
+def own_energy_j(step: MixedStep | StepTotals, power: PowerColumns) -> FloatArray:
+    """Return what a prefill step spends beyond the decodes in it, under the limit (C,) [J].
+
+    Args:
+        step: The step, on one rank.
+        power: Power of the devices.
+    """
+    if isinstance(step, MixedStep):
+        return step.own_energy_j(power)
+    return power.limited_j(step.energy_j(), step.total_s())
+
+
 class LoadSteps(NamedTuple):
     """The steps that a load runs.
 
@@ -156,8 +176,8 @@ class LoadSteps(NamedTuple):
         decode: A decode step.
     """
 
-    chunk: MixedStep
-    last: MixedStep
+    chunk: MixedStep | StepTotals
+    last: MixedStep | StepTotals
     decode: StepTotals
 
 
