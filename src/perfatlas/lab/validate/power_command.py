@@ -44,9 +44,9 @@ HEADINGS: Final = {
         "rows": "runs",
         "rate_bias": "rate bias",
         "timed_bias": "measured rate: bias",
-        "timed_mape": "MAPE",
+        "timed_mape": "measured rate: MAPE",
         "end_bias": "end to end: bias",
-        "end_mape": "MAPE ",
+        "end_mape": "end to end: MAPE",
     },
     "inputs": {"isl": "input", **SERVED},
     "ratios": {
