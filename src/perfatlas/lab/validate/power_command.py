@@ -79,7 +79,7 @@ TITLES: Final = {
     "kernels": "B200 kernels, held out by geometry",
     "loads": "sustained loads, measured rate; not fitted, but not blind",
     "served": "W/GPU of served models",
-    "models": "served models by rate and power, shipped energies (bias: mean logarithm)",
+    "models": "served models by rate and power, shipped energies",
     "inputs": "with other input lengths",
     "ratios": "J/token of B200 over H100",
     "figures": "named figures",
