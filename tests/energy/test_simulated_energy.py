@@ -93,6 +93,17 @@ def test_a_limit_holds_at_every_time_and_speeds_nothing_up() -> None:
     assert limited["energy_j"] < free["energy_j"]
 
 
+def test_chunks_beside_many_decodes_draw_in_closed_form_what_they_draw_simulated() -> None:
+    # a chunk alone would exceed the limit; with the attention of 255 decodes its step does not
+    load = {"concurrency": 256, "max_num_seqs": 256, "isl": 300, "osl": 200}
+    fields: dict[str, Any] = {"engine": "vllm", **load, "max_num_batched_tokens": 8192}
+    run = results(request_rate=None, num_requests=768, **fields)
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm"}
+    asked |= {"mode": "aggregated", "method": "formula"}
+    formula = perfatlas.estimate(**asked, **fields).results
+    assert formula["power_w"] == pytest.approx(run["power_w"], rel=0.02)
+
+
 def test_kinds_of_replicas_spend_by_their_own_devices() -> None:
     run = perfatlas.simulate(
         model="meta-llama/Llama-3.1-8B", request_rate=4, num_requests=60, replica_kinds=KINDS

@@ -7,7 +7,7 @@ import pytest
 
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.serving.closed_form.evaluation import alone_share
+from perfatlas.serving.closed_form.evaluation import alone_shares
 from perfatlas.serving.closed_form.mixed_steps import mixed_step
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.prices import StepLoads, TableLimits, price_table
@@ -26,7 +26,7 @@ def test_a_prompt_beside_decodes(model: str, tier: str) -> None:
     context, load = question.context(), running_load(question, candidate_memory(question))
     steps = [decode_work(context, *load.decoding()), *load.prefills(context)]
     decode, chunk = step_costs(steps, context)[:2]
-    found = mixed_step(load, chunk, decode, alone_share(decode, chunk))
+    found = mixed_step(load, chunk, decode, alone_shares(decode, chunk))
     limits = TableLimits(max_num_seqs=32, max_num_batched_tokens=128, longest_context=512)
     one = np.ones(1, np.int64)
     # the closed form reads the keys of all 32 sequences, of which one prefills

@@ -189,7 +189,9 @@ def _calibrated_state(full: StepEnergy, power: PowerColumns) -> _State:
     """Return the state of the devices on which the kernels of steps were measured."""
     computing_s = power.compute_size * full.compute_s
     measured_s = computing_s + power.memory_size * (full.time_s - full.compute_s)
-    room_j = np.maximum((power.calibrated_w - power.on_w) * measured_s - full.memory_j, 0.0)
+    room_j = np.maximum(
+        (power.calibrated_w - power.sustained_on_w) * measured_s - full.memory_j, 0.0
+    )
     share: FloatArray = np.minimum(room_j / np.maximum(full.chip_j, _TINY), 1.0)
     relative = np.maximum(np.sqrt(share), power.voltage_floor)
     needed = full.peak_s / np.maximum(full.compute_s, _TINY) * power.peak_clock

@@ -61,8 +61,7 @@ def with_energy(
     flop_j_DF = np.array([[board.flop_j[key] for key in keys] for board in boards])
     format_O = np.array([keys.index(key) for key in peaks], np.int64)
     share_O = np.array([_issue_share(operator, shares) for operator in operators])
-    grouped = shares["grouped"]["value"]
-    excess_O = np.array([grouped * isinstance(operator, GroupedGemm) for operator in operators])
+    excess_O = np.array([_excess_share(operator, shares) for operator in operators])
 
     def of_device(values: list[float]) -> FloatArray:
         column: FloatArray = np.array(values)[index_C][:, None]
@@ -125,6 +124,22 @@ def _peak_key(operator: Operator) -> str:
 
 
 def _issue_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
+    """Return the share of the time of an operator in which its SMs issue."""
     if isinstance(operator, Collective):
         return 0.0
-    return shares["products" if isinstance(operator, Gemm | GroupedGemm) else "others"]["value"]
+    if not isinstance(operator, Gemm | GroupedGemm):
+        return shares["others"]["value"]
+    return shares["converted" if _converts(operator) else "products"]["value"]
+
+
+def _excess_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
+    """Return the share of the time beyond the roofline in which SMs issue, not counted above."""
+    if not isinstance(operator, GroupedGemm):
+        return 0.0
+    return max(shares["grouped"]["value"] - _issue_share(operator, shares), 0.0)
+
+
+def _converts(operator: Gemm | GroupedGemm) -> bool:
+    """Return whether SMs convert the weights of a product to the format of its activations."""
+    layout = get_format(operator.format)
+    return layout.quantize == "none" and layout.weight_bytes < layout.activation_bytes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.energy.boards import board_energy
+from perfatlas.energy.operators import voltage
 
 if TYPE_CHECKING:
     from perfatlas.kernels.devices import DeviceColumns
@@ -23,7 +24,9 @@ class PowerColumns:
 
     Args:
         idle_w: Without a context [W].
-        on_w: With a context and full clocks, but without kernels [W].
+        on_w: With a context at the highest clock, or at one that a user locks, but without
+            kernels [W].
+        sustained_on_w: The same at the highest clock [W].
         cap_w: Limit [W].
         clock_limit_w: Limit that decides clocks [W].
         calibrated_w: Limit of the devices on which kernels were measured [W].
@@ -39,6 +42,7 @@ class PowerColumns:
 
     idle_w: FloatArray
     on_w: FloatArray
+    sustained_on_w: FloatArray
     cap_w: FloatArray
     clock_limit_w: FloatArray
     calibrated_w: FloatArray
@@ -97,19 +101,37 @@ class PowerColumns:
         return np.minimum(self.high * self.mean_w(energy_j, time_s), self.cap_w)
 
 
-def power_columns(devices: DeviceColumns, limit_w_C: FloatArray | None = None) -> PowerColumns:
+def power_columns(
+    devices: DeviceColumns,
+    limit_w_C: FloatArray | None = None,
+    locked_C: FloatArray | None = None,
+) -> PowerColumns:
     """Return the power of the device of each candidate.
+
+    A locked clock holds between kernels too: what a board draws beyond its idle power is that of
+    running clocks, in proportion to the clock and the squared voltage.
 
     Args:
         devices: Device of each candidate.
         limit_w_C: Power limit that a user sets (C,) [W], None for none; it acts below that of the
             device.
+        locked_C: Clock that a user locks over the highest (C,); 1 locks none, None for none.
+
+    Source: dynamic power of a clock network, f V^2; idle power at 345 MHz and that at the highest
+        clock are measured (data/energy/boards.toml), none between.
     """
     boards = [board_energy(device) for device in devices.devices]
     found = {
         name: np.array([getattr(board, name) for board in boards])[devices.index_C]
         for name in PowerColumns.__dataclass_fields__
+        if name != "sustained_on_w"
     }
+    found["sustained_on_w"] = found["on_w"]
+    if locked_C is not None:
+        clock_C = np.minimum(locked_C, 1.0)
+        relative_C = voltage(clock_C, found["voltage_slope"], found["voltage_floor"])
+        awake_C = (found["on_w"] - found["idle_w"]) * clock_C * relative_C**2
+        found["on_w"] = found["idle_w"] + awake_C
     if limit_w_C is not None:
         for name in ("cap_w", "clock_limit_w"):
             found[name] = np.minimum(found[name], limit_w_C)

@@ -87,8 +87,11 @@ def _limited(
         ratio_SC = locked_ratio(ratio_SC, placement.clock_ratio_C)
     if not np.array_equal(ratio_SC, last.ratio_SC):
         at(ratio_SC)
-    share_SC = energy_share(energy if calibrated is None else calibrated, ratio_SC, power)
-    clocks = (StepClock(*one) for one in zip(ratio_SC, share_SC, capped.lowest_w, strict=True))
+    sustained = energy if calibrated is None else calibrated
+    share_SC = energy_share(sustained, ratio_SC, power)
+    limit_SC = energy_share(sustained, np.ones_like(ratio_SC), power)
+    found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, strict=True)
+    clocks = (StepClock(*one) for one in found)
     return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
 
 
@@ -153,7 +156,5 @@ def compose_streams(step: PricedStep, profile: EngineProfile) -> StepCost:
         hidden_s_CO=prices.time_s_CO * (1.0 - share_CO),
         host_s_C=host_s_C,
         host_work_s_C=step.step.host_s_C,
-        clock=StepClock(
-            np.ones_like(host_s_C), np.ones_like(host_s_C), np.full_like(host_s_C, np.nan)
-        ),
+        clock=StepClock.sustained(host_s_C),
     )

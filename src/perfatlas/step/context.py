@@ -67,7 +67,7 @@ class Placement:
 
     def power(self) -> PowerColumns:
         """Return the power of the devices, with their limits."""
-        return power_columns(self.devices(), self.power_cap_w_C)
+        return power_columns(self.devices(), self.power_cap_w_C, self.clock_ratio_C)
 
     def take(self, index_R: IntArray) -> Placement:
         """Return the columns at the given positions.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
+
+TINY: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +76,23 @@ class StepClock(NamedTuple):
         ratio: Over the clock that the device sustains at its TDP.
         energy_share: Energy of the chip over that at the voltage of the highest clock.
         lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
+        limit_share: Part of `energy_share` that the TDP leaves at the sustained clock.
     """
 
     ratio: FloatArray
     energy_share: FloatArray
     lowest_w: FloatArray
+    limit_share: FloatArray
+
+    @classmethod
+    def sustained(cls, time_s: FloatArray) -> StepClock:
+        """Return the sustained clock, at which energies are those at the highest voltage.
+
+        Args:
+            time_s: Times of steps (C,) [s], of which only the shape is read.
+        """
+        ones = np.ones_like(time_s)
+        return cls(ones, ones, np.full_like(ones, np.nan), ones)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +178,25 @@ class StepCost:
         Hidden operators count; the power drawn between kernels does not.
         """
         return self.total("chip_energy_j_CO") + self.total("memory_energy_j_CO")
+
+    def unlimited_operator_energy_j(self) -> FloatArray:
+        """Return the dynamic energy of each operator where the TDP lowers no voltage (C, O) [J].
+
+        A step that other work shares has more time under the limit than it would have alone.
+        """
+        clock = self.clock
+        limit_C, share_C = (
+            np.maximum(one, TINY) for one in (clock.limit_share, clock.energy_share)
+        )
+        more_C = np.minimum(share_C / limit_C, 1.0) / share_C
+        each_CO = self.prices.chip_energy_j_CO * more_C[:, None] + self.prices.memory_energy_j_CO
+        energy_CO: FloatArray = self.count_CO * each_CO
+        return energy_CO
+
+    def unlimited_energy_j(self) -> FloatArray:
+        """Return the dynamic energy of the step where the TDP lowers no voltage (C,) [J]."""
+        energy_C: FloatArray = self.unlimited_operator_energy_j().sum(axis=1)
+        return energy_C
 
     def bound_share(self) -> FloatArray:
         """Return the fraction of the step priced at the roofline for lack of calibrations (C,)."""

@@ -6,6 +6,7 @@ Shape legend: N runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -118,7 +119,7 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
     fields: dict[str, Any] = {
         "model": model,
         "system": served["systems"][row["gpu"]],
-        "engine": "vllm",
+        "engine": str(resources.files("perfatlas").joinpath(served["engine_file"])),
         "mode": "aggregated",
         "method": "formula",
         "concurrency": max(round(float(row["avg_batch"])), 1),
@@ -126,6 +127,7 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
         "isl": served["tasks"][row["task"]][isl],
         "osl": max(round(float(row["avg_output_tokens"])), 1),
         "format": None,
+        "moe_format": None,
         "tp": gpus,
         "attention_dp": None,
         "ep": None,
@@ -133,6 +135,9 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
     if model.endswith(QUANTIZED) and model not in OWN_ENTRIES:
         fields["model"] = model.removesuffix(QUANTIZED)
         fields["format"] = "fp8_block" if model.startswith(BLOCK_SCALED) else "fp8"
+    for one in served["kernels"]:
+        if row["gpu"] == one["gpu"] and model in one["models"]:
+            fields["moe_format"] = one["moe_format"]
     if int(row["ep"]) > 1:
         fields["ep"] = int(row["ep"])
         if int(row["dp"]) > 1:

@@ -45,7 +45,8 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         `kernels`: watts of measured kernels, held out by geometry; `served`: W/GPU of served
         models, with the measured rate given and end to end, with the shipped energies and with
         factors fitted to all other models; `loads`: sustained loads that no energy is fitted to,
-        not blind; `inputs`: the same for other input lengths; `ratios`:
+        not blind; `models`: the same by model, as errors of time and of power; `inputs`: the same
+        for other input lengths; `ratios`:
         J/token of B200 over H100 in matched runs; `figures`: named figures with their error.
 
     Raises:
@@ -57,6 +58,7 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         "kernels": _kernels(),
         "loads": score_loads(measurements),
         "served": _served(served),
+        "models": served_models(served),
         "inputs": [{"isl": name, **row} for name in LENGTHS for row in _served(served_power(name))],
         "ratios": [_ratios(served)],
         "figures": [*_figures(served), *_operators(), *_clocks()],
@@ -129,6 +131,37 @@ def _served(served: ServedPower) -> list[Row]:
                 }
             )
     return rows
+
+
+def served_models(served: ServedPower) -> list[Row]:
+    """Return the errors of served models by GPU and model, with the shipped energies.
+
+    Args:
+        served: The runs.
+
+    Returns:
+        One row per GPU and model: mean logarithm of predicted over measured rate, and of power
+        with the measured rate and end to end; mean absolute errors of both powers.
+    """
+    gpus, models = served.text("gpu"), served.text("model")
+    rate_bias = np.log(served.end_w / served.end_j / served.rate)
+    timed, end = served.timed_w() / served.measured_w, served.end_w / served.measured_w
+    rows: list[Row] = []
+    for gpu, model in dict.fromkeys(zip(gpus.tolist(), models.tolist(), strict=True)):
+        own = (gpus == gpu) & (models == model)
+        rows.append(
+            {
+                "gpu": gpu,
+                "model": model,
+                "rows": int(own.sum()),
+                "rate_bias": float(rate_bias[own].mean()),
+                "timed_bias": float(np.log(timed[own]).mean()),
+                "timed_mape": float(np.abs(timed[own] - 1.0).mean()),
+                "end_bias": float(np.log(end[own]).mean()),
+                "end_mape": float(np.abs(end[own] - 1.0).mean()),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["gpu"], row["end_mape"]))
 
 
 def _row(predicted: FloatArray, measured: FloatArray, goal: float | None) -> Row:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.energy import StepEnergy, board_energy, node_power, power_columns, sustained_clock
+from perfatlas.energy.operators import voltage
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.verbs.estimate import estimate, estimate_table
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
 PRODUCT: Final = {"m": 8192, "n": 8192, "k": 8192}
 DECODE: Final = {
-    "model": "meta-llama/Llama-3.1-8B",
+    "model": "Qwen/Qwen3-4B",
     "system": "h200_sxm",
     "isl": 512,
     "osl": 2048,
 }
-BATCHES: Final = (1, 8, 32, 64)
+BATCHES: Final = (1, 8, 32)
+LOCKED_HZ: Final = 0.78e9
 CLOCKS: Final = tuple(float(one) for one in np.arange(1.0, 0.25, -0.05).round(2))
 RACK_GPUS: Final = 72
 
@@ -34,7 +36,8 @@ def clock_figures() -> list[tuple[str, float, float]]:
 
     Source: reference of each figure in docs/validation-power.md.
 
-    Limits: The published decodes name neither model nor batch; Llama-3.1-8B stands for them.
+    Limits: The published decodes are those of four models with some 4B parameters in bf16, 1 to 32
+        sequences; Qwen3-4B stands for them.
     """
     product = kernel_gemm(system="h200_sxm", **PRODUCT).results["flop_per_s"] / 1e12
     zeros = kernel_gemm(system="h200_sxm", input_distribution="zeros", **PRODUCT)
@@ -47,6 +50,8 @@ def clock_figures() -> list[tuple[str, float, float]]:
         ("H800 clock under large products: GHz (as an H100)", 1.6, _product_clock_hz() / 1e9),
         ("H200 decode of one sequence: W, at most", 300.0, watts),
         ("H200 decode, energy that a locked clock saves, at most", 0.32, _saved()),
+        ("H200 decode at 137 W: W that a lock at 780 MHz saves", 47.0, _lock_saves_w(137.0)),
+        ("H200 decode at 300 W: W that a lock at 780 MHz saves", 90.0, _lock_saves_w(300.0)),
         ("GB300 NVL72 rack, GPUs at their TDP: kW", 120.0, _rack_w("gb300") / 1e3),
     ]
 
@@ -77,6 +82,23 @@ def _product_clock_hz() -> float:
     )
     power = power_columns(DeviceColumns(devices=(device,), index_C=np.zeros(1, np.int64)))
     return float(sustained_clock(energy, power)[0]) * device.boost_clock_hz
+
+
+def _lock_saves_w(draw_w: float) -> float:
+    """Return the power that a lock saves in reads of memory that it does not slow down [W].
+
+    Args:
+        draw_w: Power without the lock, which determines the rate of the reads [W].
+    """
+    device = resolve_system("h200_sxm").device
+    board = board_energy(device)
+    columns = DeviceColumns(devices=(device,), index_C=np.zeros(1, np.int64))
+    clock = np.array([LOCKED_HZ / device.boost_clock_hz])
+    locked = power_columns(columns, None, clock)
+    relative = voltage(clock, locked.voltage_slope, locked.voltage_floor)
+    rate = (draw_w - board.on_w) / (board.sram_j_per_byte + board.memory_j_per_byte)
+    chip_w = board.sram_j_per_byte * rate * (1.0 - relative**2)
+    return float((locked.sustained_on_w - locked.on_w + chip_w)[0])
 
 
 def _saved() -> float:

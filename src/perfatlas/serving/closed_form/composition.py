@@ -20,14 +20,13 @@ from perfatlas.serving.closed_form.latencies import (
     pipelined_s,
     static_latencies,
 )
-from perfatlas.serving.closed_form.mixed_steps import mixed_step
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form.intervals import StepTails
     from perfatlas.serving.closed_form.latencies import ClientSide
+    from perfatlas.serving.closed_form.mixed_steps import LoadSteps
     from perfatlas.serving.closed_form.running_load import RunningLoad
-    from perfatlas.serving.closed_form.step_totals import StepTotals
     from perfatlas.step import Candidates
 
 # Fraction of a step below which operators without calibrations do not void the interval.
@@ -36,8 +35,7 @@ MIN_BOUND_SHARE: Final = 0.005
 
 def predicted(
     load: RunningLoad,
-    costs: tuple[StepTotals, StepTotals, StepTotals],
-    decode_alone: FloatArray,
+    steps: LoadSteps,
     tails: StepTails | None = None,
 ) -> tuple[Latencies, Latencies, Latencies]:
     """Return predicted latencies, and the lower and upper ends of their interval.
@@ -46,13 +44,9 @@ def predicted(
 
     Args:
         load: What runs at the same time.
-        costs: A full prefill chunk, the last chunk and a decode step.
-        decode_alone: Fraction of the GPU time of a decode step that a mixed step runs in addition
-            to its prefill (C,).
+        steps: A full prefill chunk and the last chunk with their decodes, and a decode step.
         tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
-    chunk, last, decode = costs
-    steps = (*(mixed_step(load, one, decode, decode_alone) for one in (chunk, last)), decode)
     known = step_tails(load.question) if tails is None else tails
     client = client_side(load.question)
     none = np.zeros_like(client.stream_s)
@@ -66,7 +60,7 @@ def predicted(
     ttft_s, tpot_s, latency_s = times
     low = Latencies(ttft_s, tpot_s, latency_s, rate)
     low, high = _containing(latencies, low, high)
-    return latencies, low, _where_known(high, load, costs)
+    return latencies, low, _where_known(high, load, steps)
 
 
 def _containing(value: Latencies, low: Latencies, high: Latencies) -> tuple[Latencies, Latencies]:
@@ -149,14 +143,12 @@ def steps_ahead(question: Candidates) -> FloatArray:
     return ahead_C
 
 
-def _where_known(
-    high: Latencies, load: RunningLoad, costs: tuple[StepTotals, StepTotals, StepTotals]
-) -> Latencies:
+def _where_known(high: Latencies, load: RunningLoad, steps: LoadSteps) -> Latencies:
     """Return the upper ends of the interval, NaN where unknown.
 
     Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end.
     """
-    prefill, last, decode = (cost.bound_share() >= MIN_BOUND_SHARE for cost in costs)
+    prefill, last, decode = (step.bound_share() >= MIN_BOUND_SHARE for step in steps)
     slow = prefill | ((load.chunks.last_count > 0) & last)
     return Latencies(
         ttft_s=np.where(slow | load.question.aggregated_C, np.nan, high.ttft_s),

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfatlas.serving.closed_form.mixed_steps import own_energy_j
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.energy import PowerColumns
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.serving.closed_form.step_totals import StepTotals
-    from perfatlas.step import Candidates, PrefillChunks
+    from perfatlas.serving.closed_form.mixed_steps import LoadSteps
+    from perfatlas.serving.closed_form.running_load import RunningLoad
 
 
 class TokenEnergy(NamedTuple):
@@ -111,67 +112,36 @@ def energies_at(energy: TokenEnergy, rates: Mapping[str, Any], osl: float) -> di
     }
 
 
-class Waves(NamedTuple):
-    """Requests that share the steps of a replica, each (C,).
-
-    Args:
-        decoding: Sequences that one decode step advances.
-        prompts: Prompts that its chunks prefill together.
-        mixed: Share of the energy of a decode step that is part of a chunk which also decodes the
-            running sequences; 0 where chunks do not.
-    """
-
-    decoding: FloatArray
-    prompts: FloatArray
-    mixed: FloatArray
-
-
-def token_energy(
-    question: Candidates,
-    steps: tuple[StepTotals, StepTotals, StepTotals],
-    chunks: PrefillChunks,
-    waves: Waves,
-) -> TokenEnergy:
+def token_energy(loaded: RunningLoad, steps: LoadSteps) -> TokenEnergy:
     """Return the energy of output tokens from that of steps.
 
-    A request is charged its prefill chunks, less the decodes that they run too, and its decode
-    steps, each shared by the sequences of the step. The cap limits each kind of step on its own.
+    A request is charged what its prefill chunks spend beyond the decodes that run in them, and its
+    decode steps, each shared by the sequences of the step. The cap limits each kind of step on its
+    own.
 
     Args:
-        question: The candidates.
-        steps: A full chunk, the last chunk and a decode step.
-        chunks: Prefill chunks.
-        waves: Requests that share steps.
+        loaded: What runs at the same time.
+        steps: A full chunk and the last chunk with their decodes, and a decode step.
 
     Limits: Every rank of a replica does the work of the one that is priced.
     """
-    power = question.placement.power()
-    chunk_j, last_j, decode_j = (step_energy_j(power, cost) for cost in steps)
+    question, chunks = loaded.question, loaded.chunks
+    power, load = question.placement.power(), question.load
+    own_j = chunks.count * own_energy_j(steps.chunk, power)
+    own_j = own_j + chunks.last_count * own_energy_j(steps.last, power)
+    decode_j = power.limited_j(steps.decode.energy_j(), steps.decode.total_s())
     ranks = question.plan.gpus_per_replica / question.plan.pp
-    load = question.load
-    number = chunks.count + chunks.last_count
-    prefill_j = chunks.count * chunk_j + chunks.last_count * last_j
-    decoded_j = np.where(waves.mixed > 0.0, waves.mixed * number * decode_j, 0.0)
-    own_j = np.maximum(prefill_j - decoded_j, 0.0) / waves.prompts
     decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end
+    prompts = loaded.prompts * loaded.busy_ranks
+    decoding = loaded.served / loaded.micro_batches
     return TokenEnergy(
-        ranks * own_j / load.osl,
-        ranks * decodes * decode_j / waves.decoding / load.osl,
+        ranks * own_j / prompts / load.osl,
+        ranks * decodes * decode_j / decoding / load.osl,
         power.on_w,
         power.cap_w,
         power.low,
         power.high,
     )
-
-
-def step_energy_j(power: PowerColumns, cost: StepTotals) -> FloatArray:
-    """Return the dynamic energy of a step on one rank under the cap (C,) [J].
-
-    Args:
-        power: Power of the devices.
-        cost: The step.
-    """
-    return power.limited_j(cost.energy_j(), cost.total_s())
 
 
 def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) -> TokenEnergy:

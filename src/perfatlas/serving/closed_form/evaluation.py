@@ -14,6 +14,7 @@ from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
 from perfatlas.serving.closed_form.latencies import TINY, Latencies
+from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, utilization_of
 from perfatlas.step import (
@@ -103,8 +104,8 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
     decode, prefill, *others = step_costs(steps, context)
     last = others[0] if others else prefill
     costs = (prefill, last, decode)
-    latencies, low, high = predicted(loaded, costs, alone_share(decode, prefill), tails)
-    mixed = 1.0 - energy_alone_share(decode, prefill)
+    running = load_steps(loaded, costs, alone_shares(decode, prefill))
+    latencies, low, high = predicted(loaded, running, tails)
     return Evaluation(
         latencies=latencies,
         low=low,
@@ -116,37 +117,26 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
         chunks=chunks,
         served=loaded.served,
         utilization=utilization_of(question, prefill, decode, loaded.occupied()),
-        energy=token_energy(question, costs, chunks, loaded.waves(mixed)),
+        energy=token_energy(loaded, running),
     )
 
 
-def alone_share(decode: StepCost, prefill: StepCost) -> FloatArray:
-    """Return the fraction of a decode step's GPU time that a mixed step adds to the prefill (C,).
-
-    Linear layers process the tokens of both together; attention, scans and decode-only operators
-    are separate.
+def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
+    """Return the shares of a decode step that a mixed step runs in addition to its chunk.
 
     Args:
         decode: A decode step of each candidate.
         prefill: A prefill chunk, of which only the operators are read.
     """
     columns = _columns_alone(decode, prefill)
-    alone_C = (decode.count_CO * decode.prices.time_s_CO)[:, columns].sum(axis=1)
-    share_C: FloatArray = alone_C / np.maximum(decode.total("time_s_CO"), TINY)
-    return share_C
-
-
-def energy_alone_share(decode: StepCost, prefill: StepCost) -> FloatArray:
-    """Return the share of the energy of a decode step that a mixed step adds to its chunk (C,).
-
-    Args:
-        decode: A decode step of each candidate.
-        prefill: A prefill chunk, of which only the operators are read.
-    """
-    energy_CO = decode.operator_energy_j()
-    alone_C = energy_CO[:, _columns_alone(decode, prefill)].sum(axis=1)
-    share_C: FloatArray = alone_C / np.maximum(energy_CO.sum(axis=1), TINY)
-    return share_C
+    time_CO = decode.count_CO * decode.prices.time_s_CO
+    energy_CO = decode.unlimited_operator_energy_j()
+    return AloneShares(
+        *(
+            some_CO[:, columns].sum(axis=1) / np.maximum(some_CO.sum(axis=1), TINY)
+            for some_CO in (time_CO, energy_CO)
+        )
+    )
 
 
 def _columns_alone(decode: StepCost, prefill: StepCost) -> list[int]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.closed_form.energy import Waves
 from perfatlas.serving.closed_form.prompts import beside_prompt
 from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
 
@@ -82,21 +81,6 @@ class RunningLoad:
         if np.any(self.chunks.last_count):
             steps.append(prefill_work(context, self.chunks.last_tokens, self.busy_ranks))
         return steps
-
-    def waves(self, mixed_share: FloatArray) -> Waves:
-        """Return the requests of a replica that share its steps.
-
-        Args:
-            mixed_share: Share of the energy of a decode step that is part of a chunk which also
-                decodes the running sequences (C,).
-        """
-        mixes = self.question.profile.scheduler.mixes
-        mixed = self.question.aggregated_C & (self.on_rank > 1) & mixes
-        return Waves(
-            decoding=self.served / self.micro_batches,
-            prompts=self.prompts * self.busy_ranks,
-            mixed=mixed * mixed_share,
-        )
 
     def occupied(self) -> FloatArray:
         """Return the tokens of a decode step over those of the graph that runs it (C,)."""

@@ -15,8 +15,9 @@ from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
-from perfatlas.serving.closed_form.evaluation import alone_share, energy_alone_share
+from perfatlas.serving.closed_form.evaluation import alone_shares
 from perfatlas.serving.closed_form.latencies import Latencies
+from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, step_utilization
 from perfatlas.step import (
@@ -109,6 +110,7 @@ class _Totals(NamedTuple):
     bound_s: FloatArray
     at_bound: FloatArray
     dynamic_j: FloatArray
+    free_j: FloatArray
 
     @classmethod
     def of(cls, cost: StepCost) -> _Totals:
@@ -122,6 +124,7 @@ class _Totals(NamedTuple):
             cost.least_s(),
             cost.bound_share(),
             cost.energy_j(),
+            cost.unlimited_energy_j(),
         )
 
     def at(self, index_C: IntArray) -> _Totals:
@@ -159,6 +162,10 @@ class _Totals(NamedTuple):
     def energy_j(self) -> FloatArray:
         """Return the dynamic energy at full clock (C,) [J]."""
         return self.dynamic_j
+
+    def unlimited_energy_j(self) -> FloatArray:
+        """Return the dynamic energy where the TDP lowers no voltage (C,) [J]."""
+        return self.free_j
 
 
 class _Steps(NamedTuple):
@@ -212,7 +219,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     missing = np.full(question.load.isl.shape, np.nan)
     unknown = _Totals(*[missing] * len(_Totals._fields))
     chunk = last = step = unknown
-    used, alone, mixed = [missing] * 4, np.zeros_like(missing), np.zeros_like(missing)
+    used, alone = [missing] * 4, AloneShares(np.zeros_like(missing), np.zeros_like(missing))
     prefill = decode = None
     if phase != Phase.DECODE:
         prefill, chunk_C, last_C = _prefill(loaded)
@@ -223,10 +230,9 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
         step = decode.totals.at(step_C)
         used[2:] = decode.mfu[step_C], decode.mbu[step_C]
         if prefill is not None:
-            alone = alone_share(decode.cost, prefill.cost)[step_C]
-            mixed = 1.0 - energy_alone_share(decode.cost, prefill.cost)[step_C]
-    costs = (chunk, last, step)
-    latencies, low, high = predicted(loaded, costs, alone)
+            alone = alone_shares(decode.cost, prefill.cost).take(step_C)
+    running = load_steps(loaded, (chunk, last, step), alone)
+    latencies, low, high = predicted(loaded, running)
     return LoadResults(
         latencies=latencies,
         low=low,
@@ -235,7 +241,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
         chunks=loaded.chunks,
         served=loaded.served,
         utilization=Utilization(*used),
-        energy=token_energy(question, costs, loaded.chunks, loaded.waves(mixed)),
+        energy=token_energy(loaded, running),
         priced=sum(steps.mfu.size for steps in (prefill, decode) if steps is not None),
     )
 

@@ -41,3 +41,6 @@ class StepTotals(StepTimes, Protocol):
 
     def energy_j(self) -> FloatArray:
         """Return the dynamic energy at full clock (C,) [J]."""
+
+    def unlimited_energy_j(self) -> FloatArray:
+        """Return the dynamic energy where the TDP lowers no voltage (C,) [J]."""

@@ -142,8 +142,7 @@ class StepParts:
         """
         context = _repeated(self.context, step.host_s_C.size)
         if not context.limits_act():
-            one_R = np.ones_like(step.host_s_C)
-            return (StepClock(one_R, one_R, np.full_like(one_R, np.nan)),)
+            return (StepClock.sustained(step.host_s_C),)
         (whole,) = step_costs((step,), context)
         return (whole.clock,)
 

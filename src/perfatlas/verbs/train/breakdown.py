@@ -57,7 +57,7 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
             hidden_s_CO=np.zeros_like(costs.prices.time_s_CO),
             host_s_C=np.zeros(shapes),
             host_work_s_C=np.zeros(shapes),
-            clock=StepClock(np.ones(shapes), np.ones(shapes), np.full(shapes, np.nan)),
+            clock=StepClock.sustained(np.zeros(shapes)),
         )
         for part in Part
     )
