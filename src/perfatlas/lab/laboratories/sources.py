@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.serving.closed_form import Evaluation, StepTails
     from perfatlas.step import Candidates
 
 RULES: Final = "data/validation/sources.toml"
@@ -60,6 +60,7 @@ class SourceRuns:
         predicted_s: Predicted time per token (N,) [s].
         low_s: Lower limit by kernel errors (N,) [s].
         high_s: Upper limit by kernel errors (N,) [s].
+        laboratory: Deviation of ln(time) by operators on other machines (N,).
         refused: Reason -> runs without a prediction.
     """
 
@@ -70,6 +71,7 @@ class SourceRuns:
     predicted_s: FloatArray
     low_s: FloatArray
     high_s: FloatArray
+    laboratory: FloatArray
     refused: Mapping[str, int]
 
     def residuals(self) -> FloatArray:
@@ -77,15 +79,15 @@ class SourceRuns:
         found: FloatArray = np.log(self.measured_s / self.predicted_s)
         return found
 
-    def limits(self, q05: float, q95: float) -> tuple[FloatArray, FloatArray]:
-        """Return the interval with given tails, each (N,) [s].
+    def limits(self, tails: StepTails) -> tuple[FloatArray, FloatArray]:
+        """Return the interval with given errors of runs, each (N,) [s].
 
         Args:
-            q05: Lower limit of ln(measured / predicted).
-            q95: Upper limit.
+            tails: The errors.
         """
-        low_s = np.minimum(self.low_s, self.predicted_s * np.exp(q05))
-        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(q95))
+        low_N, high_N = tails.limits(self.laboratory)
+        low_s = np.minimum(self.low_s, self.predicted_s * np.exp(low_N))
+        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(high_N))
         return low_s, high_s
 
 
@@ -255,10 +257,11 @@ def _token_times(evaluation: Evaluation) -> Times:
 
 
 class _Predicted(NamedTuple):
-    """Times of runs with their limits (3, N), sequences, kinds of model (N) and refusals."""
+    """Times of runs with their limits (3, N), sequences, deviations, kinds (N) and refusals."""
 
     times_3N: FloatArray
     served_N: FloatArray
+    laboratory_N: FloatArray
     kinds: list[str]
     refused: dict[str, int]
 
@@ -266,7 +269,7 @@ class _Predicted(NamedTuple):
 def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
     """Return times of runs; those of `_token_times` are at the engine, times GPUs."""
     resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
-    found_4N = np.full((4, len(fields)), np.nan)
+    found_5N = np.full((5, len(fields)), np.nan)
     kinds = [""] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
@@ -276,18 +279,34 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
         question = _at_engine(asked) if times is _token_times else asked
         evaluation = evaluate(question, KERNELS_ONLY)
         fits_C = evaluation.memory.fits
-        values_4C = np.stack(times(evaluation))
+        values_5C = np.stack((*times(evaluation), _laboratory(evaluation)))
         if times is _token_times:
-            values_4C[:3] *= question.plan.gpus_per_replica
-        found_4N[:, rows_C[fits_C]] = values_4C[:, fits_C]
+            values_5C[:3] *= question.plan.gpus_per_replica
+        elif times is _decode_times:
+            values_5C[4] = evaluation.decode.laboratory_s() / evaluation.decode.total_s()
+        found_5N[:, rows_C[fits_C]] = values_5C[:, fits_C]
         for place in rows_C.tolist():
             kinds[place] = model_kind(question)
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
-    unfit = int(np.isnan(found_4N).any(axis=0).sum()) - len(errors)
+    unfit = int(np.isnan(found_5N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
         refused["does not fit in memory"] = unfit
-    return _Predicted(found_4N[:3], found_4N[3], kinds, refused)
+    return _Predicted(found_5N[:3], found_5N[3], found_5N[4], kinds, refused)
+
+
+def _laboratory(evaluation: Evaluation) -> FloatArray:
+    """Return the deviation of ln(time per token) by operators on other machines (C,).
+
+    The part of the time between tokens that is not a decode step is prompts of other requests.
+    """
+    decode_C, prefill_C = (
+        step.laboratory_s() / step.total_s() for step in (evaluation.decode, evaluation.prefill)
+    )
+    step_s_C = evaluation.decode.total_s()
+    share_C = np.minimum(step_s_C / np.maximum(evaluation.latencies.tpot_s, step_s_C), 1.0)
+    found: FloatArray = share_C * decode_C + (1.0 - share_C) * prefill_C
+    return found
 
 
 def _runs(
@@ -348,5 +367,6 @@ def _source(
         predicted_s=predicted_s,
         low_s=low_s,
         high_s=high_s,
+        laboratory=found.laboratory_N[kept],
         refused=found.refused,
     )

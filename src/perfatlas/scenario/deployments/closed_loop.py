@@ -42,6 +42,11 @@ HOW: Final = (
     " input and {osl:,} output tokens; {rules}; {client}"
 )
 
+TOGETHER: Final = (
+    "clients are spread evenly over their outputs; the intervals of TTFT and TPOT also hold clients"
+    " that start together, whose prompts this scheduler keeps together"
+)
+
 
 class SteadyState(NamedTuple):
     """Steady state of a closed loop.
@@ -97,13 +102,22 @@ def steady_state(
     results, at_percentile = _measured(ready, resolved, window, percentile)
     for found in (results, at_percentile):
         found |= {f"{name}_{end}": None for name in found for end in ("low", "high")}
-    for end, factor in price_ends(ready).items():
+    ends = price_ends(ready)
+    together = _together(ready, resolved)
+    for end, factor in ends.items():
         other = {"low": "high", "high": "low"}[end]
         means, tails = _measured(slowed(ready, factor), resolved, window, percentile)
         for name, value in means.items():
             rate = name.startswith("output_tokens")
             results[f"{name}_{other if rate else end}"] = value
         at_percentile |= {f"{name}_{end}": value for name, value in tails.items()}
+        if together is not None:
+            _span(
+                results,
+                at_percentile,
+                end,
+                _measured(slowed(ready, factor), together, window, percentile),
+            )
     _widen(results)
     _widen(at_percentile)
     note = HOW.format(
@@ -113,7 +127,34 @@ def steady_state(
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
+    note += "" if together is None or not ends else f"; {TOGETHER}"
     return SteadyState(results | {"gpus": ready.gpus}, note, at_percentile)
+
+
+def _together(ready: Service, resolved: ResolvedTraffic) -> ResolvedTraffic | None:
+    """Return the requests of clients that start together, None where their phase is lost soon.
+
+    A scheduler that mixes prompts with decodes spreads the clients; one that runs prompts first
+    keeps the prompts of all together, as long as their lengths are equal.
+    """
+    if ready.named or ready.entry.question.profile.scheduler.mixes or resolved.concurrency < 2:
+        return None
+    osl_N = np.full_like(resolved.requests.osl_N, resolved.requests.osl_N[-1])
+    requests = plain_requests(all_at_once(osl_N.size), resolved.requests.isl_N, osl_N)
+    return resolved._replace(requests=requests)
+
+
+def _span(
+    results: dict[str, Any],
+    at_percentile: dict[str, Any],
+    end: str,
+    found: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    """Extend the interval of TPOT to the low, and that of TTFT to the high end of other clients."""
+    name, outer = {"low": ("tpot_s", min), "high": ("ttft_s", max)}[end]
+    for held, other in zip((results, at_percentile), found, strict=True):
+        if other.get(name) is not None and held.get(f"{name}_{end}") is not None:
+            held[f"{name}_{end}"] = outer(held[f"{name}_{end}"], other[name])
 
 
 def _widen(results: dict[str, Any]) -> None:

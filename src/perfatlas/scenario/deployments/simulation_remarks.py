@@ -40,7 +40,7 @@ def interval_note(ready: Service, *, drawn: bool = False) -> list[str]:
     """
     if not price_ends(ready):
         return []
-    notes = dict.fromkeys(interval_remark(pool.question) for pool in ready.pools)
+    notes = dict.fromkeys(interval_remark(pool.question, pool.table) for pool in ready.pools)
     traffic = DRAWN if drawn else "arrivals and lengths are not varied"
     return [f"{note}; {traffic}" for note in notes]
 

@@ -128,6 +128,10 @@ class _SharedCost:
         """Return the roofline time (C,) [s]."""
         return self.cost.least_s()[self.index_C]
 
+    def laboratory_s(self) -> FloatArray:
+        """Return its standard deviation by operators on other machines (C,) [s]."""
+        return self.cost.laboratory_s()[self.index_C]
+
     def bound_share(self) -> FloatArray:
         """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
         return self.cost.bound_share()[self.index_C]
