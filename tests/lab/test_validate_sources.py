@@ -31,6 +31,7 @@ def runs(source: str, ratio: float, *, count: int = 20) -> SourceRuns:
         low_s=0.95 * one,
         high_s=1.05 * one,
         laboratory=0.1 * one,
+        phase=0.0 * one,
         refused={},
     )
 

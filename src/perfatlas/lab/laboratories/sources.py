@@ -61,6 +61,7 @@ class SourceRuns:
         low_s: Lower limit by kernel errors (N,) [s].
         high_s: Upper limit by kernel errors (N,) [s].
         laboratory: Deviation of ln(time) by operators on other machines (N,).
+        phase: ln(time / predicted) of clients whose prompts come together, at most 0 (N,).
         refused: Reason -> runs without a prediction.
     """
 
@@ -72,11 +73,22 @@ class SourceRuns:
     low_s: FloatArray
     high_s: FloatArray
     laboratory: FloatArray
+    phase: FloatArray
     refused: Mapping[str, int]
 
     def residuals(self) -> FloatArray:
         """Return ln(measured / predicted) (N,)."""
         found: FloatArray = np.log(self.measured_s / self.predicted_s)
+        return found
+
+    def unexplained(self) -> FloatArray:
+        """Return ln(measured / predicted), less what the phase of the clients may explain (N,).
+
+        Limits of the interval hold any phase between clients that are spread evenly and clients
+        that start together.
+        """
+        log_N = self.residuals()
+        found: FloatArray = np.where(log_N < 0.0, np.minimum(log_N - self.phase, 0.0), log_N)
         return found
 
     def limits(self, tails: StepTails) -> tuple[FloatArray, FloatArray]:
@@ -262,6 +274,7 @@ class _Predicted(NamedTuple):
     times_3N: FloatArray
     served_N: FloatArray
     laboratory_N: FloatArray
+    phase_N: FloatArray
     kinds: list[str]
     refused: dict[str, int]
 
@@ -269,7 +282,7 @@ class _Predicted(NamedTuple):
 def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
     """Return times of runs; those of `_token_times` are at the engine, times GPUs."""
     resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
-    found_5N = np.full((5, len(fields)), np.nan)
+    found_6N = np.full((6, len(fields)), np.nan)
     kinds = [""] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
@@ -279,20 +292,24 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
         question = _at_engine(asked) if times is _token_times else asked
         evaluation = evaluate(question, KERNELS_ONLY)
         fits_C = evaluation.memory.fits
-        values_5C = np.stack((*times(evaluation), _laboratory(evaluation)))
+        shared = (_laboratory(evaluation), np.zeros(question.size))
+        values_6C = np.stack((*times(evaluation), *shared))
         if times is _token_times:
-            values_5C[:3] *= question.plan.gpus_per_replica
+            values_6C[:3] *= question.plan.gpus_per_replica
         elif times is _decode_times:
-            values_5C[4] = evaluation.decode.laboratory_s() / evaluation.decode.total_s()
-        found_5N[:, rows_C[fits_C]] = values_5C[:, fits_C]
+            values_6C[4] = evaluation.decode.laboratory_s() / evaluation.decode.total_s()
+        elif not question.profile.scheduler.mixes:
+            values_6C[5] = np.minimum(np.log(evaluation.decode.total_s() / values_6C[0]), 0.0)
+        found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
         for place in rows_C.tolist():
             kinds[place] = model_kind(question)
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
-    unfit = int(np.isnan(found_5N).any(axis=0).sum()) - len(errors)
+    unfit = int(np.isnan(found_6N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
         refused["does not fit in memory"] = unfit
-    return _Predicted(found_5N[:3], found_5N[3], found_5N[4], kinds, refused)
+    times_3N, others_N = found_6N[:3], found_6N[3:]
+    return _Predicted(times_3N, *others_N, kinds, refused)
 
 
 def _laboratory(evaluation: Evaluation) -> FloatArray:
@@ -368,5 +385,6 @@ def _source(
         low_s=low_s,
         high_s=high_s,
         laboratory=found.laboratory_N[kept],
+        phase=found.phase_N[kept],
         refused=found.refused,
     )

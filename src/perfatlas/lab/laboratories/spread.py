@@ -142,7 +142,7 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
 
 
 def _errors(source: SourceRuns, kind: str, kept_N: NDArray[np.bool_]) -> Errors:
-    return Errors(kind, source.residuals()[kept_N], source.laboratory[kept_N])
+    return Errors(kind, source.unexplained()[kept_N], source.laboratory[kept_N])
 
 
 def of_kind(source: SourceRuns, kind: str) -> NDArray[np.bool_]:
