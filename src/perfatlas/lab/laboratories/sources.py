@@ -308,8 +308,8 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
     unfit = int(np.isnan(found_6N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
         refused["does not fit in memory"] = unfit
-    times_3N, others_N = found_6N[:3], found_6N[3:]
-    return _Predicted(times_3N, *others_N, kinds, refused)
+    served_N, laboratory_N, phase_N = found_6N[3:]
+    return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, kinds, refused)
 
 
 def _laboratory(evaluation: Evaluation) -> FloatArray:

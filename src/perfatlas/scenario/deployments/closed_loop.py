@@ -102,22 +102,8 @@ def steady_state(
     results, at_percentile = _measured(ready, resolved, window, percentile)
     for found in (results, at_percentile):
         found |= {f"{name}_{end}": None for name in found for end in ("low", "high")}
-    ends = price_ends(ready)
-    together = _together(ready, resolved)
-    for end, factor in ends.items():
-        other = {"low": "high", "high": "low"}[end]
-        means, tails = _measured(slowed(ready, factor), resolved, window, percentile)
-        for name, value in means.items():
-            rate = name.startswith("output_tokens")
-            results[f"{name}_{other if rate else end}"] = value
-        at_percentile |= {f"{name}_{end}": value for name, value in tails.items()}
-        if together is not None:
-            _span(
-                results,
-                at_percentile,
-                end,
-                _measured(slowed(ready, factor), together, window, percentile),
-            )
+    together = _together(ready, resolved) if price_ends(ready) else None
+    _add_ends(ready, (resolved, together), (window, percentile), (results, at_percentile))
     _widen(results)
     _widen(at_percentile)
     note = HOW.format(
@@ -127,8 +113,28 @@ def steady_state(
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
-    note += "" if together is None or not ends else f"; {TOGETHER}"
+    note += "" if together is None else f"; {TOGETHER}"
     return SteadyState(results | {"gpus": ready.gpus}, note, at_percentile)
+
+
+def _add_ends(
+    ready: Service,
+    traffic: tuple[ResolvedTraffic, ResolvedTraffic | None],
+    measured: tuple[slice, float | None],
+    found: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    """Add both ends of the interval to means and percentiles, for clients of either phase."""
+    (resolved, together), (results, at_percentile) = traffic, found
+    for end, factor in price_ends(ready).items():
+        other = {"low": "high", "high": "low"}[end]
+        moved = slowed(ready, factor)
+        means, tails = _measured(moved, resolved, *measured)
+        for name, value in means.items():
+            rate = name.startswith("output_tokens")
+            results[f"{name}_{other if rate else end}"] = value
+        at_percentile |= {f"{name}_{end}": value for name, value in tails.items()}
+        if together is not None:
+            _span(found, end, _measured(moved, together, *measured))
 
 
 def _together(ready: Service, resolved: ResolvedTraffic) -> ResolvedTraffic | None:
@@ -145,14 +151,13 @@ def _together(ready: Service, resolved: ResolvedTraffic) -> ResolvedTraffic | No
 
 
 def _span(
-    results: dict[str, Any],
-    at_percentile: dict[str, Any],
-    end: str,
     found: tuple[dict[str, Any], dict[str, Any]],
+    end: str,
+    others: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
     """Extend the interval of TPOT to the low, and that of TTFT to the high end of other clients."""
     name, outer = {"low": ("tpot_s", min), "high": ("ttft_s", max)}[end]
-    for held, other in zip((results, at_percentile), found, strict=True):
+    for held, other in zip(found, others, strict=True):
         if other.get(name) is not None and held.get(f"{name}_{end}") is not None:
             held[f"{name}_{end}"] = outer(held[f"{name}_{end}"], other[name])
 
