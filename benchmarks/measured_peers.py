@@ -40,7 +40,6 @@ MODELS: Final = {
     "mistralai/Mixtral-8x7B-v0.1": ("mistralai/Mixtral-8x7B-v0.1", True),
     "mistralai/Mixtral-8x22B-v0.1": ("mistralai/Mixtral-8x22B-v0.1", True),
 }
-PRECISIONS: Final = {"FP8": ("fp8", "fp8"), "FP16": ("bf16", "bf16"), "FP4": ("nvfp4", "fp8")}
 BF16: Final = ("bf16", "bfloat16")
 MOST_SEQUENCES: Final = 2048
 CONTEXTS: Final = (1024, 1024)  # input and output tokens assumed of chats whose input is not stated
@@ -54,44 +53,17 @@ class Run(NamedTuple):
     Args:
         row: Source, gpu and kind of model.
         fields: Static scenario of perfatlas, without the batch.
-        requests: Requests in flight; where the cache limits them, infinite.
-        offline: Whether GPU time per token with prompts was measured, else that between tokens.
+        requests: Sequences in flight.
         measured_s: What was measured [s].
     """
 
     row: Row
     fields: Row
     requests: float
-    offline: bool
     measured_s: float
 
 
 def runs() -> list[Run]:
-    """Return the runs of both sources whose model both tools have."""
-    return [*_offline(), *_token_gaps()]
-
-
-def _offline() -> list[Run]:
-    """Return offline benchmarks of TensorRT-LLM without pipeline or data parallelism."""
-    rules, found = source_rules()["trtllm"], []
-    for row in source_file("trtllm"):
-        model = rules["models"].get(row["model"], "")
-        experts = MODELS.get(model, ("", False))[1]
-        shared = experts and row["doc_version"] in rules["attention_dp"]["releases"]
-        if row["gpu"] not in rules["systems"] or model not in MODELS or row["pp"] != "1" or shared:
-            continue
-        product, kv = PRECISIONS[row["precision"]]
-        fields = {"engine": "trtllm", "format": product, "kv_format": kv, "tp": int(row["tp"])}
-        fields |= {"model": model, "system": rules["systems"][row["gpu"]]}
-        fields |= {"isl": int(row["isl"]), "osl": int(row["osl"])}
-        kind = {"source": "TensorRT-LLM pages", "gpu": row["gpu"]}
-        kind["models"] = "experts" if experts else "dense"
-        measured_s = float(row["n_gpus"]) / float(row["value"])
-        found.append(Run(kind, fields, np.inf, offline=True, measured_s=measured_s))
-    return found
-
-
-def _token_gaps() -> list[Run]:
     """Return median times between tokens of ML.ENERGY, in bf16."""
     rules, found = source_rules()["ml_energy"], []
     for row in source_file("ml_energy"):
@@ -115,7 +87,7 @@ def _token_gaps() -> list[Run]:
             "models": "experts" if experts else "dense",
         }
         measured_s = 1e-3 * float(row["itl_p50_ms"])
-        found.append(Run(kind, fields, batch, offline=False, measured_s=measured_s))
+        found.append(Run(kind, fields, batch, measured_s=measured_s))
     return found
 
 
@@ -175,21 +147,15 @@ def peer_times(asked: list[Run], batch: list[int], python: str) -> dict[str, Any
     return found
 
 
-def predicted_s(run: Run, batch: int, step: list[Any]) -> float:
-    """Return the time that a run measures, NaN where a tool has no answer [s].
+def predicted_s(step: list[Any]) -> float:
+    """Return the time between tokens, NaN where a tool has no answer [s].
 
     Args:
-        run: The run.
-        batch: Its sequences.
         step: Decode time and prompt time [s].
     """
     if len(step) != 2 or None in step:
         return float("nan")
-    decode_s, prompt_s = (float(value) for value in step)
-    if not run.offline:
-        return decode_s
-    osl = run.fields["osl"]
-    return float((decode_s * osl + prompt_s * batch) / (batch * osl) * run.fields["tp"])
+    return float(step[0])
 
 
 def table(asked: list[Run], ours: list[float], theirs: list[float]) -> list[Row]:
@@ -244,10 +210,7 @@ def main() -> None:
     asked = runs()
     batch = batches(asked)
     ours, theirs = step_times(asked, batch), peer_times(asked, batch, words.aic_python)
-    own, peer = (
-        [predicted_s(*each) for each in zip(asked, batch, found["steps"], strict=True)]
-        for found in (ours, theirs)
-    )
+    own, peer = ([predicted_s(step) for step in found["steps"]] for found in (ours, theirs))
     refused: dict[str, int] = {}
     for step in theirs["steps"]:
         if len(step) == 1:
