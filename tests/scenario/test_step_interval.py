@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from perfatlas.engines import resolve_engine, step_errors, step_spreads
+from perfatlas.engines import (
+    operator_class,
+    operator_spreads,
+    resolve_engine,
+    step_errors,
+    step_spreads,
+    whole_run_spread,
+)
 from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.kernel import kernel_gemm
+from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from perfatlas.answer import Answer
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -53,20 +66,110 @@ def test_a_device_without_tables_has_a_wider_interval_by_both_methods(
         assert borrowed[1] >= known[1]  # equal where the spread between laboratories is wider
 
 
-def test_intervals_hold_the_errors_of_runs(
-    answers: dict[tuple[str, str], dict[str, Any]],
+def told(assumptions: Sequence[str], phase: str) -> tuple[float, float]:
+    """Return the limits that the evidence tells of a step, as ratios."""
+    text = next(one for one in assumptions if "90% interval combines" in one)
+    found = re.search(rf"{phase} steps are at least ([+-]\d+)% to ([+-]\d+)% off", text)
+    assert found is not None
+    return 1.0 + int(found[1]) / 100.0, 1.0 + int(found[2]) / 100.0
+
+
+def composed(model: str, *, engine: str = "vllm", **fields: Any) -> tuple[Answer, float, float]:  # noqa: ANN401
+    """Return a static estimate, and the limits of its decode step by hand."""
+    answer = estimate(model=model, engine=engine, isl=512, osl=64, mode="static", **fields)
+    whole, own = whole_run_spread(), step_errors()[engine]
+    kind = "experts" if "A3B" in model else "dense"
+    center = step_spreads()[kind].center
+    rows = [row for row in answer.breakdown if row["phase"] == "decode" and row["calibration"]]
+    total_s = sum(row["time_s"] for row in answer.breakdown if row["phase"] == "decode")
+    of_class: dict[str, float] = {}
+    for row in rows:
+        key = operator_class(row["calibration"].split("/")[1])
+        of_class[key] = of_class.get(key, 0.0) + row["time_s"] / total_s
+    parts = [operator_spreads()[key].deviation * share for key, share in of_class.items()]
+    deviation = math.hypot(whole.deviation, *parts)
+    low = min(center - whole.lower * deviation, own.q05)
+    return answer, math.exp(low), math.exp(max(center + whole.upper * deviation, own.q95))
+
+
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"])
+@pytest.mark.parametrize("tp", [1, 4])
+def test_a_step_deviates_by_its_operators_and_by_whole_runs(model: str, tp: int) -> None:
+    answer, low, high = composed(model, system="h200_sxm", batch=32, tp=tp)
+    found = width(dict(answer.results))
+    assert told(answer.evidence.assumptions, "decode") == pytest.approx((low, high), abs=0.006)
+    assert found == pytest.approx((low, high), rel=0.005)  # kernels are known better
+
+
+def test_experts_and_collectives_widen_a_step() -> None:
+    widths = {
+        name: composed(model, system="h200_sxm", batch=32, tp=tp, engine="trtllm")[2]
+        for name, model, tp in (
+            ("dense", "meta-llama/Llama-3.1-8B", 1),
+            ("sharded", "meta-llama/Llama-3.1-8B", 8),
+            ("experts", "Qwen/Qwen3-30B-A3B", 1),
+        )
+    }
+    assert widths["dense"] < widths["sharded"]
+    assert widths["dense"] < widths["experts"]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_evidence_tells_what_was_composed_at_every_scale(
+    system: str, answers: dict[tuple[str, str], dict[str, Any]]
 ) -> None:
-    spread, own = step_spreads()["dense"], step_errors()["vllm"]
-    results = answers["h200_sxm", "formula"]
-    low, high = width(results)
-    assert low <= np.exp(min(spread.q05, own.q05)) * 1.01
-    assert high >= np.exp(max(spread.q95, own.q95)) * 0.99
+    """Closed form, simulated estimate, simulation and table tell limits that their results keep."""
+    asked = {**ASKED, "system": system}
+    traffic = {**asked, "num_requests": 40}
+    del traffic["mode"]
+    everything = {
+        "formula": estimate(**asked, method="formula"),
+        "simulated": estimate(**asked, method="simulate"),
+        "simulate": simulate(**traffic).answer,
+    }
+    limits = {
+        name: told(answer.evidence.assumptions, "decode") for name, answer in everything.items()
+    }
+    assert limits["formula"] == pytest.approx(limits["simulated"], abs=0.03)
+    assert limits["simulate"] == pytest.approx(limits["formula"], abs=0.03)
+    for name, answer in everything.items():
+        low, high = limits[name]
+        results = {
+            key: value["mean"] if isinstance(value, dict) and "mean" in value else value
+            for key, value in answer.results.items()
+        }
+        found = width(results)
+        assert found[0] <= low * 1.03
+        assert found[1] >= high * 0.97
+    table = estimate_table({key: [value] for key, value in asked.items()} | {"method": ["formula"]})
+    assert table.columns["tpot_s_high"][0] == pytest.approx(
+        answers[system, "formula"]["tpot_s_high"], rel=1e-12
+    )
 
 
-def test_models_with_experts_have_a_spread_of_their_own() -> None:
+def test_a_kernel_has_the_spread_of_its_class_in_quadrature() -> None:
+    results = dict(kernel_gemm(m=4096, n=4096, k=4096, system="h200_sxm").results)
+    spread = operator_spreads()["gemm"].half_width
+    tabulated, anywhere = (
+        math.log(results[end] / results["time_s"]) for end in ("tabulated_high_s", "time_s_high")
+    )
+    assert anywhere == pytest.approx(math.hypot(tabulated, spread), rel=1e-6)
+
+
+def test_models_with_experts_have_a_center_of_their_own() -> None:
     dense, experts = (step_spreads()[kind] for kind in ("dense", "experts"))
-    assert experts.q95 - experts.q05 > dense.q95 - dense.q05
-    assert max(experts.q05, dense.q05) < 0.0 < dense.q95 < experts.q95
+    assert 0.0 < dense.center < experts.center
+
+
+@pytest.mark.parametrize("method", ["formula", "simulate"])
+def test_tpot_without_prompts_is_inside_where_prompts_run_first(method: str) -> None:
+    """Clients of SGLang that start together wait for each other's prompts before they decode."""
+    asked = {**ASKED, "engine": "sglang", "isl": 4000, "system": "h200_sxm"}
+    answer = estimate(**asked, method=method)
+    spread = simulate(**{k: v for k, v in asked.items() if k != "mode"}, num_requests=80).answer
+    together = spread.results["tpot_s"]["mean"]
+    assert answer.results["tpot_s_low"] < together < 0.8 * answer.results["tpot_s"]
+    assert "together" in " ".join(answer.evidence.assumptions)
 
 
 def test_a_table_has_the_interval_of_a_single_estimate(
@@ -98,7 +201,7 @@ def test_an_ideal_engine_has_the_interval_of_its_kernels_by_both_methods() -> No
         for how in ("formula", "simulate")
     )
     assert formula == pytest.approx(simulated, rel=0.1)
-    assert formula[0] > np.exp(step_spreads()["dense"].q05)
+    assert formula[0] > 0.8  # the spread of whole runs reaches 0.77
 
 
 def test_an_engine_without_measured_runs_has_the_errors_between_laboratories(
@@ -109,7 +212,11 @@ def test_an_engine_without_measured_runs_has_the_errors_between_laboratories(
     for how in ("formula", "simulate"):
         found = dict(estimate(**ASKED, system="h200_sxm", engine=str(path), method=how).results)
         assert found["tpot_s"] == answers["h200_sxm", how]["tpot_s"]
-        assert width(found)[0] <= np.exp(step_spreads()["dense"].q05) * 1.01
+        low, _ = told(
+            estimate(**ASKED, system="h200_sxm", engine=str(path), method=how).evidence.assumptions,
+            "decode",
+        )
+        assert width(found)[0] <= low * 1.03
 
 
 @pytest.mark.parametrize("how", ["formula", "simulate"])

@@ -14,11 +14,11 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
-from perfatlas.engines import release_spread, step_spreads
+from perfatlas.engines import release_spread, step_errors, whole_run_spread
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.serving.closed_form import KERNELS_ONLY, client_note, model_kind, step_tails
+from perfatlas.serving.closed_form import KERNELS_ONLY, client_note, step_limits, step_tails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,8 @@ def question_evidence(question: Candidates, evaluation: Evaluation) -> Evidence:
         evaluation: Its evaluation.
     """
     tier = tier_of((evaluation.prefill, evaluation.decode), 0)
-    return step_evidence(question, evaluation, _standing_assumptions(question, tier))
+    standing = _standing_assumptions(question, evaluation, tier)
+    return step_evidence(question, evaluation, standing)
 
 
 def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[str]) -> Evidence:
@@ -133,14 +134,15 @@ def _versions(question: Candidates, costs: Sequence[StepCost]) -> dict[str, str]
     return {"engine": question.profile.id} | match_versions(used_matches(costs, 0))
 
 
-def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
-    remarks = [STANDING] if tier == "bound" else [STANDING, interval_remark(question)]
+def _standing_assumptions(question: Candidates, steps: PricedSteps, tier: str) -> tuple[str, ...]:
+    remarks = [STANDING] if tier == "bound" else [STANDING, interval_remark(question, steps)]
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
         remarks.append(
             f"{FORMULA}: steady closed loop without queueing, in which prompts come one after the"
             " other; TTFT is a lower limit under load, and TPOT an upper one where prompts come"
-            f" together (few output tokens, or prompts run first); {client_note(question)}"
+            f" together (few output tokens, or prompts run first{_phase(question)});"
+            f" {client_note(question)}"
         )
     return tuple(remarks)
 
@@ -172,20 +174,34 @@ def engine_assumptions(question: Candidates) -> list[str]:
     return remarks
 
 
-def interval_remark(question: Candidates) -> str:
+def _phase(question: Candidates) -> str:
+    """Return that the interval of TPOT holds prompts that come together, if it does."""
+    return "" if question.profile.scheduler.mixes else ", which the lower limit of TPOT holds"
+
+
+def interval_remark(question: Candidates, steps: PricedSteps) -> str:
     """Return the description of the interval of the steps of a question, a sentence.
 
     Args:
         question: The candidates.
+        steps: The priced steps.
     """
     tails = step_tails(question)
     if tails == KERNELS_ONLY:
         return f"{INTERVAL}; errors of engine and load are not included"
-    spread = step_spreads()[model_kind(question)]
+    spread = whole_run_spread()
+    limits = [
+        f"{cost.operators[0].phase} steps are at least {math.expm1(float(low_C[0])):+.0%} to"
+        f" {math.expm1(float(high_C[0])):+.0%} off"
+        for cost in (steps.decode, steps.prefill)
+        for low_C, high_C in (step_limits(cost, tails),)
+    ]
+    name = question.profile.name
+    own = f", and no narrower than for the runs of {name} alone" if name in step_errors() else ""
     return (
-        f"{INTERVAL}; every step is at least {math.expm1(tails.q05):+.0%} to"
-        f" {math.expm1(tails.q95):+.0%} off: the errors of {spread.runs:,} runs from"
-        f" {spread.sources} sources, each counted once (`{spread.command}`)"
+        f"{INTERVAL}; {', '.join(limits)}: the spread of their operators between laboratories and"
+        f" that of whole runs, in quadrature, from {spread.runs:,} runs of {spread.sources} sources"
+        f" and kinds of models, each counted once{own} (`{spread.command}`)"
     )
 
 

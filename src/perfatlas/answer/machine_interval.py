@@ -10,29 +10,18 @@ Shape legend: C candidates, O operators, M matches.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.engines import operator_spreads
+from perfatlas.engines import operator_class, operator_spreads
 from perfatlas.measurements.calibrations import USER_PROTOCOL
 from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfatlas.engines import OperatorSpread
     from perfatlas.measurements.calibrations import Calibration
     from perfatlas.pricing import PricedOperators
-
-ANY: Final = "all"  # of operators without sources of their own
-
-
-@cache
-def _spread_of() -> Mapping[str, OperatorSpread]:
-    """Return the spread by operator of a calibration."""
-    return {name: one for one in operator_spreads().values() for name in one.operators}
 
 
 def laboratory_spread(calibration: Calibration) -> OperatorSpread | None:
@@ -43,7 +32,7 @@ def laboratory_spread(calibration: Calibration) -> OperatorSpread | None:
     """
     if calibration.protocol.startswith(USER_PROTOCOL):
         return None
-    return _spread_of().get(calibration.operator, operator_spreads()[ANY])
+    return operator_spreads()[operator_class(calibration.operator)]
 
 
 def on_any_machine(prices: PricedOperators) -> PricedOperators:

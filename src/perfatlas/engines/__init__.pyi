@@ -7,10 +7,12 @@ from .catalog import (
 from .laboratories import (
     LABORATORIES as LABORATORIES,
     OperatorSpread as OperatorSpread,
+    operator_class as operator_class,
     operator_spreads as operator_spreads,
     release_spread as release_spread,
     shipped_laboratories as shipped_laboratories,
     step_spreads as step_spreads,
+    whole_run_spread as whole_run_spread,
 )
 from .launch_settings import with_launch_settings as with_launch_settings
 from .profile import (

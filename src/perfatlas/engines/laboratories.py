@@ -16,15 +16,13 @@ class StepSpread:
     """Ratio of measured to predicted step time over laboratories that each count once.
 
     Args:
-        q05: 5% quantile of ln(measured / predicted) of the mixture of all sources.
-        q95: 95% quantile.
+        center: Mean of ln(measured / predicted) over the sources.
         sources: Published sources, each one measured on other machines.
         runs: Measured runs of all sources.
         command: Command that lists all sources.
     """
 
-    q05: float
-    q95: float
+    center: float
     sources: int
     runs: int
     command: str
@@ -36,10 +34,47 @@ def step_spreads() -> dict[str, StepSpread]:
 
     Example:
         >>> from perfatlas.engines import step_spreads
-        >>> step_spreads()["dense"].q05 < 0 < step_spreads()["dense"].q95
-        True
+        >>> sorted(step_spreads())
+        ['dense', 'experts']
     """
     return {name: StepSpread(**row) for name, row in shipped_laboratories()["spread"].items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeRunSpread:
+    """How far whole runs deviate between laboratories, in units of a step's own deviation.
+
+    The deviation of a step is that of whole runs and those of the operators in it, independent of
+    each other. The limits of ln(measured / predicted) are the center of its kind of model less
+    `lower` and plus `upper` deviations.
+
+    Args:
+        deviation: Deviation of ln(measured / predicted) that no operator explains.
+        lower: Deviations from the center to the 5% quantile of the mixture of all sources.
+        upper: Deviations from the center to its 95% quantile.
+        sources: Sources and kinds of models, each counted once.
+        runs: Measured runs of all sources.
+        command: Command that lists all sources.
+    """
+
+    deviation: float
+    lower: float
+    upper: float
+    sources: int
+    runs: int
+    command: str
+
+
+@cache
+def whole_run_spread() -> WholeRunSpread:
+    """Return the spread of whole runs over all sources.
+
+    Example:
+        >>> from perfatlas.engines import whole_run_spread
+        >>> whole_run_spread().lower > 0.0 < whole_run_spread().upper
+        True
+    """
+    return WholeRunSpread(**shipped_laboratories()["whole"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +109,26 @@ def operator_spreads() -> dict[str, OperatorSpread]:
     """
     rows = shipped_laboratories().get("operator", {})
     return {name: OperatorSpread(**row) for name, row in rows.items()}
+
+
+@cache
+def _class_of() -> dict[str, str]:
+    """Return the class of operators by operator of a calibration."""
+    return {name: key for key, one in operator_spreads().items() for name in one.operators}
+
+
+def operator_class(operator: str) -> str:
+    """Return the class of operators whose spread an operator has, "all" without sources of its own.
+
+    Args:
+        operator: Operator of a calibration.
+
+    Example:
+        >>> from perfatlas.engines import operator_class
+        >>> operator_class("mla_decode"), operator_class("scan_decode")
+        ('decode', 'all')
+    """
+    return _class_of().get(operator, "all")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.energy import with_energy
+from perfatlas.engines import operator_class, operator_spreads
 from perfatlas.kernels.tiers import gather_operators
+from perfatlas.measurements.calibrations import USER_PROTOCOL
 from perfatlas.operators import Collective
 from perfatlas.pricing import join, select, total
 from perfatlas.step.links import price_links
@@ -164,6 +166,28 @@ class StepCost:
         place_CO = groups * np.arange(candidates)[:, None] + group_CO
         away_Q = np.bincount(place_CO.ravel(), away_CO.ravel(), candidates * groups)
         found: FloatArray = np.sqrt(np.square(away_Q.reshape(candidates, groups)).sum(axis=1))
+        return found
+
+    def laboratory_s(self) -> FloatArray:
+        """Return the standard deviation of the step by operators on other machines (C,) [s].
+
+        Operators of one class deviate together between laboratories, those of different classes
+        independently. Time at the bound and host time have no part in it, nor do operators that
+        were calibrated on the machine of the user.
+        """
+        spreads = operator_spreads()
+        classes = list(spreads)
+        class_M = np.full(len(self.prices.matches) + 1, len(classes))
+        for place, match in enumerate(self.prices.matches):
+            if not match.calibration.protocol.startswith(USER_PROTOCOL):
+                class_M[place] = classes.index(operator_class(match.calibration.operator))
+        class_CO = class_M[self.prices.match_CO]  # -1, the last, for none
+        busy_CO = self.count_CO * self.prices.time_s_CO
+        variance_C = np.zeros(busy_CO.shape[0])
+        for place, name in enumerate(classes):
+            busy_C = np.where(class_CO == place, busy_CO, 0.0).sum(axis=1)
+            variance_C += np.square(spreads[name].deviation * busy_C)
+        found: FloatArray = np.sqrt(variance_C)
         return found
 
     def operator_energy_j(self) -> FloatArray:

@@ -12,6 +12,7 @@ from perfatlas.engines import (
     release_spread,
     shipped_laboratories,
     step_spreads,
+    whole_run_spread,
 )
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.lab.laboratories.releases import release_row
@@ -27,7 +28,8 @@ HEADER: Final = (
     "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
     "# ln(measured / predicted): written by\n"
     "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`.\n"
-    "# Intervals of steps are at least this wide.\n"
+    "# Intervals of steps are at least this wide. [whole]: deviation that no operator\n"
+    "# explains, and the limits in units of the deviation of a step.\n"
     "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"
     "# lab.laboratories.write_operator_spreads from sources of `perfatlas validate published`.\n"
     "\n"
@@ -42,9 +44,10 @@ def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) 
         path: File, by default the shipped one.
     """
     target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
-    rows = {"spread": spread_rows(sources), "release": release_row()}
+    rows = {**spread_rows(sources), "release": release_row()}
     _write(target, {**shipped_laboratories(), **rows})
     step_spreads.cache_clear()
+    whole_run_spread.cache_clear()
     release_spread.cache_clear()
     return target
 

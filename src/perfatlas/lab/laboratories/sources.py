@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.serving.closed_form import Evaluation, StepTails
     from perfatlas.step import Candidates
 
 RULES: Final = "data/validation/sources.toml"
@@ -60,6 +60,8 @@ class SourceRuns:
         predicted_s: Predicted time per token (N,) [s].
         low_s: Lower limit by kernel errors (N,) [s].
         high_s: Upper limit by kernel errors (N,) [s].
+        laboratory: Deviation of ln(time) by operators on other machines (N,).
+        phase: ln(time / predicted) of clients whose prompts come together, at most 0 (N,).
         refused: Reason -> runs without a prediction.
     """
 
@@ -70,6 +72,8 @@ class SourceRuns:
     predicted_s: FloatArray
     low_s: FloatArray
     high_s: FloatArray
+    laboratory: FloatArray
+    phase: FloatArray
     refused: Mapping[str, int]
 
     def residuals(self) -> FloatArray:
@@ -77,15 +81,25 @@ class SourceRuns:
         found: FloatArray = np.log(self.measured_s / self.predicted_s)
         return found
 
-    def limits(self, q05: float, q95: float) -> tuple[FloatArray, FloatArray]:
-        """Return the interval with given tails, each (N,) [s].
+    def unexplained(self) -> FloatArray:
+        """Return ln(measured / predicted), less what the phase of the clients may explain (N,).
+
+        Limits of the interval hold any phase between clients that are spread evenly and clients
+        that start together.
+        """
+        log_N = self.residuals()
+        found: FloatArray = np.where(log_N < 0.0, np.minimum(log_N - self.phase, 0.0), log_N)
+        return found
+
+    def limits(self, tails: StepTails) -> tuple[FloatArray, FloatArray]:
+        """Return the interval with given errors of runs, each (N,) [s].
 
         Args:
-            q05: Lower limit of ln(measured / predicted).
-            q95: Upper limit.
+            tails: The errors.
         """
-        low_s = np.minimum(self.low_s, self.predicted_s * np.exp(q05))
-        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(q95))
+        low_N, high_N = tails.limits(self.laboratory)
+        low_s = np.minimum(self.low_s, self.predicted_s * np.exp(low_N))
+        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(high_N))
         return low_s, high_s
 
 
@@ -255,10 +269,12 @@ def _token_times(evaluation: Evaluation) -> Times:
 
 
 class _Predicted(NamedTuple):
-    """Times of runs with their limits (3, N), sequences, kinds of model (N) and refusals."""
+    """Times of runs with their limits (3, N), sequences, deviations, kinds (N) and refusals."""
 
     times_3N: FloatArray
     served_N: FloatArray
+    laboratory_N: FloatArray
+    phase_N: FloatArray
     kinds: list[str]
     refused: dict[str, int]
 
@@ -266,7 +282,7 @@ class _Predicted(NamedTuple):
 def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
     """Return times of runs; those of `_token_times` are at the engine, times GPUs."""
     resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
-    found_4N = np.full((4, len(fields)), np.nan)
+    found_6N = np.full((6, len(fields)), np.nan)
     kinds = [""] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
@@ -276,18 +292,38 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
         question = _at_engine(asked) if times is _token_times else asked
         evaluation = evaluate(question, KERNELS_ONLY)
         fits_C = evaluation.memory.fits
-        values_4C = np.stack(times(evaluation))
+        shared = (_laboratory(evaluation), np.zeros(question.size))
+        values_6C = np.stack((*times(evaluation), *shared))
         if times is _token_times:
-            values_4C[:3] *= question.plan.gpus_per_replica
-        found_4N[:, rows_C[fits_C]] = values_4C[:, fits_C]
+            values_6C[:3] *= question.plan.gpus_per_replica
+        elif times is _decode_times:
+            values_6C[4] = evaluation.decode.laboratory_s() / evaluation.decode.total_s()
+        elif not question.profile.scheduler.mixes:
+            values_6C[5] = np.minimum(np.log(evaluation.decode.total_s() / values_6C[0]), 0.0)
+        found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
         for place in rows_C.tolist():
             kinds[place] = model_kind(question)
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
-    unfit = int(np.isnan(found_4N).any(axis=0).sum()) - len(errors)
+    unfit = int(np.isnan(found_6N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
         refused["does not fit in memory"] = unfit
-    return _Predicted(found_4N[:3], found_4N[3], kinds, refused)
+    served_N, laboratory_N, phase_N = found_6N[3:]
+    return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, kinds, refused)
+
+
+def _laboratory(evaluation: Evaluation) -> FloatArray:
+    """Return the deviation of ln(time per token) by operators on other machines (C,).
+
+    The part of the time between tokens that is not a decode step is prompts of other requests.
+    """
+    decode_C, prefill_C = (
+        step.laboratory_s() / step.total_s() for step in (evaluation.decode, evaluation.prefill)
+    )
+    step_s_C = evaluation.decode.total_s()
+    share_C = np.minimum(step_s_C / np.maximum(evaluation.latencies.tpot_s, step_s_C), 1.0)
+    found: FloatArray = share_C * decode_C + (1.0 - share_C) * prefill_C
+    return found
 
 
 def _runs(
@@ -348,5 +384,7 @@ def _source(
         predicted_s=predicted_s,
         low_s=low_s,
         high_s=high_s,
+        laboratory=found.laboratory_N[kept],
+        phase=found.phase_N[kept],
         refused=found.refused,
     )

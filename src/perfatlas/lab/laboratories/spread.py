@@ -6,7 +6,7 @@ Shape legend: N runs.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from perfatlas.serving.closed_form import StepTails
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.lab.laboratories.sources import SourceRuns
     from perfatlas.operators import FloatArray
@@ -23,6 +25,7 @@ KINDS: Final = ("dense", "experts")
 LEVEL: Final = 0.9
 TAILS: Final = (0.05, 0.95)
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
+DEVIATIONS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of whole runs
 FEWEST: Final = 5  # runs of a source that is scored or counted
 DIGITS: Final = 3
 COMMAND: Final = "perfatlas validate sources"
@@ -49,29 +52,67 @@ def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
     return StepTails(q05=float(low), q95=float(high))
 
 
-def spread_of(residuals: Sequence[FloatArray]) -> StepTails:
-    """Return the 90% interval of one run of any laboratory.
-
-    The variances between and within sources add. Every source counts once in both, and the mean of
-    the sources is the centre.
+class Errors(NamedTuple):
+    """Errors of the runs of one source with one kind of model.
 
     Args:
-        residuals: ln(measured / predicted) by source.
+        kind: `dense` or `experts`.
+        logs_N: ln(measured / predicted) (N,).
+        laboratory_N: Deviation of ln(time) by operators on other machines (N,).
+    """
 
-    Source: reproducibility variance of ISO 5725-2 (between laboratories plus repeatability), with
-        equal weights; a normal distribution of the errors of runs.
+    kind: str
+    logs_N: FloatArray
+    laboratory_N: FloatArray
+
+
+def fitted_tails(errors: Sequence[Errors]) -> dict[str, StepTails]:
+    """Return the errors of runs of any laboratory, by kind of model.
+
+    The center of a kind is the mean over its sources. The deviation of a step is that of its
+    operators and one of whole runs, in quadrature. That of whole runs is the most likely one for
+    Laplace distributions, whose tails are as heavy as those of runs; limits are the 5% and 95%
+    quantiles of the errors in units of their deviation. Every source counts once.
+
+    Args:
+        errors: The runs.
+
+    Source: variances between laboratories add to those within (ISO 5725-2); Laplace distributions
+        and equal weights are assumptions.
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.lab.laboratories.spread import spread_of
-        >>> tails = spread_of([np.full(9, -0.1), np.full(3, 0.1)])
-        >>> round(tails.q05, 4), round(tails.q95, 4)
-        (-0.1645, 0.1645)
+        >>> from perfatlas.lab.laboratories.spread import Errors, fitted_tails
+        >>> logs = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
+        >>> tails = fitted_tails([Errors("dense", logs, np.full(5, 0.1))])["dense"]
+        >>> low, high = tails.limits(np.full(1, 0.1))
+        >>> round(float(low[0]), 6), round(float(high[0]), 6)
+        (-0.2, 0.2)
     """
-    center = float(np.mean([one.mean() for one in residuals]))
-    variance = float(np.mean([np.square(one - center).mean() for one in residuals]))
-    half = NORMAL * math.sqrt(variance)
-    return StepTails(q05=center - half, q95=center + half)
+    kinds = dict.fromkeys(one.kind for one in errors)
+    centers = {
+        kind: float(np.mean([one.logs_N.mean() for one in errors if one.kind == kind]))
+        for kind in kinds
+    }
+    away = [one.logs_N - centers[one.kind] for one in errors]
+    chosen = min(DEVIATIONS, key=lambda at: _unlikelihood(away, errors, at))
+    units = [
+        away_N / np.hypot(chosen, one.laboratory_N)
+        for away_N, one in zip(away, errors, strict=True)
+    ]
+    plain = tails_of(units)
+    return {
+        kind: StepTails(center=center, deviation=chosen, lower=-plain.q05, upper=plain.q95)
+        for kind, center in centers.items()
+    }
+
+
+def _unlikelihood(away: Sequence[FloatArray], errors: Sequence[Errors], deviation: float) -> float:
+    """Return -ln of the likelihood of Laplace distributions of one common scale, but a constant."""
+    widths = [np.hypot(deviation, one.laboratory_N) for one in errors]
+    units = [np.abs(a / w).mean() for a, w in zip(away, widths, strict=True)]
+    scale = max(float(np.mean(units)), np.finfo(np.float64).tiny)  # 0 of errors that are equal
+    return math.log(scale) + float(np.mean([np.log(w).mean() for w in widths]))
 
 
 def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
@@ -85,19 +126,26 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
         the interval fitted to the others, and interval scores in ln (Winkler: width plus 2/10% of
         what lies outside; smaller is better) of it and of an interval of constant width.
     """
+    known = [
+        (one, kind, kept_N)
+        for kind in KINDS
+        for one in sources
+        if (kept_N := of_kind(one, kind)).sum() >= FEWEST
+    ]
     rows = []
-    for kind in KINDS:
-        own = [(one, of_kind(one, kind)) for one in sources]
-        known = [(one, kept_N) for one, kept_N in own if kept_N.sum() >= FEWEST]
-        for one, kept_N in known:
-            others = [(other, some_N) for other, some_N in known if other is not one]
-            logs = [other.residuals()[some_N] for other, some_N in others]
-            ends = spread_of(logs), tails_of(logs)
-            rows.append({"source": one.source, "models": kind, **_row(one, kept_N, *ends)})
+    for one, kind, kept_N in known:
+        others = [(other, k, some_N) for other, k, some_N in known if other is not one]
+        tails = fitted_tails([_errors(*other) for other in others])[kind]
+        plain = tails_of([other.residuals()[some_N] for other, k, some_N in others if k == kind])
+        rows.append({"source": one.source, "models": kind, **_row(one, kept_N, tails, plain)})
     return rows
 
 
-def of_kind(source: SourceRuns, kind: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _errors(source: SourceRuns, kind: str, kept_N: NDArray[np.bool_]) -> Errors:
+    return Errors(kind, source.unexplained()[kept_N], source.laboratory[kept_N])
+
+
+def of_kind(source: SourceRuns, kind: str) -> NDArray[np.bool_]:
     """Return which runs of a source belong to a kind of model (N,).
 
     Args:
@@ -109,7 +157,7 @@ def of_kind(source: SourceRuns, kind: str) -> np.ndarray[Any, np.dtype[np.bool_]
 
 def _row(
     source: SourceRuns,
-    kept_N: np.ndarray[Any, np.dtype[np.bool_]],
+    kept_N: NDArray[np.bool_],
     tails: StepTails,
     plain: StepTails,
 ) -> Row:
@@ -131,11 +179,11 @@ def _row(
 
 def _limits(
     source: SourceRuns,
-    kept_N: np.ndarray[Any, np.dtype[np.bool_]],
+    kept_N: NDArray[np.bool_],
     tails: StepTails,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the limits of ln(measured / predicted), each (N,)."""
-    low_s, high_s = source.limits(tails.q05, tails.q95)
+    low_s, high_s = source.limits(tails)
     low_N: FloatArray = np.log(low_s / source.predicted_s)[kept_N]
     high_N: FloatArray = np.log(high_s / source.predicted_s)[kept_N]
     return low_N, high_N
@@ -177,21 +225,35 @@ def pooled(rows: Sequence[Row]) -> Row:
 
 
 def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
-    """Return the content of the shipped file, by kind of model.
+    """Return the content of the shipped file: the spread of whole runs and its center by kind.
 
     Args:
         sources: The sources.
     """
-    found = {}
-    for kind in KINDS:
-        residuals = [one.residuals()[of_kind(one, kind)] for one in sources]
-        known = [one for one in residuals if one.size >= FEWEST]
-        tails = spread_of(known)
-        found[kind] = {
-            "q05": round(tails.q05, DIGITS),
-            "q95": round(tails.q95, DIGITS),
-            "sources": len(known),
-            "runs": sum(one.size for one in known),
-            "command": COMMAND,
+    errors = [
+        _errors(one, kind, kept_N)
+        for kind in KINDS
+        for one in sources
+        if (kept_N := of_kind(one, kind)).sum() >= FEWEST
+    ]
+    tails = fitted_tails(errors)
+    whole = next(iter(tails.values()))
+    shared = {
+        "deviation": round(whole.deviation, DIGITS),
+        "lower": round(whole.lower, DIGITS),
+        "upper": round(whole.upper, DIGITS),
+        **_counted(errors),
+    }
+    centers = {
+        kind: {
+            "center": round(tails[kind].center, DIGITS),
+            **_counted([one for one in errors if one.kind == kind]),
         }
-    return found
+        for kind in tails
+    }
+    return {"whole": shared, "spread": centers}
+
+
+def _counted(errors: Sequence[Errors]) -> Row:
+    runs = sum(one.logs_N.size for one in errors)
+    return {"sources": len(errors), "runs": runs, "command": COMMAND}

@@ -44,6 +44,11 @@ HOW: Final = (
     " {rules}; {client}"
 )
 
+TOGETHER: Final = (
+    "clients are spread evenly over their outputs; the intervals of TTFT and TPOT also hold clients"
+    " that start together, whose prompts this scheduler keeps together"
+)
+
 
 class SteadyState(NamedTuple):
     """Steady state of a closed loop.
@@ -105,13 +110,8 @@ def steady_state(
     results, at_percentile = _measured(ready, resolved, window, percentile)
     for found in (results, at_percentile):
         found |= {f"{name}_{end}": None for name in found for end in ("low", "high")}
-    for end, factor in price_ends(ready).items():
-        other = {"low": "high", "high": "low"}[end]
-        means, tails = _measured(slowed(ready, factor), resolved, window, percentile)
-        for name, value in means.items():
-            rate = name.startswith("output_tokens")
-            results[f"{name}_{other if rate else end}"] = value
-        at_percentile |= {f"{name}_{end}": value for name, value in tails.items()}
+    together = _together(ready, resolved) if price_ends(ready) else None
+    _add_ends(ready, (resolved, together), (window, percentile), (results, at_percentile))
     _widen(results)
     _widen(at_percentile)
     note = HOW.format(
@@ -124,7 +124,53 @@ def steady_state(
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
+    note += "" if together is None else f"; {TOGETHER}"
     return SteadyState(results | {"gpus": ready.gpus}, note, at_percentile)
+
+
+def _add_ends(
+    ready: Service,
+    traffic: tuple[ResolvedTraffic, ResolvedTraffic | None],
+    measured: tuple[slice, float | None],
+    found: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    """Add both ends of the interval to means and percentiles, for clients of either phase."""
+    (resolved, together), (results, at_percentile) = traffic, found
+    for end, factor in price_ends(ready).items():
+        other = {"low": "high", "high": "low"}[end]
+        moved = slowed(ready, factor)
+        means, tails = _measured(moved, resolved, *measured)
+        for name, value in means.items():
+            rate = name.startswith("output_tokens")
+            results[f"{name}_{other if rate else end}"] = value
+        at_percentile |= {f"{name}_{end}": value for name, value in tails.items()}
+        if together is not None:
+            _span(found, end, _measured(moved, together, *measured))
+
+
+def _together(ready: Service, resolved: ResolvedTraffic) -> ResolvedTraffic | None:
+    """Return the requests of clients that start together, None where their phase is lost soon.
+
+    A scheduler that mixes prompts with decodes spreads the clients; one that runs prompts first
+    keeps the prompts of all together, as long as their lengths are equal.
+    """
+    if ready.named or ready.entry.question.profile.scheduler.mixes or resolved.concurrency < 2:
+        return None
+    osl_N = np.full_like(resolved.requests.osl_N, resolved.requests.osl_N[-1])
+    requests = plain_requests(all_at_once(osl_N.size), resolved.requests.isl_N, osl_N)
+    return resolved._replace(requests=requests)
+
+
+def _span(
+    found: tuple[dict[str, Any], dict[str, Any]],
+    end: str,
+    others: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    """Extend the interval of TPOT to the low, and that of TTFT to the high end of other clients."""
+    name, outer = {"low": ("tpot_s", min), "high": ("ttft_s", max)}[end]
+    for held, other in zip(found, others, strict=True):
+        if other.get(name) is not None and held.get(f"{name}_{end}") is not None:
+            held[f"{name}_{end}"] = outer(held[f"{name}_{end}"], other[name])
 
 
 def _widen(results: dict[str, Any]) -> None:

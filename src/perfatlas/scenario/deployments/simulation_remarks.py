@@ -24,19 +24,25 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Outcome
 
+DRAWN: Final = (
+    "the spread of as many requests with other random arrivals and lengths is added in quadrature"
+    " to throughput, makespan and, from 100 requests on, latencies"
+)
 BUSY: Final = 0.8  # fraction of time front ends are sending above which they delay clients
 
 
-def interval_note(ready: Service) -> list[str]:
+def interval_note(ready: Service, *, drawn: bool = False) -> list[str]:
     """Return the origin of the interval, one sentence per engine and kind of model.
 
     Args:
         ready: The service.
+        drawn: Whether the interval holds other draws of arrivals and lengths.
     """
     if not price_ends(ready):
         return []
-    notes = dict.fromkeys(interval_remark(pool.question) for pool in ready.pools)
-    return [f"{note}; arrivals and lengths are not varied" for note in notes]
+    notes = dict.fromkeys(interval_remark(pool.question, pool.table) for pool in ready.pools)
+    traffic = DRAWN if drawn else "arrivals and lengths are not varied"
+    return [f"{note}; {traffic}" for note in notes]
 
 
 def client_note(ready: Service) -> str:

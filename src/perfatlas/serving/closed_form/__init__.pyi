@@ -21,6 +21,7 @@ from .intervals import (
     fastest_s as fastest_s,
     model_kind as model_kind,
     slowest_s as slowest_s,
+    step_limits as step_limits,
     step_tails as step_tails,
 )
 from .latencies import (

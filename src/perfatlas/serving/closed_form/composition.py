@@ -58,9 +58,29 @@ def predicted(
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
+    tpot_s = np.minimum(tpot_s, _without_prompts(load, fastest_s(decode, known), tpot_s))
     low = Latencies(ttft_s, tpot_s, latency_s, rate)
     low, high = _containing(latencies, low, high)
     return latencies, low, _where_known(high, load, steps)
+
+
+def _without_prompts(load: RunningLoad, step_s: FloatArray, tpot_s: FloatArray) -> FloatArray:
+    """Return TPOT where the prompts of all clients come together, before they decode (C,) [s].
+
+    Clients that start together stay so, where the scheduler runs prompts first and their lengths
+    are equal: TTFT then has the wait that TPOT has otherwise. Without such a scheduler, `tpot_s`.
+    """
+    busy_C = np.maximum(load.micro_batches * _busy_share(load), 1.0)
+    alone_s_C = step_s * busy_C / load.question.tokens_per_step_to_end
+    together_C = load.question.aggregated_C & ~load.mixed()
+    return np.where(together_C, alone_s_C, tpot_s)
+
+
+def _busy_share(load: RunningLoad) -> FloatArray:
+    """Return the share of all layers in the slowest pipeline stage, 1 without stages (C,)."""
+    share_C = stage_share(load.question.model.architecture, load.question.plan)
+    found: FloatArray = np.where(load.question.plan.pp > 1, share_C, 1.0)
+    return found
 
 
 def _containing(value: Latencies, low: Latencies, high: Latencies) -> tuple[Latencies, Latencies]:
@@ -97,7 +117,7 @@ def _compose(load: RunningLoad, times: _Times, client: ClientSide) -> Latencies:
     question, chunks = load.question, load.chunks
     stages, step_s = question.plan.pp, times.step_s
     share = stage_share(question.model.architecture, question.plan)
-    busy = load.micro_batches * np.where(stages > 1, share, 1.0)
+    busy = load.micro_batches * _busy_share(load)
     waited_s = step_s * np.maximum(busy, 1.0)
     decode_s = waited_s / question.tokens_per_step_to_end
     prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
@@ -108,7 +128,7 @@ def _compose(load: RunningLoad, times: _Times, client: ClientSide) -> Latencies:
     shared = load.mixed()
     number = chunks.count + chunks.last_count
     added_s = prefill_s - number * np.where(shared, step_s, 0.0)
-    cost_s = np.maximum(added_s, 0.0) / load.prompts * np.where(stages > 1, share, 1.0)
+    cost_s = np.maximum(added_s, 0.0) / load.prompts * _busy_share(load)
     # at most all steps are mixed
     cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)
     joining = Joining(

@@ -1,20 +1,25 @@
 """The interval of a step on any machine.
 
 The errors of kernels give the first interval. Whole runs of other laboratories deviate further:
-their releases, hosts and kernels differ. Both are composed by their outer limits, for closed forms
-and for simulations alike.
+their releases, hosts and kernels differ. How far depends on the operators of the step: their
+spreads between laboratories and that of whole runs add in quadrature. Kernels, laboratories and the
+engine's own runs are composed by their outer limits, for closed forms and for simulations alike.
 
 Shape legend: C candidates.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.engines import release_spread, step_errors, step_spreads
+from perfatlas.engines import (
+    release_spread,
+    step_errors,
+    step_spreads,
+    whole_run_spread,
+)
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -23,15 +28,36 @@ if TYPE_CHECKING:
 
 
 class StepTails(NamedTuple):
-    """Limits of the interval of a step beyond the errors of its kernels.
+    """Errors of measured runs, of which the interval of a step is composed beyond its kernels.
 
     Args:
-        q05: Lower limit of ln(measured / predicted).
-        q95: Upper limit.
+        center: Mean of ln(measured / predicted) over laboratories.
+        deviation: Its deviation by what is not an operator.
+        lower: Deviations from the center to the lower limit.
+        upper: Deviations from the center to the upper limit.
+        q05: Lower limit of the engine's own runs, 0 without any.
+        q95: Upper limit of the engine's own runs.
+        release: Half-width by which a borrowed profile widens both limits.
     """
 
+    center: float = 0.0
+    deviation: float = 0.0
+    lower: float = 0.0
+    upper: float = 0.0
     q05: float = 0.0
     q95: float = 0.0
+    release: float = 0.0
+
+    def limits(self, laboratory_C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the limits of ln(measured / predicted) of steps, each (C,).
+
+        Args:
+            laboratory_C: Deviation of each by its operators on other machines (C,).
+        """
+        deviation_C = np.hypot(self.deviation, laboratory_C)
+        low_C = np.minimum(self.center - self.lower * deviation_C, min(self.q05, 0.0))
+        high_C = np.maximum(self.center + self.upper * deviation_C, max(self.q95, 0.0))
+        return -np.hypot(low_C, self.release), np.hypot(high_C, self.release)
 
 
 KERNELS_ONLY = StepTails()
@@ -51,14 +77,18 @@ def step_tails(question: Candidates) -> StepTails:
     """
     if question.tier == "bound" or question.profile.name == IDEAL:
         return KERNELS_ONLY
-    spread = step_spreads()[model_kind(question)]
+    whole = whole_run_spread()
     error = step_errors().get(question.profile.name)
-    q05 = spread.q05 if error is None else min(error.q05, spread.q05)
-    q95 = spread.q95 if error is None else max(error.q95, spread.q95)
-    if question.profile.borrowed:
-        move = max(map(abs, (release_spread().q05, release_spread().q95)))
-        q05, q95 = -math.hypot(q05, move), math.hypot(q95, move)
-    return StepTails(q05=q05, q95=q95)
+    move = max(map(abs, (release_spread().q05, release_spread().q95)))
+    return StepTails(
+        center=step_spreads()[model_kind(question)].center,
+        deviation=whole.deviation,
+        lower=whole.lower,
+        upper=whole.upper,
+        q05=0.0 if error is None else error.q05,
+        q95=0.0 if error is None else error.q95,
+        release=move if question.profile.borrowed else 0.0,
+    )
 
 
 def model_kind(question: Candidates) -> str:
@@ -70,6 +100,24 @@ def model_kind(question: Candidates) -> str:
     return "experts" if question.model.architecture.has_experts else "dense"
 
 
+def _by_operators(cost: StepTimes) -> FloatArray:
+    """Return the deviation of ln(time) of a step by its operators on other machines (C,)."""
+    total_s_C = cost.total_s()
+    return np.divide(
+        cost.laboratory_s(), total_s_C, out=np.zeros_like(total_s_C), where=total_s_C > 0.0
+    )
+
+
+def step_limits(cost: StepTimes, tails: StepTails) -> tuple[FloatArray, FloatArray]:
+    """Return the limits of ln(measured / predicted) of a step by errors of runs, each (C,).
+
+    Args:
+        cost: The step.
+        tails: Errors of measured runs.
+    """
+    return tails.limits(_by_operators(cost))
+
+
 def fastest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
     """Return the lower limit of the time of a step, at least its roofline time (C,) [s].
 
@@ -77,7 +125,7 @@ def fastest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
         cost: The step.
         tails: Errors of measured runs.
     """
-    fast_C = np.minimum(cost.low_s(), cost.total_s() * math.exp(tails.q05))
+    fast_C = np.minimum(cost.low_s(), cost.total_s() * np.exp(step_limits(cost, tails)[0]))
     return np.maximum(fast_C, cost.least_s())
 
 
@@ -88,5 +136,7 @@ def slowest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
         cost: The step.
         tails: Errors of measured runs.
     """
-    slow_C: FloatArray = np.maximum(cost.high_s(), cost.total_s() * math.exp(tails.q95))
+    slow_C: FloatArray = np.maximum(
+        cost.high_s(), cost.total_s() * np.exp(step_limits(cost, tails)[1])
+    )
     return slow_C

@@ -119,6 +119,13 @@ class MixedStep:
         )
         return own_j
 
+    def laboratory_s(self) -> FloatArray:
+        """Return its standard deviation by operators on other machines (C,) [s].
+
+        Those of chunk and decodes add, as both run the same kernels.
+        """
+        return self.chunk.laboratory_s() + self.alone_C * self.decode.laboratory_s()
+
     def _gpu_s(self) -> FloatArray:
         chunk_s, decode_s = (
             step.total_s() - step.exposed_host_s() for step in (self.chunk, self.decode)

@@ -155,6 +155,10 @@ class _Totals(NamedTuple):
         """Return the roofline time (C,) [s]."""
         return self.bound_s
 
+    def laboratory_s(self) -> FloatArray:
+        """Return its standard deviation by operators on other machines (C,) [s]."""
+        return self.cost.laboratory_s()[self.index_C]
+
     def bound_share(self) -> FloatArray:
         """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
         return self.at_bound

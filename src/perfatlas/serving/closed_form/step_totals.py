@@ -26,6 +26,9 @@ class StepTimes(Protocol):
     def least_s(self) -> FloatArray:
         """Return the roofline time (C,) [s]."""
 
+    def laboratory_s(self) -> FloatArray:
+        """Return its standard deviation by operators on other machines (C,) [s]."""
+
 
 class StepTotals(StepTimes, Protocol):
     """Totals of one step of each candidate, such as those of `step.StepCost`."""

@@ -57,6 +57,7 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.verbs.simulate.arrival_spread import arrival_spread, draws_traffic, widened
 from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.energy import (
     Spent,
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.verbs.simulate.arrival_spread import Spread
     from perfatlas.verbs.simulate.run_length import Run
 
     OnProgress = Callable[[float], bool]
@@ -213,13 +215,14 @@ def simulation_of(
     """
     traffic = run.traffic
     slow = slow_load(run, scenario, known)
+    drawn = draws_traffic(traffic, scenario)
     repeated: list[_Repetition] = []
     interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
         resolved_again = resolve_traffic(again, scenario) if repeated else run.resolved
         watch = _part(progress, 1 + seed - traffic.seed, 1 + traffic.num_seeds)
-        one = _repetition(run._replace(resolved=resolved_again, traffic=again), watch)
+        one = _repetition(run._replace(resolved=resolved_again, traffic=again), watch, drawn=drawn)
         interrupted = one.results["interrupted"]
         if not (interrupted and repeated):  # an incomplete run counts only if there is no other
             repeated.append(one)
@@ -234,8 +237,9 @@ def simulation_of(
     if run.window is not None:
         results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
+    results = widened(results, repeated[0].spread)
     spent = [run for one in repeated for run in one.spent]
-    one = _Repetition(results, repeated[0].outcome, spent)
+    one = repeated[0]._replace(results=results, spent=spent)
     if len(repeated) == 1:
         warnings += probed_options(
             run, one.outcome, scenario, lambda one: split_fields({**fields, **one}), known
@@ -262,7 +266,7 @@ def simulated(
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
     results = traffic_results(ready, resolved, outcome, found)
     results |= run_energy(ready, outcome, results["makespan_s"])
-    one = _Repetition(results, outcome, [spent_energy(resolved.requests, outcome)])
+    one = _Repetition(results, outcome, [spent_energy(resolved.requests, outcome)], {})
     return _simulation(ready, resolved, one, (traffic, scenario, fields))
 
 
@@ -270,6 +274,7 @@ class _Repetition(NamedTuple):
     results: dict[str, Any]
     outcome: Outcome
     spent: list[Spent]
+    spread: Spread
 
 
 def _simulation(
@@ -322,8 +327,11 @@ def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
     return [text for text in notes if not (offloads and text == no_effect(HOST_LINK))]
 
 
-def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
-    """Return the results of one seed, at the prices and at both ends of their interval."""
+def _repetition(run: Run, watch: OnProgress | None, *, drawn: bool) -> _Repetition:
+    """Return the results of one seed, at the prices and at both ends of their interval.
+
+    The interval of drawn traffic also holds other draws.
+    """
     ready, resolved, traffic = reseeded(run.ready, run.traffic.seed), run.resolved, run.traffic
     ends = price_ends(ready)
     runs = 1 + len(ends)
@@ -334,6 +342,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
     results = traffic_results(ready, resolved, outcome, found) | load_results(run)
     results |= window_results(run, outcome) | run_energy(ready, outcome, results["makespan_s"])
+    spread = arrival_spread(run, outcome) if drawn else {}
     release_columns(resolved.requests, outcome)
     spent = [spent_energy(resolved.requests, outcome)]
     interval: dict[str, Any] = {}
@@ -348,7 +357,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
         del moved  # its columns, some hundred bytes per request, before the next run has its own
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
-    return _Repetition(containing_predictions(results | interval), outcome, spent)
+    return _Repetition(containing_predictions(results | interval), outcome, spent, spread)
 
 
 def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | None:
@@ -370,7 +379,7 @@ def _answer(
     if not ready.heterogeneous:
         standing += engine_assumptions(ready.decoding.question)
         standing += reserved_blocks_note(ready.decoding.question)
-    standing += interval_note(ready)
+    standing += interval_note(ready, drawn=draws_traffic(traffic, scenario))
     given = plain_values(verb_fields("simulate"), fields)
     if "gpus" in given and not {"tp", "dp"} & given.keys() and not ready.named:
         standing.append(plan_note(ready.entry.question))
