@@ -2430,6 +2430,9 @@ def search(
     slo_request_latency_s: float | str | None = None,
     slo_percentile: float | str | None = None,
     request_rate: float | str | None = None,
+    availability: float | str | None = None,
+    node_mtbf_s: float | str | None = None,
+    repair_s: float | str | None = None,
     min_slo_probability: float | str = 0.8,
     emit: Literal["vllm", "sglang", "trtllm", "dynamo"] | None = None,
     num_simulated: int | str = 20,
@@ -2508,6 +2511,11 @@ def search(
             Default: the mean. Needs (slo_ttft_s or slo_tpot_s or slo_itl_s or
             slo_request_latency_s), mode = aggregated and num_simulated above 0.
         request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
+        availability: Fraction of time in which enough replicas for request_rate must work, such as
+            0.999: adds spare replicas, with node_mtbf_s and repair_s [fraction]. Default: no spare
+            replicas. Needs objective = gpus and mode = aggregated.
+        node_mtbf_s: Mean time between failures of one node [s]. Needs availability.
+        repair_s: Mean time to repair a failed node [s]. Needs availability.
         min_slo_probability: Least probability with which a deployment must meet all SLOs and the
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
             [fraction]. Default: 0.8.

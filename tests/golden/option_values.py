@@ -283,6 +283,11 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "formats": ("bf16,fp8", "int8"),
         "kv_formats": ("bf16,fp8", "fp8"),
         "slo_percentile": (90.0, 99.0),
+        "availability": (0.99, 0.9999),
+        "node_mtbf_s": (1e6, 1e5),
+        "repair_s": (1e4, 1e5),
+        "lengths_from": _SERVING["lengths_from"],
+        "request_format": _SERVING["request_format"],
         "request_mix": ("700:30:1,900:60:2", "16:4"),
     },
     "compare": {

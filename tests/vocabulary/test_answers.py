@@ -61,6 +61,9 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     within = ["--slo-ttft-s", "0.1", "--slo-itl-s", "0.02", "--slo-percentile", "95"]
     small = ["--gpus", "1", "--isl", "256", "--osl", "16", *within]
     yield _printed(["search", *words[1:], MODEL["model"], *small])
+    spared = ["--max-gpus", "4", "--objective", "gpus", "--request-rate", "1", "--tp", "1"]
+    spared += ["--availability", "0.99", "--node-mtbf-s", "99", "--repair-s", "1"]
+    yield _printed(["search", *words[1:], MODEL["model"], *spared, "--num-simulated", "0"])
     yield from _explained([*searched_model, "--gpus", "2", "--mode", "static", "--explain"])
     yield {**_printed([*words, MODEL["model"], *table]), "command": LOADED}
     job = ["--gpus", "16000", "--checkpoint-write-s", "30", "--restart-s", "600"]

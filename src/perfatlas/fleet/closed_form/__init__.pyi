@@ -39,6 +39,8 @@ from .multilevel import (
 from .redundancy import (
     at_least as at_least,
     blast_usable as blast_usable,
+    replicas_up as replicas_up,
+    spare_replicas as spare_replicas,
     usable_share as usable_share,
 )
 from .renewal import (

@@ -21,6 +21,7 @@ from perfatlas.lab.runs import (
     serving_rules,
 )
 from perfatlas.lab.scoring import device_splits, kernel_split_scores, split_rules
+from perfatlas.lab.validate.device_pairs import same_plans
 from perfatlas.measurements.calibrations import without_devices
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 KINDS: Final = {"decode": "tpot_s", "prefill": "ttft_s"}
-SAME_PLAN: Final = (
-    *("network", "precision", "backend", "tp", "attention_dp", "ep"),
-    *("concurrency", "isl", "osl"),
-)
 
 
 def validate_devices(progress: Callable[[str], None] | None = None) -> dict[str, Any]:
@@ -206,29 +203,12 @@ def ratio_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     found = []
     for pair in split_rules()["ratio"]:
         first, second = pair["devices"]
-        pairs = _pairs(rows, first, second)
+        pairs = same_plans(rows, first, second)
         for kind in ("all", *sorted({one["backend"] for one, _ in pairs})):
             own = [both for both in pairs if kind in ("all", both[0]["backend"])]
             if own:
                 found.append(_ratio_row(first, second, kind, own))
     return found
-
-
-def _pairs(
-    rows: Sequence[Mapping[str, Any]], first: str, second: str
-) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return runs of one plan and load on two devices."""
-    known = [row for row in rows if row["tpot_s"] is not None]
-    base: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in known:
-        if row["system"] == first:
-            base.setdefault(tuple(row[name] for name in SAME_PLAN), []).append(row)
-    return [
-        (one, row)
-        for row in known
-        if row["system"] == second
-        for one in base.get(tuple(row[name] for name in SAME_PLAN), ())
-    ]
 
 
 def _ratio_row(

@@ -14,6 +14,7 @@ from perfatlas.lab.runs import (
     select_runs,
     serving_rules,
 )
+from perfatlas.lab.validate.device_pairs import upgrade_gains
 
 Row = dict[str, Any]
 GOALS: Final = {"regret_median": 0.03, "regret_p90": 0.12}
@@ -28,7 +29,7 @@ def validate_plans() -> dict[str, Any]:
     Returns:
         `ranking`: rank correlation and regret over deployments of the same model, system, format
         and lengths; `limits`: choices under a limit of TPOT, by the required probability;
-        `failures`: missed goals.
+        `upgrades`: gains of a newer device at the same plan; `failures`: missed goals.
 
     Raises:
         MissingDependencyError: The measured runs are not installed.
@@ -48,6 +49,7 @@ def validate_plans() -> dict[str, Any]:
         "scored": len(rows),
         "ranking": ranking,
         "limits": limited_choices(rows),
+        "upgrades": upgrade_gains(rows),
         "failures": [failure for row in ranking for failure in missed_goals(row)],
     }
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import OUTPUT, SWITCH, File, set_flags, takes_fields
+from perfatlas.commands.flags import OUTPUT, SWITCH, File, PageFlags, set_flags, takes_fields
 from perfatlas.commands.output import notice_if_slow, print_json, require
 from perfatlas.declarations import example_of, verb_fields
-from perfatlas.files import check_writable, table_format, write_table
+from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.quantities import printable
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,6 +32,7 @@ class SearchFlags:
         output: Write every candidate at its best load (CSV, Parquet or JSON Lines).
         explain: Also say what the latencies of the best plan depend on: sensitivities to the
             hardware, the next bottleneck, and values with which it meets the SLOs.
+        page: HTML page of the answer.
     """
 
     scenario: File | None = None
@@ -38,6 +40,7 @@ class SearchFlags:
     verbose: Annotated[bool, SWITCH] = False
     output: File | None = None
     explain: Annotated[bool, SWITCH] = False
+    page: PageFlags = field(default_factory=PageFlags)
 
 
 @takes_fields("search")
@@ -54,9 +57,12 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     set_fields: dict[str, Any] = set_flags(flags, output.scenario)
     needed = tuple(name for name, field in verb_fields("search").items() if field.required)
     require(set_fields, needed, example=example_of("search"))
+    script = output.page.script  # report errors before the search runs
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)
+    if output.page.html is not None:
+        check_writable(output.page.html)
     with notice_if_slow(SLOW):
         answer = perfatlas.search(**set_fields)
     told = answer.to_dict()
@@ -68,12 +74,18 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
         sys.stderr.write(
             f"perfatlas: {answer.results['candidates']:,} candidates written to {output.output}\n"
         )
+    from perfatlas.report.text import open_terminal, reproduce_line
+
+    line = reproduce_line("search --explain" if output.explain else "search", set_fields)
+    if output.page.html is not None:
+        from perfatlas.verbs.search.page import search_page
+
+        write_atomic(output.page.html, search_page(told, reproduce=line, script=script))
+        sys.stderr.write(printable(f"perfatlas: --html written to {output.page.html}\n"))
     if output.json:
         print_json(told)
         return 0
-    from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.search.text import print_search
 
-    line = reproduce_line("search --explain" if output.explain else "search", set_fields)
     print_search(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
     return 0

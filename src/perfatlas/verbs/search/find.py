@@ -124,10 +124,12 @@ def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
     replicas = judged.replicas[places]
     columns: Columns = {"family": np.full(places.size, family), "gpus": judged.gpus[places]}
     columns |= {name: getattr(plan, name)[places] for name in PLAN}
-    columns |= {"dp": replicas, "sequences": points.sequences[places]}
+    columns |= {"dp": replicas, "spare_replicas": judged.spares[places]}
+    columns |= {"sequences": points.sequences[places]}
     columns["concurrency"] = np.rint(points.sequences[places] * replicas)
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
     columns |= {name: points.results[name][places] for name in METRICS}
+    columns["usd_per_million_output_tokens"] *= 1.0 + judged.spares[places] / replicas
     columns["slo_probability"] = judged.probability[places]
     columns["excess"] = judged.excess[places]
     columns["score"] = judged.score[places]

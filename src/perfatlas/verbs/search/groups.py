@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields import (
+    NODE_MTBF,
+    NODE_REPAIR,
     AllOf,
     AnySet,
     CachedPrefix,
+    Duration,
     Equals,
     File,
     Formats,
@@ -151,6 +155,21 @@ class SearchObjective:
     request_rate: Annotated[
         Annotated[float, Number(unit="1/s", above=0.0)] | None,
         Row("Requests per second that the deployment must serve.", "none"),
+    ] = None
+    availability: Annotated[
+        Annotated[float, Number(unit="fraction", above=0.0, below=1.0)] | None,
+        Row(
+            "Fraction of time in which enough replicas for request_rate must work, such as 0.999:"
+            " adds spare replicas, with node_mtbf_s and repair_s.",
+            default="no spare replicas",
+            needs=AllOf(Equals("objective", "gpus"), Equals("mode", "aggregated")),
+        ),
+    ] = None
+    node_mtbf_s: Annotated[
+        Duration | None, replace(NODE_MTBF, needs=AnySet("availability", example="0.999"))
+    ] = None
+    repair_s: Annotated[
+        Duration | None, replace(NODE_REPAIR, needs=AnySet("availability", example="0.999"))
     ] = None
     min_slo_probability: Annotated[
         Annotated[float, Number(unit="fraction", above=0.0, below=1.0)],

@@ -161,11 +161,12 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     _, evaluation = evaluate_one(read_scenario(fields))
     results |= energies_at(evaluation.energy, results, inputs.mix.mean_osl)
     arrays = {name: _array(results.get(name)) for name in METRICS}
-    arrays["usd_per_million_output_tokens"] = costs(inputs, arrays)
+    share = leader.row["dp"] / (leader.row["dp"] + leader.row.get("spare_replicas", 0))
+    arrays["usd_per_million_output_tokens"] = costs(inputs, arrays) / share
     gpus = np.array([float(leader.row["gpus"])])
     tails = steady.at_percentile
     limited = arrays | {name: _array(value) for name, value in tails.items()}
-    met = met_limits(limited, gpus, inputs)
+    met = met_limits(limited, gpus * share, inputs)
     metrics = {name: float(value[0]) for name, value in arrays.items()}
     told = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}
     if tails:

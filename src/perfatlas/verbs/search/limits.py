@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.fleet.closed_form import spare_replicas
 from perfatlas.studies import probability_at_most, value_exceeded
 from perfatlas.verbs.search.groups import LATENCIES
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu",))
 RATE: Final = "request_rate"
+AVAILABILITY: Final = "availability"
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
 ROUNDING: Final = 1e-12  # of a number of replicas
 ENDS: Final = ("", "_low", "_high")
@@ -37,6 +39,16 @@ class Met(NamedTuple):
     probabilities: dict[str, FloatArray]
     least: FloatArray
     excess: FloatArray
+
+    def also(self, name: str, probability: FloatArray) -> Met:
+        """Return these limits and one more.
+
+        Args:
+            name: Its field.
+            probability: Probability that it is met (P,).
+        """
+        known = {**self.probabilities, name: probability}
+        return Met(known, np.minimum(self.least, probability), self.excess)
 
 
 def percentile_name(name: str) -> str:
@@ -92,6 +104,26 @@ def replicas_for_rate(
     served = value_exceeded(rate, low, high, inputs.min_slo_probability)
     replicas: FloatArray = np.ceil((inputs.request_rate or 0.0) / served * (1.0 - ROUNDING))
     return np.maximum(replicas, 1.0)
+
+
+def spares_of(
+    needed: FloatArray, most: FloatArray, nodes_each: FloatArray, inputs: SearchInputs
+) -> FloatArray:
+    """Return the spare replicas with which enough work for the wanted share of time (P,).
+
+    Args:
+        needed: Replicas that serve the request rate (P,).
+        most: Replicas that fit on the GPUs (P,).
+        nodes_each: Nodes of a replica, a fraction where several share a node (P,).
+        inputs: The search.
+
+    Returns:
+        0 without `availability`; inf where they do not fit.
+    """
+    if inputs.availability is None or inputs.node_mtbf_s is None or inputs.repair_s is None:
+        return np.zeros_like(needed)
+    down = inputs.repair_s / (inputs.node_mtbf_s + inputs.repair_s)
+    return spare_replicas(needed, most, nodes_each, down, inputs.availability)
 
 
 def score_of(

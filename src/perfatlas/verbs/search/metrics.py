@@ -16,6 +16,7 @@ COUNTS: Final = {
     "ep": "expert-parallel size",
     "moe_tp": "tensor-parallel size inside an expert",
     "dp": "replicas",
+    "spare_replicas": "spare replicas",
     "concurrency": "requests in flight",
     "batch": "sequences per batch and replica",
     "max_num_seqs": "maximum sequences per step",

@@ -170,6 +170,13 @@ def _check_objective(inputs: SearchInputs) -> None:
             "objective = gpus finds the fewest GPUs that serve a request rate: set request_rate and"
             " max_gpus"
         )
+    if inputs.availability is not None:
+        for name in ("node_mtbf_s", "repair_s"):
+            if getattr(inputs, name) is None:
+                raise InvalidSpecError(
+                    f"availability = {inputs.availability:g} needs how often nodes fail and how"
+                    f" long they are repaired: set {name}"
+                )
     default = SearchObjective.min_slo_probability
     if inputs.min_slo_probability != default and not any(
         getattr(inputs, name) is not None for name in (*SLOS, "request_rate")

@@ -18,6 +18,7 @@ from perfatlas.serving.traces import read_requests
 if TYPE_CHECKING:
     from perfatlas.operators import IntArray
 
+HEAVIEST: Final = 1e9  # weight of a class
 PARTS: Final = (2, 3)  # numbers of a class: isl, osl and its weight
 PROMPT_QUANTILES: Final = (0.0, 0.25, 0.5, 0.75, 0.95)
 DRAWN: Final = 10_000  # requests of the sample that stands for given classes
@@ -108,8 +109,8 @@ def _one(text: str) -> tuple[float, float, float]:
         raise InvalidSpecError(wanted) from None
     if not (1 <= isl <= LONGEST_TOKENS and 1 <= osl <= LONGEST_TOKENS):
         raise InvalidSpecError(f"{wanted}; isl and osl are 1 to {LONGEST_TOKENS:,} tokens")
-    if not 0.0 < weight < np.inf:
-        raise InvalidSpecError(f"{wanted}; a weight is above 0 and finite")
+    if not 0.0 < weight <= HEAVIEST:
+        raise InvalidSpecError(f"{wanted}; a weight is above 0 and at most {HEAVIEST:,.0f}")
     return float(isl), float(osl), weight
 
 

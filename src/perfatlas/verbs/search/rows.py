@@ -70,6 +70,8 @@ def _row(
     row = _named(family)
     dense = not family.base.model.architecture.has_experts
     row |= {n: int(columns[n][place]) for n in COUNTED if not (dense and n in EXPERTS)}
+    if inputs.availability is not None:
+        row["spare_replicas"] = int(columns["spare_replicas"][place])
     if inputs.mode == "static":
         row["batch"] = int(columns["sequences"][place])
     else:
@@ -130,8 +132,9 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
     for name in dict.fromkeys(name for one in named for name in one):
         table[name] = [named[number].get(name) for number in columns["family"].tolist()]
     load = "sequences" if inputs.mode == "static" else "concurrency"
+    spares = () if inputs.availability is None else ("spare_replicas",)
     shown: Mapping[str, str] = {
-        **{n: n for n in COUNTED},
+        **{n: n for n in (*COUNTED, *spares)},
         load: "batch" if load[0] == "s" else load,
     }
     for name, title in shown.items():

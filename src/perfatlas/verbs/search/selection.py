@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.verbs.search.limits import met_limits, replicas_for_rate, score_of
+from perfatlas.verbs.search.limits import (
+    AVAILABILITY,
+    met_limits,
+    replicas_for_rate,
+    score_of,
+    spares_of,
+)
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
@@ -27,7 +33,8 @@ class Judged:
         probabilities: Probability that each limit is met, by its field (P,).
         probability: Least of them, 1 without limits (P,).
         excess: Largest ratio of a prediction to its limit, 0 without limits (P,).
-        replicas: Replicas of the deployment (P,).
+        replicas: Replicas that serve (P,).
+        spares: Replicas beyond them (P,).
         score: The objective, larger is better (P,).
     """
 
@@ -36,38 +43,53 @@ class Judged:
     probability: FloatArray
     excess: FloatArray
     replicas: FloatArray
+    spares: FloatArray
     score: FloatArray
 
     @property
     def gpus(self) -> FloatArray:
         """GPUs of the deployment (P,)."""
-        return self.points.question.plan.gpus_per_replica * self.replicas
+        return self.points.question.plan.gpus_per_replica * (self.replicas + self.spares)
 
 
 def judge(points: Points, inputs: SearchInputs) -> Judged:
     """Return the probability that points meet all limits, and their score.
 
-    With max_gpus and a request rate, replicas are those that serve it.
+    With max_gpus and a request rate, replicas are those that serve it. Where their spares do not
+    fit, the limit `availability` is not met.
 
     Args:
         points: The points.
         inputs: The search.
     """
     results, plan = points.results, points.question.plan
-    replicas = plan.dp
+    replicas, spares = plan.dp, np.zeros_like(plan.dp)
     if inputs.request_rate is not None and inputs.max_gpus is not None:
         enough = replicas_for_rate(results, plan.gpus_per_replica, inputs)
+        spares = spares_of(enough, plan.dp, _nodes_each(points), inputs)
         replicas = np.minimum(replicas, enough)
     gpus = plan.gpus_per_replica * replicas
     met = met_limits(results, gpus, inputs)
+    if inputs.availability is not None:
+        fits = np.isfinite(spares)
+        spares = np.where(fits, spares, 0.0)
+        met = met.also(AVAILABILITY, fits.astype(np.float64))
     return Judged(
         points=points,
         probabilities=met.probabilities,
         probability=met.least,
         excess=met.excess,
         replicas=replicas,
-        score=score_of(results, gpus, inputs),
+        spares=spares,
+        score=score_of(results, gpus + plan.gpus_per_replica * spares, inputs),
     )
+
+
+def _nodes_each(points: Points) -> FloatArray:
+    """Return the nodes of a replica, a fraction where several share a node (P,)."""
+    (system,) = points.family.base.placement.systems
+    nodes: FloatArray = points.question.plan.gpus_per_replica / system.node.devices
+    return nodes
 
 
 def best_loads(judged: Judged, least: float) -> IntArray:

@@ -213,6 +213,8 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     if "prefill_workers" in plan:
         return "; ".join(_pool_text(role, plan) for role in POOLS)
     sizes = [f"{SHORT.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
+    if plan.get("spare_replicas"):
+        sizes.append(f"{plan['spare_replicas']} spare")
     if plan.get("speculative_depth"):
         sizes.append(f"{plan['speculative_depth']} drafts")
     return ", ".join(sizes) or "tp 1"

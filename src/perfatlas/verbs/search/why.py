@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.search.find import NO_GAIN
 from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import RATE
+from perfatlas.verbs.search.limits import AVAILABILITY, RATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,6 +76,8 @@ def _statistic(binding: str, inputs: SearchInputs) -> str:
 
 
 def _limit(binding: str, inputs: SearchInputs) -> str:
+    if binding == AVAILABILITY:
+        return f"the spare replicas for availability = {inputs.availability:g} fit with probability"
     if binding == RATE:
         return f"request_rate = {inputs.request_rate:g}/s is served with probability"
     limit = 1e3 * float(getattr(inputs, binding))

@@ -1,3 +1,8 @@
+from .clusters import (
+    NODE_MTBF as NODE_MTBF,
+    NODE_REPAIR as NODE_REPAIR,
+    Duration as Duration,
+)
 from .conditions import (
     AllOf as AllOf,
     AnySet as AnySet,

@@ -1,0 +1,142 @@
+"""HTML page of a search: the best plans, why, and the frontier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.charts import BLUE, GREY, ORANGE, Axis, Line, line_chart
+from perfatlas.report.pages import (
+    Chart,
+    Page,
+    Section,
+    Table,
+    Value,
+    answer_evidence,
+    answer_versions,
+    page_html,
+)
+from perfatlas.report.text import (
+    format_share,
+    format_value,
+    headline,
+    interval_text,
+    label_of,
+    subheadline,
+)
+from perfatlas.verbs.search.text import counts_line, plan_text
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.report.charts import Script
+
+    Rows = Sequence[Mapping[str, Any]]
+
+X: Final = "output_tokens_per_s_per_user"
+Y: Final = "output_tokens_per_s_per_gpu"
+SHOWN: Final = (Y, X, "ttft_s", "tpot_s", "request_latency_s")
+COST: Final = "usd_per_million_output_tokens"
+LOADS: Final = ("concurrency", "batch", "decode_batch")
+
+
+def search_page(answer: Mapping[str, Any], *, reproduce: str, script: Script = "inline") -> str:
+    """Return a search as an HTML page.
+
+    Args:
+        answer: The `--json` object of a search.
+        reproduce: The command line that reproduces it.
+        script: Source of plotly.js, as for `page_html`.
+    """
+    results = answer["results"]
+    plans: Rows = results["plans"]
+    # pages of one search are the same bytes
+    counts = {name: value for name, value in results.items() if name != "candidates_per_cpu_s"}
+    page = Page(
+        command="search",
+        title=headline({**answer, "results": {"gpus": plans[0]["gpus"]}}),
+        subtitle=f"{subheadline(answer)}; {counts_line(counts, verbose=True)}",
+        values=_values(plans[0]),
+        sections=[_plans(plans, results["ranking"]), *_frontier(results["frontier"], plans)],
+        evidence=answer_evidence(answer),
+        warnings=answer["warnings"],
+        reproduce=reproduce,
+        versions=answer_versions(answer),
+    )
+    return page_html(page, script=script)
+
+
+def _values(best: Mapping[str, Any]) -> list[Value]:
+    """Return the best plan and its metrics with their intervals."""
+    names = (Y, "ttft_s", "tpot_s", *((COST,) if best.get(COST) is not None else ()))
+    return [
+        Value(label="best plan", value=plan_text(best)),
+        Value(label="P(SLO)", value=format_share(best["slo_probability"])),
+        *(
+            Value(
+                label=label_of(name),
+                value=format_value(name, best[name]),
+                interval=interval_text(best, name) if f"{name}_low" in best else "",
+            )
+            for name in names
+        ),
+    ]
+
+
+def _plans(plans: Rows, ranking: Sequence[str]) -> Section:
+    """Return the best plans, and why each is where it is."""
+    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in SHOWN), "P(SLO)"]
+    rows = [
+        [
+            plan_text(plan),
+            f"{plan['gpus']:,}",
+            f"{_load(plan):,}",
+            *(format_value(name, plan[name]) for name in SHOWN),
+            format_share(plan["slo_probability"]),
+        ]
+        for plan in plans
+    ]
+    reasons = [[plan_text(plan), plan["why"]] for plan in plans]
+    tables = [
+        Table(head=head, rows=rows),
+        Table(head=["plan", "why not a higher load"], rows=reasons, text_columns=(0, 1)),
+    ]
+    if ranking:
+        tables.append(Table(head=["ranking"], rows=[[note] for note in ranking]))
+    return Section(title="Best plans", blocks=tables)
+
+
+def _load(row: Mapping[str, Any]) -> int:
+    return next(int(row[name]) for name in LOADS if row.get(name) is not None)
+
+
+def _frontier(rows: Rows, plans: Rows) -> list[Section]:
+    """Return the frontier as a chart with the best plans, and as a table."""
+    known = [row for row in rows if row[X] and row[Y]]
+    if not known:
+        return []
+    lines = [
+        Line("best deployment at each speed", *_rates(known), BLUE),
+        Line("other plans of the answer", *_rates(plans[1:]), GREY, "dots"),
+        Line("best plan under the SLOs", *_rates(plans[:1]), ORANGE, "dots"),
+    ]
+    figure = line_chart(lines, Axis(METRICS[X].label), Axis(METRICS[Y].label))
+    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in SHOWN)]
+    cells = [
+        [
+            plan_text(row),
+            f"{row['gpus']:,}",
+            f"{_load(row):,}",
+            *(format_value(name, row[name]) for name in SHOWN),
+        ]
+        for row in known
+    ]
+    title = "Frontier of throughput and speed"
+    chart, table = Chart(figure=figure, title=title), Table(head=head, rows=cells)
+    return [Section(title=title, blocks=(chart, table))]
+
+
+def _rates(rows: Rows) -> tuple[list[float], list[float]]:
+    """Return the rates of a user and of a GPU."""
+    known = [row for row in rows if row[X] and row[Y]]
+    return [row[X] for row in known], [row[Y] for row in known]

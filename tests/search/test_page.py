@@ -1,0 +1,36 @@
+"""The HTML page of a search: plans, reasons and frontier, the same bytes for the same search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfatlas.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ASKED = ["--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm", "--gpus", "2"]
+ASKED += ["--isl", "512", "--osl", "64", "--num-simulated", "0"]
+
+
+@pytest.mark.parametrize("mode", ["aggregated", "static", "disaggregated"])
+def test_a_page_has_plans_reasons_and_the_frontier(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = []
+    for name in ("one.html", "two.html"):
+        words = ["search", *ASKED, "--mode", mode, "--html", str(tmp_path / name)]
+        assert main([*words, "--html-script", "none"]) == 0
+        pages.append((tmp_path / name).read_text("utf-8"))
+    told = capsys.readouterr().err
+    assert "--html written to" in told
+    assert pages[0] == pages[1]
+    for text in ("Best plans", "why not a higher load", "Frontier of throughput and speed"):
+        assert text in pages[0], text
+
+
+def test_a_page_script_needs_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", *ASKED, "--html-script", "cdn"]) == 2
+    assert "no effect without --html" in capsys.readouterr().err
