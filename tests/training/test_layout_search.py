@@ -14,7 +14,12 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.training.layouts import Layouts, layout_problems, take_layouts
 from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
 from perfatlas.training.schedules.steps import programs
-from perfatlas.training.step import lower_bounds, micro_batch_costs, training_steps
+from perfatlas.training.step import (
+    lower_bounds,
+    micro_batch_costs,
+    sharper_step_bounds,
+    training_steps,
+)
 from perfatlas.verbs.train import search_training, train
 from tests.training.asked import layouts, question
 
@@ -65,6 +70,8 @@ def _random_layouts(chunks: tuple[int, ...], *, experts: bool) -> Layouts:
         ("meta-llama/Llama-3.1-8B", "ideal", "zb_v", (2,)),
         (MOE, "megatron", "interleaved", (2, 4)),
         (MOE, "hai_llm", "dualpipe", (1,)),
+        ("meta-llama/Llama-3.1-8B", "fsdp", "1f1b", (1,)),
+        ("meta-llama/Llama-3.1-8B", "torchtitan", "interleaved", (2, 4)),
     ],
 )
 def test_no_step_is_below_its_bounds(
@@ -84,8 +91,11 @@ def test_no_step_is_below_its_bounds(
     kept = np.flatnonzero(~broken_C)[:400]
     assert kept.size > 50
     legal = replace(asked, layouts=take_layouts(asked.layouts, kept), index_C=asked.index_C[kept])
-    bounds = lower_bounds(legal, micro_batch_costs(legal))
+    costs = micro_batch_costs(legal)
+    bounds, sharper_s_C = lower_bounds(legal, costs), sharper_step_bounds(legal, costs)
     steps = training_steps(legal)
+    assert np.all(sharper_s_C <= steps.step_s_C * (1.0 + 1e-9))
+    assert np.all(bounds.step_s_C <= sharper_s_C * (1.0 + 1e-12))
     assert np.all(bounds.step_s_C <= steps.step_s_C * (1.0 + 1e-9))
     assert np.all(bounds.memory_bytes_C <= steps.memory.total_bytes * (1.0 + 1e-9))
     assert np.median(bounds.step_s_C / steps.step_s_C) > 0.6
