@@ -2,8 +2,8 @@
 
     python benchmarks/layout_rate.py [--json]
 
-Rates are of the second search of a process, so that start-up is left out; `train` is a process of
-its own, the second of two.
+Each process searches twice and the second search counts, so that start-up is left out; `train` is
+timed in a separate process, the second of two runs.
 """
 
 from __future__ import annotations

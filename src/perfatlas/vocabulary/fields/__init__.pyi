@@ -1,3 +1,8 @@
+from .clusters import (
+    NODE_MTBF as NODE_MTBF,
+    RESTART as RESTART,
+    Duration as Duration,
+)
 from .conditions import (
     AllOf as AllOf,
     AnySet as AnySet,

@@ -98,19 +98,34 @@ class _Bounds:
         self.fits_C = self.memory_bytes_C <= self.capacity_C
         self.in_time_C = step_s_C <= (inputs.max_step_time_s or np.inf)
         # (C, 2): compared as pairs
-        self.score_C2 = score_of(inputs.objective, step_s_C, gpus_C)
+        self.score_C2 = score_of(inputs, step_s_C, gpus_C)
 
 
-def score_of(objective: str, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
+def score_of(inputs: LayoutSearchInputs, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
     """Return the objective as pairs, of which the smaller is better (C, 2).
 
     Args:
-        objective: Metric that ranks the layouts.
+        inputs: The search.
         step_s: Step times, or bounds of them (C,) [s].
         gpus: GPUs (C,).
     """
-    first = {"step_time_s": step_s, "tokens_per_s_per_gpu": step_s * gpus, "gpus": gpus}[objective]
+    match inputs.objective:
+        case "step_time_s":
+            first = step_s
+        case "tokens_per_s_per_gpu":
+            first = step_s * gpus
+        case "gpus":
+            first = gpus
+        case "effective_step_time_s":
+            goodput_D, which_C = _goodput(inputs, gpus)
+            first = step_s / goodput_D[which_C]
     return np.stack([first, step_s], axis=1)
+
+
+def _goodput(inputs: LayoutSearchInputs, gpus: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the goodput of distinct numbers of GPUs, and which one each layout has (C,)."""
+    distinct, which_C = np.unique(gpus, return_inverse=True)
+    return inputs.goodput(distinct), which_C
 
 
 def find_layouts(
@@ -185,7 +200,7 @@ def _price_by_bound(
         family = found.space.families[number]
         question, costs = _of_family(family, bounds.place_C[places_C[own_N]])
         step_s_N = sharper_step_bounds(question, costs)
-        score_N2[own_N] = score_of(inputs.objective, step_s_N, question.layouts.gpus)
+        score_N2[own_N] = score_of(inputs, step_s_N, question.layouts.gpus)
     priced = 0
     order_N = np.lexsort(score_N2.T[::-1])
     for start in range(0, order_N.size, PRICED_AT_ONCE):
@@ -274,7 +289,7 @@ def _best_of(
 ) -> Iterator[Priced]:
     """Yield the best layout of each identity among those that are kept."""
     layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
-    score_N2 = score_of(inputs.objective, steps.step_s_C, layouts.gpus)
+    score_N2 = score_of(inputs, steps.step_s_C, layouts.gpus)
     kept = kept[np.lexsort((memory_bytes_N[kept], *score_N2[kept].T[::-1]))]
     identity_N = np.stack([getattr(layouts, name)[kept] for name in IDENTITY], axis=1)
     for at in kept[distinct_rows(identity_N)[0]].tolist():
