@@ -2549,11 +2549,24 @@ def search_training(
     expert_distribution: str = "uniform",
     format: str = "bf16",
     recompute: Literal["none", "selective", "full"] = "none",
-    optimizer: Literal["adamw", "sgd"] = "adamw",
+    optimizer: Literal["adamw", "sgd", "muon"] = "adamw",
     gradient_format: Literal["fp32", "bf16"] | None = None,
     node_mtbf_s: float | str | None = None,
     restart_s: float | str | None = None,
     checkpoint_write_s: float | str | None = None,
+    lora_rank: int | str | None = None,
+    lora_targets: Literal["all", "attention", "qkv"] = "all",
+    recompute_modules: str | None = None,
+    mtp_depth: int | str = 0,
+    packed_length: int | str | None = None,
+    moment_format: Literal["fp32", "bf16", "fp8"] | None = None,
+    fp8_parameter_gather: bool = False,
+    sharding_replicas: int | str = 1,
+    tensor_overlap: bool | None = None,
+    dispatch_format: Literal["bf16", "fp8_block"] | None = None,
+    activation_offload: float | str | None = None,
+    optimizer_offload: float | str | None = None,
+    offload_bandwidth: float | str | None = None,
 ) -> TrainingSearch:
     """Return the best layouts of a training job.
 
@@ -2608,7 +2621,7 @@ def search_training(
             fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
         recompute: Activations that the backward pass recomputes: none, those of attention
             (selective), or those of whole layers (full). Default: searched.
-        optimizer: Optimizer. Default: adamw.
+        optimizer: Optimizer; muon updates the embedding and the head with AdamW. Default: adamw.
         gradient_format: Number format in which gradients are accumulated and reduced. Default: the
             engine's.
         node_mtbf_s: Mean time between failures of one node [s]. Needs objective =
@@ -2617,6 +2630,34 @@ def search_training(
             over [s]. Needs objective = effective_step_time_s.
         checkpoint_write_s: Blocking checkpoint write time [s]. Needs objective =
             effective_step_time_s.
+        lora_rank: Rank of LoRA adapters; all other weights are frozen. Default: none: all weights
+            are trained.
+        lora_targets: Linear layers with adapters: all outside routed experts, those of attention,
+            or the projections of queries, keys and values (qkv). Default: all. Needs lora_rank.
+        recompute_modules: Modules that recompute = selective runs again, separated by commas:
+            core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts. Default: the
+            engine's. Needs recompute = selective.
+        mtp_depth: Multi-token-prediction layers, on the last pipeline stage. Default: 0.
+        packed_length: Tokens of the documents packed into a sequence; attention does not cross
+            them. For documents of several lengths, the mean over tokens. Default: the sequence
+            length.
+        moment_format: Number format of the optimizer's moments. Default: the engine's.
+        fp8_parameter_gather: Store and gather the weights of layers in FP8; needs an FP8 format.
+            Default: false.
+        sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
+            sharding): shards stay inside a group, and gradients are also reduced across groups.
+            Default: 1.
+        tensor_overlap: Run transfers of tensor parallelism in tiles beside the products they
+            belong to (asynchronous TP); needs tp > 1. Default: the engine's.
+        dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
+            Default: the engine's. Needs an MoE model.
+        activation_offload: Share of the activations of layers that is moved to the memory of the
+            host until their backward pass [fraction]. Default: 0.
+        optimizer_offload: Share of the optimizer states on the host, which updates their weights
+            [fraction]. Default: 0.
+        offload_bandwidth: Rate at which the host reads and writes offloaded optimizer states, per
+            GPU: its memory bandwidth over the GPUs, or that of NVMe [bytes/s]. Default: none;
+            needed with optimizer_offload. Needs optimizer_offload.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -2990,10 +3031,25 @@ def train(
     sequence_parallel: bool | None = None,
     zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
     expert_distribution: str = "uniform",
+    first_stage_layers: int | str | None = None,
+    last_stage_layers: int | str | None = None,
     format: str = "bf16",
     recompute: Literal["none", "selective", "full"] = "none",
-    optimizer: Literal["adamw", "sgd"] = "adamw",
+    optimizer: Literal["adamw", "sgd", "muon"] = "adamw",
     gradient_format: Literal["fp32", "bf16"] | None = None,
+    lora_rank: int | str | None = None,
+    lora_targets: Literal["all", "attention", "qkv"] = "all",
+    recompute_modules: str | None = None,
+    mtp_depth: int | str = 0,
+    packed_length: int | str | None = None,
+    moment_format: Literal["fp32", "bf16", "fp8"] | None = None,
+    fp8_parameter_gather: bool = False,
+    sharding_replicas: int | str = 1,
+    tensor_overlap: bool | None = None,
+    dispatch_format: Literal["bf16", "fp8_block"] | None = None,
+    activation_offload: float | str | None = None,
+    optimizer_offload: float | str | None = None,
+    offload_bandwidth: float | str | None = None,
 ) -> Answer:
     """Return the time of a training step, its waterfall, utilization and memory.
 
@@ -3036,13 +3092,45 @@ def train(
             (or fsdp2) also weights. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        first_stage_layers: Layers on the first pipeline rank; other ranks divide the rest.
+            Default: as on the others.
+        last_stage_layers: Layers on the last pipeline rank; other ranks divide the rest. Default:
+            as on the others.
         format: Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling),
             fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
         recompute: Activations that the backward pass recomputes: none, those of attention
             (selective), or those of whole layers (full). Default: none.
-        optimizer: Optimizer. Default: adamw.
+        optimizer: Optimizer; muon updates the embedding and the head with AdamW. Default: adamw.
         gradient_format: Number format in which gradients are accumulated and reduced. Default: the
             engine's.
+        lora_rank: Rank of LoRA adapters; all other weights are frozen. Default: none: all weights
+            are trained.
+        lora_targets: Linear layers with adapters: all outside routed experts, those of attention,
+            or the projections of queries, keys and values (qkv). Default: all. Needs lora_rank.
+        recompute_modules: Modules that recompute = selective runs again, separated by commas:
+            core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts. Default: the
+            engine's. Needs recompute = selective.
+        mtp_depth: Multi-token-prediction layers, on the last pipeline stage. Default: 0.
+        packed_length: Tokens of the documents packed into a sequence; attention does not cross
+            them. For documents of several lengths, the mean over tokens. Default: the sequence
+            length.
+        moment_format: Number format of the optimizer's moments. Default: the engine's.
+        fp8_parameter_gather: Store and gather the weights of layers in FP8; needs an FP8 format.
+            Default: false.
+        sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
+            sharding): shards stay inside a group, and gradients are also reduced across groups.
+            Default: 1.
+        tensor_overlap: Run transfers of tensor parallelism in tiles beside the products they
+            belong to (asynchronous TP); needs tp > 1. Default: the engine's.
+        dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
+            Default: the engine's. Needs an MoE model.
+        activation_offload: Share of the activations of layers that is moved to the memory of the
+            host until their backward pass [fraction]. Default: 0.
+        optimizer_offload: Share of the optimizer states on the host, which updates their weights
+            [fraction]. Default: 0.
+        offload_bandwidth: Rate at which the host reads and writes offloaded optimizer states, per
+            GPU: its memory bandwidth over the GPUs, or that of NVMe [bytes/s]. Default: none;
+            needed with optimizer_offload. Needs optimizer_offload.
 
     Raises:
         InvalidSpecError: A field is missing, unknown or out of its bounds, or the layout does not

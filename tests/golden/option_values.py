@@ -122,6 +122,12 @@ _SERVING: Final[Values] = {
     "ssd_cache_bytes": ("3GB", "2GB"),
     "ssd_bandwidth": ("3GB/s", "2GB/s"),
 }
+_RECIPE: Final[Values] = {
+    "recompute_modules": ("mlp", "layernorm"),
+    "activation_offload": (0.5, 0.9),
+    "optimizer_offload": (0.5, 0.9),
+    "offload_bandwidth": (77e9, 7e9),
+}
 _KERNELS: Final[Values] = {
     "system": ("a100_sxm", "b200_sxm"),
     "m": (700, 4000),
@@ -288,11 +294,13 @@ _OTHERS: Final[Mapping[str, Values]] = {
     },
     "train": {
         "engine": ("fsdp", "ideal"),
+        **_RECIPE,
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
     },
     "search training": {
         "engine": ("fsdp", "ideal"),
+        **_RECIPE,
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
     },

@@ -66,7 +66,7 @@ def test_fsdp2_keeps_fp32_weights_and_three_copies_of_the_logits() -> None:
     # the input, queries, values, attention outputs, the gate and softmax statistics; the loss
     # keeps one fp32 tensor of 128,256 logits and has two more at its peak
     sizes = layouts(dp=8, zero=3, global_batch=16, micro_batch=2, sequence_length=8192, recompute=1)
-    steps = training_steps(question(sizes, engine="torchtitan"))
+    steps = training_steps(question(sizes, engine="torchtitan@2024.12"))
     memory, psi, tokens = steps.memory, 8_030_261_248, 2 * 8192
     states = memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes
     assert states == pytest.approx(16 * psi / 8, rel=1e-9)
@@ -76,6 +76,10 @@ def test_fsdp2_keeps_fp32_weights_and_three_copies_of_the_logits() -> None:
     ends = tokens * (8 + 2 * 4096 + 2 * 4096)
     kept = tokens * (32 * layer + 3 * 4 * 128_256) + ends
     assert memory.activations_bytes == pytest.approx(kept, rel=1e-3)
+    # a compiled loss leaves 16-bit logits and their gradient: the bytes of one fp32 tensor
+    compiled = training_steps(question(sizes, engine="torchtitan@2025.06")).memory
+    freed = memory.activations_bytes - compiled.activations_bytes
+    assert freed == pytest.approx(tokens * 2 * 4 * 128_256, rel=1e-9)
 
 
 def test_pipelines_of_fsdp2_hold_gradients_of_all_layers_unsharded() -> None:

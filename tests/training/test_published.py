@@ -8,6 +8,27 @@ from perfatlas.training.step import training_steps
 from tests.training.asked import layouts, question
 
 
+def test_interleaving_of_torchtitan_gains_what_was_published() -> None:
+    """Interleaved over plain 1F1B, 100 to 128 tokens/s per GPU, with two chunks per rank.
+
+    Source: pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, table 5.
+    Limits: Not a blind check, and the chunks are not stated.
+    """
+    steps_s = [
+        training_steps(
+            question(
+                layouts(
+                    tp=8, pp=8, vpp=vpp, dp=8, global_batch=256, micro_batch=4, zero=3,
+                    sequence_length=8192, recompute=2,
+                ),
+                model="meta-llama/Llama-3.1-405B", engine="torchtitan@2024.12", schedule=schedule,
+            )
+        ).step_s_C[0]
+        for vpp, schedule in ((1, "1f1b"), (2, "interleaved"))
+    ]  # fmt: skip
+    assert steps_s[0] / steps_s[1] == pytest.approx(128 / 100, abs=0.06)
+
+
 def test_llama_405b_loses_what_the_bubble_costs_from_8192_to_16384_gpus() -> None:
     """The ratio of rates is that of the source, with one layer per chunk.
 

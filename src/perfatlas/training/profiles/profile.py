@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Array, Duration, Field, Flag, Number, Text, Whole, read_fields
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.vocabulary.fields import RECOMPUTE_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,10 +41,15 @@ class TrainingEngine:
         fused_attention: Whether attention runs as one kernel that does not store its scores.
         dropout: Whether the outputs of attention and feed-forward networks are dropped out.
         gradient_format: Default format of accumulated gradients.
+        moment_format: Default format of the optimizer's moments.
         separate_master_weights: Whether fp32 master weights are kept beside 16-bit weights; else
             the weights themselves are fp32, and cast when they are gathered.
         selective_recompute: What selective recomputation keeps: all but the scores of "attention",
             or the outputs of attention and of every second product ("operators").
+        recompute_modules: Modules that selective recomputation runs again, if it is that of
+            "attention", by the names of Megatron-LM.
+        quantized_activations: Whether the backward pass reads the quantized inputs of products,
+            instead of 16-bit ones.
         logit_copies: fp32 tensors of the size of the logits at the peak of the loss.
         logit_copies_parallel: The same where tensor-parallel ranks divide the vocabulary.
         reserved_memory: Memory that the allocator holds over that of tensors in use.
@@ -57,6 +63,8 @@ class TrainingEngine:
         efficiency_experts: Further factor on the speed of MoE layers.
         speed_dense: Further factor of this release on the speed of kernels in dense models.
         speed_moe: The same in MoE models.
+        attention_speed_hopper: Speed of the engine's attention on Hopper, relative to that of the
+            calibrations, which is FlashAttention-3's.
         jitter: Standard deviation of a rank's step time over its mean; the step waits for the
             slowest rank.
         jitter_distribution: Distribution of a rank's step time, as in `training.jitter`.
@@ -88,8 +96,11 @@ class TrainingEngine:
     fused_attention: bool
     dropout: bool
     gradient_format: str
+    moment_format: str
     separate_master_weights: bool
     selective_recompute: str
+    recompute_modules: tuple[str, ...]
+    quantized_activations: bool
     logit_copies: float
     logit_copies_parallel: float
     reserved_memory: float
@@ -101,6 +112,7 @@ class TrainingEngine:
     efficiency_experts: float
     speed_dense: float
     speed_moe: float
+    attention_speed_hopper: float
     jitter: float
     jitter_distribution: str
     error_low: float
@@ -143,6 +155,7 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
         efficiency_compute=1.0,
         efficiency_communication=1.0,
         efficiency_experts=1.0,
+        attention_speed_hopper=1.0,
         jitter=0.0,
         error_low=0.0,
         error_high=0.0,
@@ -191,8 +204,11 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("fused_attention", Flag(), ""),
         ("dropout", Flag(), ""),
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),
+        ("moment_format", Text(choices=("fp32", "bf16", "fp8")), ""),
         ("separate_master_weights", Flag(), ""),
         ("selective_recompute", Text(choices=("attention", "operators")), ""),
+        ("recompute_modules", Array(of=Text(choices=RECOMPUTE_MODULES)), ""),
+        ("quantized_activations", Flag(), ""),
         ("logit_copies", Number(least=1.0, most=10.0), ""),
         ("logit_copies_parallel", Number(least=1.0, most=10.0), ""),
         ("reserved_memory", Number(least=1.0, most=3.0), ""),
@@ -202,6 +218,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("efficiency_compute", _FACTOR, ""),
         ("efficiency_communication", _FACTOR, ""),
         ("efficiency_experts", _FACTOR, ""),
+        ("attention_speed_hopper", _FACTOR, ""),
         ("jitter", _SHARE, ""),
         ("jitter_distribution", Text(choices=("normal", "exponential", "uniform")), ""),
         ("error_low", Number(least=-5.0, most=0.0), ""),
@@ -221,6 +238,7 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "speed_dense": Field(_FACTOR, required=True),
     "speed_moe": Field(_FACTOR, required=True),
     "fit": Field(_LONG, required=True, into="release_fit"),
+    "logit_copies": Field(_FIELDS["logit_copies"].reader),
 }
 
 
@@ -243,7 +261,8 @@ def training_engines_of(name: str, table: Mapping[str, object]) -> dict[str, Tra
     found = {}
     for version, entries in releases.items():
         engine_id = f"{name}@{version}"
-        own = read_fields(entries, _RELEASE, f"training engine {engine_id}")
+        read = read_fields(entries, _RELEASE, f"training engine {engine_id}")
+        own = {field: value for field, value in read.items() if value is not None}
         fit = "; ".join(text for text in (given["fit"], own.pop("release_fit")) if text)
         found[engine_id] = TrainingEngine(id=engine_id, **{**given, **own, "fit": fit})
     return found

@@ -7,8 +7,6 @@ from .costs import (
     micro_batch_costs as micro_batch_costs,
 )
 from .memory import (
-    STATE_BYTES as STATE_BYTES,
-    WEIGHT_BYTES as WEIGHT_BYTES,
     TrainingMemory as TrainingMemory,
 )
 from .pairs import (
@@ -25,6 +23,9 @@ from .run import (
     TrainingSteps as TrainingSteps,
     layers_of_busiest as layers_of_busiest,
     training_steps as training_steps,
+)
+from .states import (
+    checkpoint_bytes as checkpoint_bytes,
 )
 from .timeline import (
     StepTimeline as StepTimeline,

@@ -18,10 +18,10 @@ from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import LAUNCHED
-from perfatlas.training.step.memory import stored_bytes
 from perfatlas.training.step.pairs import overlapped_experts_s
 from perfatlas.training.step.pipeline import copies_of_layers
 from perfatlas.training.step.stages import group_shares, moe_share, stage_columns
+from perfatlas.training.step.states import shard_ranks, state_bytes
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 # Schedules whose first rank holds as many micro-batches as the pipeline has ranks, if there are.
 _FILLS_FIRST_RANK: Final = ("gpipe", "1f1b", "interleaved", "zb_h1")
+
+# Parameters of stages, of which a rank holds at least the mean.
+HELD: Final = ("dense_CS", "expert_CS", "trained_dense_CS", "trained_expert_CS", "ends_CS")
 
 
 class StepBounds(NamedTuple):
@@ -90,7 +93,9 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     """
     layouts, at, level_C = question.layouts, costs.index_C, question.layouts.recompute
     alone = replace(layouts, pp=np.ones(layouts.size), vpp=np.ones(layouts.size))
-    whole = stage_columns(replace(question, schedule="1f1b", layouts=alone), costs)
+    even = replace(question.recipe, first_stage_layers=0, last_stage_layers=0)
+    asked = replace(question, schedule="1f1b", layouts=alone, recipe=even)
+    whole = stage_columns(asked, costs)
     passes_PUG = costs.time_s[0].sum(axis=1)
     again_CG = costs.recomputed_s[0].sum(axis=1)[level_C, at]
     passes_PCG = np.stack([passes_PUG[0, at], passes_PUG[1:, at].sum(axis=0) + again_CG])
@@ -102,12 +107,9 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     copies = copies_of_layers(question.schedule)
     most_C = copies * layouts.vpp * _most_layers(question)
     window_PC = most_C * (layer_PC + sharding_PC) + passes_PCG[..., 0] + passes_PCG[..., -1]
-    mean = replace(
-        whole,
-        dense_CS=whole.dense_CS * copies / layouts.pp[:, None],
-        expert_CS=whole.expert_CS * copies / layouts.pp[:, None],
-        layers_CS=most_C[:, None],
-    )
+    share_C1 = copies / layouts.pp[:, None]
+    means = {name: getattr(whole, name) * share_C1 for name in HELD}
+    mean = replace(whole, **means, layers_CS=most_C[:, None])
     forward_CR, backward_CR = window_PC[..., None]
     collectives_s_C = step_collectives(question, mean, forward_CR, backward_CR, memory_bound_C)
     if find_schedule(question.schedule).overlaps_pairs:  # which may hide those of layers
@@ -117,16 +119,17 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
 
 def _most_layers(question: TrainingQuestion) -> FloatArray:
     """Return the layers that a stage has at most (C,)."""
-    layouts = question.layouts
-    most_C: FloatArray = np.ceil(question.architecture.num_layers / (layouts.pp * layouts.vpp))
-    return most_C
+    layouts, recipe, layers = question.layouts, question.recipe, question.architecture.num_layers
+    most_C: FloatArray = np.ceil(layers / (layouts.pp * layouts.vpp))
+    uneven = recipe.first_stage_layers or recipe.last_stage_layers
+    return np.full_like(most_C, layers) if uneven else most_C
 
 
 def _least_layers(question: TrainingQuestion) -> FloatArray:
     """Return the layers that every stage has at least (C,)."""
-    layouts = question.layouts
+    layouts, recipe = question.layouts, question.recipe
     least_C: FloatArray = np.floor(question.architecture.num_layers / (layouts.pp * layouts.vpp))
-    return least_C
+    return 0.0 * least_C if recipe.first_stage_layers or recipe.last_stage_layers else least_C
 
 
 def _shapes(question: TrainingQuestion, costs: MicroBatchCosts) -> _Shapes:
@@ -193,25 +196,27 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
     """
     layouts, architecture, at = question.layouts, question.architecture, costs.index_C
     shares_G, parameters = group_shares(architecture), costs.parameters
-    weights, states = stored_bytes(question)
-    each_bytes = ((weights, 3), (question.gradient_bytes, 2), (states, 1))
+    each, recipe = state_bytes(question), question.recipe
+    trained = (parameters.trained_dense_CG, parameters.trained_expert_CG)
+    held = (parameters.dense_CG, parameters.expert_CG)
+    states = min(each.states, each.end_states) * (1.0 - recipe.optimizer_offload)
+    weights = min(each.weights, each.end_weights, each.frozen)
+    each_bytes = ((held, weights, 3), (trained, question.gradient_bytes, 2), (trained, states, 1))
     mean_C, first_C = np.zeros(layouts.size), np.zeros(layouts.size)
     least_C = layouts.vpp * _least_layers(question)
-    for held_UG, ranks_C in (
-        (parameters.dense_CG, layouts.dp * layouts.cp),
-        (parameters.expert_CG, layouts.expert_dp),
-    ):
-        layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[at]
-        tied_C = (layouts.pp == 1.0) & architecture.tie_word_embeddings
-        head_C = np.where(tied_C, 0.0, held_UG[:, -1][at])
-        all_C = architecture.num_layers * layer_C + held_UG[:, 0][at] + head_C
-        for size, sharded_from in each_bytes:
-            shards_C = np.where(layouts.zero >= sharded_from, np.maximum(ranks_C, 1.0), 1.0)
+    tied_C = (layouts.pp == 1.0) & architecture.tie_word_embeddings
+    for parts, size, sharded_from in each_bytes:
+        for held_UG, ranks_C in zip(parts, shard_ranks(question), strict=True):
+            layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[at]
+            head_C = np.where(tied_C, 0.0, held_UG[:, -1][at])
+            all_C = architecture.num_layers * layer_C + held_UG[:, 0][at] + head_C
+            shards_C = np.where(layouts.zero >= sharded_from, ranks_C, 1.0)
             mean_C += copies_of_layers(question.schedule) * all_C * size / shards_C / layouts.pp
             first_C += (least_C * layer_C + held_UG[:, 0][at]) * size / shards_C
     if question.schedule in _FILLS_FIRST_RANK:
         saved_LU = (costs.saved_bytes_LUG[..., 1:-1] * shares_G).sum(axis=-1)
         held_C = np.minimum(layouts.micro_batches, layouts.pp) * least_C
-        first_C = first_C + held_C * saved_LU[layouts.recompute, at]
+        kept = 1.0 - recipe.activation_offload
+        first_C = first_C + kept * held_C * saved_LU[layouts.recompute, at]
     bound_C: FloatArray = np.maximum(mean_C, first_C) + question.engine.context_bytes
     return bound_C

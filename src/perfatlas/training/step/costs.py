@@ -18,7 +18,7 @@ import numpy as np
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
-from perfatlas.operators import BOUND_MEMORY, GroupedGemm, with_fields
+from perfatlas.operators import BOUND_MEMORY, Attention, Gemm, GroupedGemm, with_fields
 from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.work import (
@@ -26,7 +26,9 @@ from perfatlas.training.work import (
     RankParameters,
     Routes,
     Row,
+    Work,
     busiest_rank,
+    layer_of,
     model_operators,
     rank_exchanges,
     rank_parameters,
@@ -34,7 +36,7 @@ from perfatlas.training.work import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.pricing import PricedOperators
@@ -66,6 +68,8 @@ class MicroBatchCosts:
             (V, P, K, U, G) [s].
         recomputed_s: The part of the forward pass that each level repeats (V, L, K, U, G) [s].
         flop_UG: FLOP of the forward pass (U, G) [FLOP].
+        frozen_flop_UG: The part of `flop_UG` in products of frozen weights, which have no
+            gradients (U, G) [FLOP].
         recomputed_flop_LUG: FLOP of the forward pass that each level repeats (L, U, G) [FLOP].
         saved_bytes_LUG: Activations kept per micro-batch and layer (L, U, G) [bytes].
         parameters: Parameters of one rank, per layer (U, G).
@@ -81,6 +85,7 @@ class MicroBatchCosts:
     time_s: FloatArray
     recomputed_s: FloatArray
     flop_UG: FloatArray
+    frozen_flop_UG: FloatArray
     recomputed_flop_LUG: FloatArray
     saved_bytes_LUG: FloatArray
     parameters: RankParameters
@@ -118,37 +123,27 @@ def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
 def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     """Return the costs of distinct shapes."""
     architecture, layouts = question.architecture, question.layouts
-    rows = model_operators(architecture, question.priced_formats, layouts, question.distribution)
+    modules = question.modules
+    work = Work(
+        architecture, question.priced_formats, question.distribution, modules, question.recipe
+    )
+    rows = model_operators(work, layouts)
     prices, times_VUO = _priced(question, rows)
-    exchanges = rank_exchanges(architecture, rows, layouts, question.engine, _routes(question))
+    exchanges = rank_exchanges(
+        architecture, rows, layouts, question.engine, _routes(question), modules.modules
+    )
     comm_VUE = _exchange_times(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
-    segments = len(architecture.layers) + 2
-    flop_UO = prices.flop_CO * np.stack([row.operator.count for row in rows], axis=1)
-    shape = (len(Part), len(KINDS), layouts.size, segments)
-    time_s = np.zeros((3, *shape))
-    recomputed_s = np.zeros((3, len(RECOMPUTE_LEVELS), *shape[1:]))
-    flop_UG = np.zeros(shape[2:])
-    recomputed_flop_LUG = np.zeros((len(RECOMPUTE_LEVELS), *shape[2:]))
-    for position, row in enumerate(rows):
-        time_s[:, row.part, 0, :, row.segment] += times_VUO[:, :, position]
-        if row.part == Part.FORWARD:
-            flop_UG[:, row.segment] += flop_UO[:, position]
-            recomputed_flop_LUG[row.recomputed_at :, :, row.segment] += flop_UO[:, position]
-            again_VU = times_VUO[:, None, :, position]
-            recomputed_s[:, row.recomputed_at :, 0, :, row.segment] += again_VU
+    sums = _sums(question, rows, times_VUO, prices.flop_CO)
     for position, one in enumerate(exchanges):
         kind = KINDS.index(one.kind)
-        time_s[:, one.part, kind, :, one.segment] += exposed_VUE[:, :, position]
+        sums.time_s[:, one.part, kind, :, one.segment] += exposed_VUE[:, :, position]
         again_VU = exposed_VUE[:, None, :, position]
-        recomputed_s[:, one.recomputed_at :, kind, :, one.segment] += again_VU
+        sums.recomputed_s[:, one.recomputed_at :, kind, :, one.segment] += again_VU
     return MicroBatchCosts(
         index_C=index_C,
-        time_s=time_s,
-        recomputed_s=recomputed_s,
-        flop_UG=flop_UG,
-        recomputed_flop_LUG=recomputed_flop_LUG,
-        saved_bytes_LUG=saved_bytes(architecture, rows, layouts, question.engine),
+        **sums._asdict(),
+        saved_bytes_LUG=saved_bytes(architecture, rows, layouts, question.engine, modules),
         parameters=rank_parameters(architecture, rows, layouts),
         rows=rows,
         prices=prices,
@@ -157,6 +152,55 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         exposed_s_UE=exposed_VUE[0],
         memory_bound_U=_memory_bound(prices, times_VUO[0]),
     )
+
+
+class _Sums(NamedTuple):
+    """Sums over the operators of a segment, as in `MicroBatchCosts`."""
+
+    time_s: FloatArray
+    recomputed_s: FloatArray
+    flop_UG: FloatArray
+    frozen_flop_UG: FloatArray
+    recomputed_flop_LUG: FloatArray
+
+
+def _sums(
+    question: TrainingQuestion, rows: Sequence[Row], times_VUO: FloatArray, flop_UO: FloatArray
+) -> _Sums:
+    """Return the times and FLOP of operators by part, segment and recompute level."""
+    segments = len(question.architecture.layers) + 2
+    shape = (len(Part), len(KINDS), question.layouts.size, segments)
+    levels = len(RECOMPUTE_LEVELS)
+    sums = _Sums(
+        np.zeros((3, *shape)),
+        np.zeros((3, levels, *shape[1:])),
+        np.zeros(shape[2:]),
+        np.zeros(shape[2:]),
+        np.zeros((levels, *shape[2:])),
+    )
+    for position, row in enumerate(rows):
+        time_VU, at = times_VUO[:, :, position], row.segment
+        flop_U = flop_UO[:, position] * row.operator.count
+        if row.role != "again":
+            sums.time_s[:, row.part, 0, :, at] += time_VU
+        if row.part != Part.FORWARD:
+            continue
+        if row.role != "again":
+            sums.flop_UG[:, at] += flop_U
+        if row.role == "frozen" and isinstance(row.operator, Gemm | GroupedGemm):
+            sums.frozen_flop_UG[:, at] += flop_U
+        for level, share in _repeated(row):
+            sums.recomputed_s[:, level, 0, :, at] += share * time_VU
+            sums.recomputed_flop_LUG[level, :, at] += share * flop_U
+    return sums
+
+
+def _repeated(row: Row) -> Iterator[tuple[int, float]]:
+    """Yield the recompute levels that repeat an operator, and its share in each."""
+    for level in range(row.recomputed_at, len(RECOMPUTE_LEVELS)):
+        selective = level == RECOMPUTE_LEVELS.index("selective")
+        if selective or row.role != "again":
+            yield level, row.selective_share if selective else 1.0
 
 
 def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOperators, FloatArray]:
@@ -178,7 +222,11 @@ def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOper
 def _routes(question: TrainingQuestion) -> Routes:
     """Return how tokens travel to experts."""
     sizes = np.array([float(one.device.scale_up.domain_size) for one in question.systems])
-    return Routes(question.dispatcher or question.engine.dispatcher, sizes[question.index_C])
+    return Routes(
+        question.dispatcher or question.engine.dispatcher,
+        sizes[question.index_C],
+        question.dispatch_format,
+    )
 
 
 def _memory_bound(prices: PricedOperators, time_s_UO: FloatArray) -> FloatArray:
@@ -194,6 +242,10 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     engine = question.engine
     release = engine.speed_moe if question.architecture.has_experts else engine.speed_dense
     speed_U = np.full(layouts.size, engine.efficiency_compute * release)
+    if isinstance(row.operator, Attention):
+        hopper = [one.device.architecture == "hopper" for one in question.systems]
+        slower_U = np.array(hopper)[question.index_C]
+        return speed_U * np.where(slower_U, engine.attention_speed_hopper, 1.0)
     if isinstance(row.operator, GroupedGemm):
         return speed_U * engine.efficiency_experts / _busiest(question, row.segment)
     return speed_U
@@ -201,7 +253,7 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
 
 def _busiest(question: TrainingQuestion, segment: int) -> FloatArray:
     """Return the rows of the busiest expert-parallel rank over those of a mean one (U,)."""
-    layouts, ffn = question.layouts, question.architecture.layers[segment - 1].ffn
+    layouts, ffn = question.layouts, layer_of(question.architecture, segment).ffn
     if not isinstance(ffn, MoeFfn):
         return np.ones(layouts.size)
     tokens_U = layouts.tokens / layouts.token_ranks * layouts.expert_tp * layouts.ep

@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.overlap import exposed_beside
 from perfatlas.training.step.costs import GroupColumns, collective_times, rate_beside
-from perfatlas.training.step.memory import WEIGHT_BYTES
+from perfatlas.training.step.states import WEIGHT_BYTES, shard_ranks, state_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,12 +92,12 @@ def sharded_layers(
     if not np.any(active_C):
         none_C = np.zeros_like(forward_s_C)
         return LayerSharding(none_C, none_C)
-    groups = (stages.layer_dense_C, stages.layer_expert_C)
-    gather = _times(
-        question, "all_gather", [held * WEIGHT_BYTES for held in groups], memory_bound_C
-    )
-    gradients = [held * question.gradient_bytes for held in groups]
-    scatter = _times(question, "reduce_scatter", gradients, memory_bound_C)
+    held = (stages.layer_dense_C, stages.layer_expert_C)
+    trained = (stages.layer_trained_dense_C, stages.layer_trained_expert_C)
+    each = state_bytes(question).gathered
+    gather = _times(question, "all_gather", [one * each for one in held], memory_bound_C)
+    gradients = [one * question.gradient_bytes for one in trained]
+    scatter = _reduced(question, gradients, memory_bound_C)
     ahead = question.engine.gradient_overlap
     forward_C = forward_s_C if ahead else np.zeros_like(forward_s_C)
     backward_C = backward_s_C if ahead else np.zeros_like(forward_s_C)
@@ -136,11 +136,11 @@ def step_collectives(
     Limits: The rank with most parameters is taken, and the rank that finishes last.
     """
     layouts, engine = question.layouts, question.engine
-    held = [stages.over_ranks(part).max(axis=1) for part in (stages.dense_CS, stages.expert_CS)]
-    gradients = [part * question.gradient_bytes for part in held]
-    weights = [part * WEIGHT_BYTES for part in held]
+    trained = (stages.trained_dense_CS, stages.trained_expert_CS)
+    gradients = [question.gradient_bytes * stages.over_ranks(one).max(axis=1) for one in trained]
+    weights = _gathered_weights(question, stages)
     sharded_C = layouts.zero >= 1
-    scattered = _times(question, "reduce_scatter", gradients, memory_bound_C)
+    scattered = _reduced(question, gradients, memory_bound_C)
     reduced = _times(question, "all_reduce", gradients, memory_bound_C)
     gathered = _times(question, "all_gather", weights, memory_bound_C)
     each_C = reduced_per_micro_batch(question)
@@ -169,15 +169,58 @@ def step_collectives(
     return np.where((layouts.zero >= 3) & each_C, ends_C, exposed_C)
 
 
+def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[FloatArray]:
+    """Return the weights that the ranks of a stage gather, dense and of experts (C,) [bytes].
+
+    Frozen weights do not change: they are gathered only where ZeRO-3 shards them.
+    """
+    each = state_bytes(question).gathered
+    whole_C1 = (question.layouts.zero >= 3)[:, None]
+    dense_CS = np.where(whole_C1, stages.dense_CS, stages.trained_dense_CS)
+    expert_CS = np.where(whole_C1, stages.expert_CS, stages.trained_expert_CS)
+    ends_CS = np.minimum(stages.ends_CS, dense_CS)  # embedding and head stay in 16 bits
+    dense_CS = dense_CS * each + ends_CS * (WEIGHT_BYTES - each)
+    return [stages.over_ranks(one).max(axis=1) for one in (dense_CS, expert_CS * each)]
+
+
+def _reduced(
+    question: TrainingQuestion, gradients: list[FloatArray], memory_bound_C: FloatArray
+) -> _Collectives:
+    """Return the reduction of gradients to their shards.
+
+    With replicas of shards, each rank scatters inside its group, and reduces its shard over the
+    replicas.
+    """
+    scattered = _times(question, "reduce_scatter", gradients, memory_bound_C)
+    if question.recipe.sharding_replicas == 1:
+        return scattered
+    shards = [
+        bytes_C / ranks_C for bytes_C, ranks_C in zip(gradients, shard_ranks(question), strict=True)
+    ]
+    across = _times(question, "all_reduce", shards, memory_bound_C, replicas=True)
+    return _Collectives(
+        scattered.time_s_C + across.time_s_C, np.minimum(scattered.rate_C, across.rate_C)
+    )
+
+
 def _times(
-    question: TrainingQuestion, op: str, sizes: list[FloatArray], memory_bound_C: FloatArray
+    question: TrainingQuestion,
+    op: str,
+    sizes: list[FloatArray],
+    memory_bound_C: FloatArray,
+    *,
+    replicas: bool = False,
 ) -> _Collectives:
     """Return a collective of dense and of expert parameters, one after the other."""
     layouts = question.layouts
-    groups = (
-        (layouts.dp * layouts.cp, layouts.tp),
-        (layouts.expert_dp, layouts.ep * layouts.expert_tp),
-    )
+    strides = (layouts.tp, layouts.ep * layouts.expert_tp)
+    inside = shard_ranks(question)
+    if op == "all_reduce" and not replicas:  # without sharding, over all data-parallel ranks
+        inside = (layouts.dp * layouts.cp, layouts.expert_dp)
+    groups = list(zip(inside, strides, strict=True))
+    if replicas:
+        across_C = np.full_like(layouts.tp, float(question.recipe.sharding_replicas))
+        groups = [(across_C, ranks_C * stride_C) for ranks_C, stride_C in groups]
     total_s_C, moved_C = np.zeros_like(layouts.tp), np.zeros_like(layouts.tp)
     for bytes_C, (ranks_C, stride_C) in zip(sizes, groups, strict=True):
         runs_C = (bytes_C > 0.0) & (ranks_C > 1.0)

@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
+from perfatlas.training.step.states import (
+    WEIGHT_BYTES,
+    optimizer_states,
+    shard_ranks,
+    sharded_sum,
+    state_bytes,
+    stored_weights,
+)
 from perfatlas.training.work import LOGIT_BYTES
 
 if TYPE_CHECKING:
@@ -20,14 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
 
-# Bytes per parameter: bf16 weights; fp32 master weights and two fp32 moments of Adam.
-# Source: ZeRO (arXiv 1910.02054), section 3.1; Muon has one moment (Jordan et al. 2024).
-WEIGHT_BYTES: Final = 2.0
-STATE_BYTES: Final = {"adamw": 12.0, "sgd": 8.0}
-
-
-# fp32 copies of 16-bit weights; where there are none, the weights are fp32
-MASTER_BYTES: Final = 4.0
+_BUFFERS: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,29 +88,20 @@ def training_memory(
         factor of the engine.
     """
     layouts = question.layouts
-    zero = layouts.zero
-    dense_CR, expert_CR = stages.over_ranks(stages.dense_CS), stages.over_ranks(stages.expert_CS)
-    groups = ((dense_CR, layouts.dp * layouts.cp), (expert_CR, layouts.expert_dp))
-
-    def states(each_bytes: float, sharded_from: int) -> FloatArray:
-        total_CR = np.zeros_like(dense_CR)
-        for held_CR, ranks_C in groups:
-            shards_C = np.where(zero >= sharded_from, np.maximum(ranks_C, 1.0), 1.0)
-            total_CR += held_CR * each_bytes / shards_C[:, None]
-        return total_CR
-
-    weight_bytes, state_bytes = stored_bytes(question)
+    dense_CR = stages.over_ranks(stages.trained_dense_CS)
+    expert_CR = stages.over_ranks(stages.trained_expert_CS)
+    on_device = 1.0 - question.recipe.optimizer_offload
     parts_CR = {
-        "weights_bytes": states(weight_bytes, 3),
-        "gradients_bytes": states(question.gradient_bytes, 2),
-        "optimizer_bytes": states(state_bytes, 1),
+        "weights_bytes": stored_weights(question, stages),
+        "gradients_bytes": question.gradient_bytes * sharded_sum(question, dense_CR, expert_CR, 2),
+        "optimizer_bytes": on_device * optimizer_states(question, stages),
         "activations_bytes": activations_CR + _transient(question, stages),
         "other_bytes": _others(question, stages),
     }
-    used_CR = sum(parts_CR.values(), np.zeros_like(dense_CR))
+    used_CR = sum(parts_CR.values(), np.zeros_like(activations_CR))
     unused_CR = (question.engine.reserved_memory - 1.0) * used_CR
     parts_CR["other_bytes"] = parts_CR["other_bytes"] + unused_CR + question.engine.context_bytes
-    rank_C = sum(parts_CR.values(), np.zeros_like(dense_CR)).argmax(axis=1)
+    rank_C = sum(parts_CR.values(), np.zeros_like(activations_CR)).argmax(axis=1)
     at = np.arange(layouts.size)
     return TrainingMemory(
         **{name: part_CR[at, rank_C] for name, part_CR in parts_CR.items()},
@@ -125,36 +117,37 @@ def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArr
         question: The candidates.
         stages: Activations of the pipeline stages by recompute level.
     """
-    kept_CS: FloatArray = stages.saved_LCS[
-        question.layouts.recompute, np.arange(question.layouts.size)
-    ]
-    return kept_CS
+    at = np.arange(question.layouts.size)
+    kept_CS: FloatArray = stages.saved_LCS[question.layouts.recompute, at]
+    moved_CS = stages.layers_CS * offloaded_bytes(question, stages)[:, None]
+    return kept_CS - moved_CS
 
 
-def stored_bytes(question: TrainingQuestion) -> tuple[float, float]:
-    """Return the bytes per parameter of stored weights, and of the optimizer beside them.
+def offloaded_bytes(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the activations of a layer and micro-batch that are moved to the host (C,) [bytes].
 
     Args:
         question: The candidates.
-
-    Source: ZeRO (arXiv 1910.02054), section 3.1; FSDP2 (PyTorch, `MixedPrecisionPolicy`) stores
-        fp32 weights, which are the master weights.
+        stages: The pipeline stages.
     """
-    states = STATE_BYTES[question.optimizer]
-    if question.engine.separate_master_weights:
-        return WEIGHT_BYTES, states
-    return MASTER_BYTES, states - MASTER_BYTES
+    at = np.arange(question.layouts.size)
+    moved_C: FloatArray = (
+        question.recipe.activation_offload * stages.layer_saved_LC[question.layouts.recompute, at]
+    )
+    return moved_C
 
 
 def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     """Return what the backward pass needs beside kept activations, at its peak (C, R) [bytes].
 
     That is the loss on the rank with the head, or later the layer that full recomputation computes
-    again.
+    again and the layers on their way to or from the host.
     """
     layouts, engine = question.layouts, question.engine
     full_C = layouts.recompute == RECOMPUTE_LEVELS.index("full")
-    again_C = np.where(full_C, stages.layer_saved_C, 0.0)
+    again_C = np.where(full_C, stages.layer_saved_LC[0], 0.0)
+    # a layer that leaves for the host and the next one are on the device
+    again_C = again_C + _BUFFERS * offloaded_bytes(question, stages)
     logits_C = layouts.tokens * question.architecture.vocab_size / layouts.tp * LOGIT_BYTES
     copies_C = np.where(layouts.tp > 1, engine.logit_copies_parallel, engine.logit_copies)
     loss_CR = stages.over_ranks(stages.last_CS) * ((copies_C - 1.0) * logits_C)[:, None]
@@ -173,11 +166,14 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     """
     layouts, engine = question.layouts, question.engine
     layer_C = stages.layer_dense_C + stages.layer_expert_C
+    trained_C = stages.layer_trained_dense_C + stages.layer_trained_expert_C
     all_CR = stages.over_ranks(stages.dense_CS) + stages.over_ranks(stages.expert_CS)
     once_C = (layouts.pp > 1) & (engine.reduction_in_pipelines == "step")
     ends_CR = all_CR - stages.over_ranks(stages.layers_CS) * layer_C[:, None]
     held_CR = np.where(once_C[:, None], all_CR, 2.0 * layer_C[:, None])
     ends_CR = np.where(once_C[:, None], 0.0, ends_CR)
-    sharded_C = (layouts.zero >= 3) & (layouts.dp * layouts.cp > 1)
-    gathered_CR = held_CR * (WEIGHT_BYTES + question.gradient_bytes) + ends_CR * WEIGHT_BYTES
+    sharded_C = (layouts.zero >= 3) & (shard_ranks(question)[0] > 1)
+    share_C1 = (trained_C / layer_C)[:, None]
+    each_C1 = state_bytes(question).gathered + question.gradient_bytes * share_C1
+    gathered_CR = held_CR * each_C1 + ends_CR * WEIGHT_BYTES
     return np.where(sharded_C[:, None], gathered_CR, 0.0)

@@ -87,6 +87,8 @@ def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerPart
     transfer_s_U4 = np.zeros((shapes, len(COMMUNICATION_PARTS)))
     bytes_U = np.zeros(shapes)
     for at, row in enumerate(costs.rows):
+        if row.role == "again":
+            continue
         time_s_U = costs.prices.time_s_CO[:, at] * row.operator.count * shares_G[row.segment]
         place = (_OF_EXPERTS if _is_expert(row) else _OF_ATTENTION)[row.part]
         compute_s_U6[:, place] += time_s_U

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.training.recipe import PRETRAINING
+from perfatlas.training.work import RecomputedModules
 
 if TYPE_CHECKING:
     from perfatlas.hardware import System
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import IntArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
+    from perfatlas.training.recipe import Recipe
 
 # Formats in which linear layers are multiplied.
 TRAINED_FORMATS: Final = ("bf16", "fp8_static", "fp8_dynamic", "fp8_block", "mxfp8", "nvfp4")
@@ -49,6 +52,8 @@ class TrainingQuestion:
         dispatcher: How tokens travel to experts: "alltoall", a copy per expert, or "deepep", one
             per node, which forwards it. "" is the engine's.
         cuda_graphs: What runs without the host: "none", "attention" (and the router), or "full".
+        dispatch_format: Number format of tokens on their way to experts. "" is the engine's.
+        recipe: Adapters, recomputed modules, optimizer states and offloading.
     """
 
     architecture: Architecture
@@ -65,6 +70,8 @@ class TrainingQuestion:
     expert_overlap: bool = False
     dispatcher: str = ""
     cuda_graphs: str = "full"
+    dispatch_format: str = ""
+    recipe: Recipe = PRETRAINING
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""
@@ -79,6 +86,20 @@ class TrainingQuestion:
         gemm = PRICED_AS.get(self.formats.gemm, self.formats.gemm)
         moe = PRICED_AS.get(self.formats.moe, self.formats.moe)
         return replace(self.formats, gemm=gemm, moe=moe)
+
+    @property
+    def modules(self) -> RecomputedModules:
+        """What selective recomputation runs again."""
+        own = self.recipe.recompute_modules
+        if own:
+            return RecomputedModules(own)
+        operators = self.engine.selective_recompute == "operators"
+        return RecomputedModules(self.engine.recompute_modules, operators)
+
+    @property
+    def moment_format(self) -> str:
+        """Number format of the optimizer's moments."""
+        return self.recipe.moment_format or self.engine.moment_format
 
     @property
     def gradient_bytes(self) -> float:

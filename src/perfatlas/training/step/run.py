@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.kernels.tiers import price_operators
-from perfatlas.operators import Phase, Streaming
 from perfatlas.training.jitter import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import launch_s
-from perfatlas.training.step.memory import (
-    STATE_BYTES,
-    WEIGHT_BYTES,
-    kept_by_stages,
-    training_memory,
-)
+from perfatlas.training.step.memory import kept_by_stages, training_memory
+from perfatlas.training.step.offload import offloaded_layers
+from perfatlas.training.step.optimizer import optimizer_s
 from perfatlas.training.step.pairs import overlapped_experts_s, paired_stages
 from perfatlas.training.step.pipeline import copies_of_layers, pipelines_of
 from perfatlas.training.step.stages import group_shares, spread_over_stages, stage_columns
@@ -42,17 +37,17 @@ if TYPE_CHECKING:
 # Parts of a step, in the order in which they are shown; they sum to it.
 WATERFALL: Final = (
     *("compute", "exposed_tp", "exposed_cp", "exposed_ep", "exposed_dp", "exposed_pp"),
-    *("bubble", "recompute", "optimizer", "host", "jitter"),
+    *("exposed_offload", "bubble", "recompute", "optimizer", "host", "jitter"),
 )
 FLOP_CONVENTION: Final = (
-    "model FLOP are three times those of the forward pass: causal attention, with the LM head,"
+    "model FLOP are three times those of the forward pass (twice those of frozen products): causal"
+    " attention, with the LM head,"
     " without the embedding and without recomputation; the peak is the dense one of the format of"
     " the linear layers"
 )
 # forward pass, input gradients and weight gradients have equal model FLOP
 PASSES: Final = 3.0
 ACTIVATION_BYTES: Final = 2.0
-_ROW_ELEMENTS: Final = 1024.0  # elements of a row of the optimizer's kernels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +90,13 @@ class _RankTimes(NamedTuple):
         kinds_VPKCS: By variant, part and kind (V, P, K, C, S) [s].
         again_VKCS: Recomputed part of the forward pass (V, K, C, S) [s].
         sharding_PCS: Exposed collectives of ZeRO-3, forward and backward (2, C, S) [s].
+        offload_PCS: Exposed transfers of activations to and from the host (2, C, S) [s].
     """
 
     kinds_VPKCS: FloatArray
     again_VKCS: FloatArray
     sharding_PCS: FloatArray
+    offload_PCS: FloatArray
 
 
 def training_steps(
@@ -136,8 +133,9 @@ def training_steps(
     forward_CR, backward_CR = stages.over_ranks(forward_CS), stages.over_ranks(backward_CS)
     busiest_C = (forward_CR + backward_CR).argmax(axis=1)
     parts = _parts(question, costs, stages, times, busiest_C, pipelines)
-    parts["exposed_dp"] = parts["exposed_dp"] + step_collectives(
-        question, stages, forward_CR, backward_CR, costs.memory_bound_U[costs.index_C]
+    memory_bound_C = costs.memory_bound_U[costs.index_C]
+    parts["exposed_dp"] += step_collectives(
+        question, stages, forward_CR, backward_CR, memory_bound_C
     )
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     parts["jitter"] = steady_s_C * expected_slowdown(
@@ -156,9 +154,7 @@ def training_steps(
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
         peak_flop_per_s_C=question.devices().peak_flop_per_s(question.formats.gemm),
-        memory=training_memory(
-            question, stages, peak_activations(pipelines, kept_by_stages(question, stages))
-        ),
+        memory=_memory(question, stages, pipelines),
         costs=costs,
         stages=stages,
         pipelines=pipelines,
@@ -166,10 +162,17 @@ def training_steps(
     )
 
 
+def _memory(
+    question: TrainingQuestion, stages: StageColumns, pipelines: Pipelines
+) -> TrainingMemory:
+    held_CR = peak_activations(pipelines, kept_by_stages(question, stages))
+    return training_memory(question, stages, held_CR)
+
+
 def _passes(times: _RankTimes) -> FloatArray:
     """Return forward pass, input gradient with recomputation, and weight gradient (3, C, S) [s]."""
     passes_PCS: FloatArray = times.kinds_VPKCS[0].sum(axis=1)
-    passes_PCS[: Part.WEIGHT_GRADIENT] += times.sharding_PCS
+    passes_PCS[: Part.WEIGHT_GRADIENT] += times.sharding_PCS + times.offload_PCS
     passes_PCS[Part.INPUT_GRADIENT] += times.again_VKCS[0].sum(axis=0)
     return passes_PCS
 
@@ -197,7 +200,7 @@ def _parts(
         busy_s_C = busy_s_C - hidden_s_C
     parts["exposed_pp"] = piped.exposed_send_s_C
     parts["bubble"] = bubble_s_C
-    parts["optimizer"] = _optimizer_s(question, stages)
+    parts["optimizer"] = optimizer_s(question, costs, stages)
     launched_s_C = launch_s(question, stages, busiest_C)
     parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
     return parts
@@ -229,12 +232,17 @@ def _stage_times(
     layer_PC = (each_VPKCG[0, :, :, :, 1:-1] * shares_G).sum(axis=(1, 3))
     again_C = (again_VKCG[0, :, :, 1:-1] * shares_G).sum(axis=(0, 2))
     backward_C = layer_PC[1] + layer_PC[2] + again_C
-    sharding = sharded_layers(question, stages, layer_PC[0], backward_C, costs.memory_bound_U[at])
+    windows = (layer_PC[0], backward_C, costs.memory_bound_U[at])
+    sharding = sharded_layers(question, stages, *windows)
+    offload = offloaded_layers(question, stages, *windows)
     none_C = np.zeros_like(again_C)
     return _RankTimes(
         stages.spread(each_VPKCG, shares_G),
         stages.spread(again_VKCG, shares_G),
-        np.stack([spread_over_stages(stages, none_C, part_C, none_C) for part_C in sharding]),
+        *(
+            np.stack([spread_over_stages(stages, none_C, part_C, none_C) for part_C in exposed])
+            for exposed in (sharding, offload)
+        ),
     )
 
 
@@ -255,6 +263,7 @@ def _busy_parts(
         for name, kind in names.items()
     }
     parts["exposed_dp"] = of_busiest(times.sharding_PCS.sum(axis=0))
+    parts["exposed_offload"] = of_busiest(times.offload_PCS.sum(axis=0))
     parts["recompute"] = of_busiest(times.again_VKCS[0].sum(axis=0))
     return parts
 
@@ -301,43 +310,15 @@ def _send_s(question: TrainingQuestion) -> FloatArray:
     return send_s_C
 
 
-def _optimizer_s(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
-    """Return the time of the optimizer on the rank with most parameters (C,) [s].
-
-    It reads the gradients twice, for their norm and for the update, reads and writes the states,
-    and writes the 16-bit weights.
-    """
-    layouts = question.layouts
-    sharded_C = layouts.zero >= 1
-    dense_CR, expert_CR = stages.over_ranks(stages.dense_CS), stages.over_ranks(stages.expert_CS)
-    own_C = np.zeros(layouts.size)
-    for held_CR, ranks_C in ((dense_CR, layouts.dp * layouts.cp), (expert_CR, layouts.expert_dp)):
-        own_C += held_CR.max(axis=1) / np.where(sharded_C, np.maximum(ranks_C, 1.0), 1.0)
-    state_bytes = STATE_BYTES[question.optimizer]
-    update = Streaming(
-        name="optimizer",
-        phase=Phase.FORWARD,
-        count=np.ones(layouts.size),
-        stream="add",
-        tokens=np.maximum(own_C / _ROW_ELEMENTS, 1.0),
-        read_bytes=np.zeros(layouts.size),
-        write_bytes=own_C * (state_bytes + WEIGHT_BYTES),
-        cold_read_bytes=own_C * (2.0 * question.gradient_bytes + state_bytes),
-    )
-    prices = price_operators(
-        [update], question.devices(), family=question.engine.kernel_family, tier=question.tier
-    )
-    time_s_C: FloatArray = prices.time_s_CO[:, 0] / question.engine.efficiency_compute
-    return time_s_C
-
-
 def _flop(question: TrainingQuestion, costs: MicroBatchCosts) -> tuple[FloatArray, FloatArray]:
     """Return model FLOP of a step over all GPUs, and those computed again (C,) [FLOP]."""
     layouts, architecture, at = question.layouts, question.architecture, costs.index_C
     layers_G = np.array([1.0, *(float(group.count) for group in architecture.layers), 1.0])
     # every rank of a tensor- or context-parallel group has its own part of a micro-batch
     parts_C = layouts.tp * layouts.cp * layouts.global_batch / layouts.micro_batch
-    model_C = PASSES * (costs.flop_UG[at] * layers_G).sum(axis=1) * parts_C
+    # products of frozen weights have no gradients of weights
+    passes_UG = PASSES * costs.flop_UG - costs.frozen_flop_UG
+    model_C = (passes_UG[at] * layers_G).sum(axis=1) * parts_C
     row_C = np.arange(layouts.size)
     again_CG = costs.recomputed_flop_LUG[:, at][layouts.recompute, row_C]
     return model_C, (again_CG * layers_G).sum(axis=1) * parts_C

@@ -6,8 +6,8 @@ L recompute levels, V variants, G segments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,10 +34,15 @@ class StageColumns:
         held: Stages that each rank holds.
         dense_CS: Parameters outside routed experts on one rank (C, S).
         expert_CS: Parameters of routed experts on one rank (C, S).
+        trained_dense_CS: The part of `dense_CS` with gradients (C, S).
+        trained_expert_CS: The part of `expert_CS` with gradients (C, S).
+        ends_CS: Parameters of the embedding and the head, of `dense_CS` (C, S).
         saved_LCS: Activations kept per micro-batch, by recompute level (L, C, S) [bytes].
         layer_dense_C: `dense_CS` of a mean layer (C,).
         layer_expert_C: `expert_CS` of a mean layer (C,).
-        layer_saved_C: Activations of a mean layer without recomputation (C,) [bytes].
+        layer_trained_dense_C: `trained_dense_CS` of a mean layer (C,).
+        layer_trained_expert_C: `trained_expert_CS` of a mean layer (C,).
+        layer_saved_LC: Activations of a mean layer, by recompute level (L, C) [bytes].
     """
 
     layers_CS: FloatArray
@@ -46,10 +51,15 @@ class StageColumns:
     held: HeldStages
     dense_CS: FloatArray
     expert_CS: FloatArray
+    trained_dense_CS: FloatArray
+    trained_expert_CS: FloatArray
+    ends_CS: FloatArray
     saved_LCS: FloatArray
     layer_dense_C: FloatArray
     layer_expert_C: FloatArray
-    layer_saved_C: FloatArray
+    layer_trained_dense_C: FloatArray
+    layer_trained_expert_C: FloatArray
+    layer_saved_LC: FloatArray
 
     def spread(self, values_G: FloatArray, weights_G: FloatArray) -> FloatArray:
         """Return values of the stages, from values per layer of each segment (..., C, S).
@@ -123,14 +133,25 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
 
     Limits: Layers of different kinds are spread evenly over the stages.
     """
-    layouts, architecture = question.layouts, question.architecture
-    layers_CS = stage_layers(architecture.num_layers, layouts)
+    layouts, architecture, recipe = question.layouts, question.architecture, question.recipe
+    layers_CS = stage_layers(
+        architecture.num_layers, layouts, recipe.first_stage_layers, recipe.last_stage_layers
+    )
     stages_C1 = (layouts.pp * layouts.vpp)[:, None]
     position_S = np.arange(layers_CS.shape[1])
     shares_G, at = group_shares(architecture), costs.index_C
     saved_LCG = costs.saved_bytes_LUG[:, at]
-    dense_CG, expert_CG = costs.parameters.dense_CG[at], costs.parameters.expert_CG[at]
+    held = {name: values[at] for name, values in costs.parameters._asdict().items()}
+    ends_CG = np.zeros_like(held["dense_CG"])
+    ends_CG[:, [0, -1]] = held["dense_CG"][:, [0]]
+    if architecture.tie_word_embeddings:  # one copy where a single rank holds both ends
+        once_C = np.where(layouts.pp == 1, held["dense_CG"][:, 0], 0.0)
+        ends_CG[:, -1] -= once_C
+        for name in ("dense_CG", "trained_dense_CG"):
+            held[name] = held[name].copy()
+            held[name][:, -1] = np.maximum(held[name][:, -1] - once_C, 0.0)
     none_CS = np.zeros_like(layers_CS)
+    wanted = {name.replace("_CG", "_CS"): values for name, values in held.items()}
     bare = StageColumns(
         layers_CS=layers_CS,
         first_CS=np.broadcast_to(position_S == 0, layers_CS.shape).astype(np.float64),
@@ -138,17 +159,21 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
         held=stages_held(question.schedule, layouts),
         dense_CS=none_CS,
         expert_CS=none_CS,
+        trained_dense_CS=none_CS,
+        trained_expert_CS=none_CS,
+        ends_CS=none_CS,
         saved_LCS=np.zeros((3, *layers_CS.shape)),
-        layer_dense_C=(dense_CG[:, 1:-1] * shares_G).sum(axis=1),
-        layer_expert_C=(expert_CG[:, 1:-1] * shares_G).sum(axis=1),
-        layer_saved_C=(saved_LCG[0, :, 1:-1] * shares_G).sum(axis=1),
+        **{
+            f"layer_{name.replace('_CG', '_C')}": (values[:, 1:-1] * shares_G).sum(axis=1)
+            for name, values in held.items()
+        },
+        layer_saved_LC=(saved_LCG[..., 1:-1] * shares_G).sum(axis=-1),
     )
-    if architecture.tie_word_embeddings:  # one copy where a single rank holds both ends
-        dense_CG = dense_CG.copy()
-        dense_CG[:, -1] = np.where(layouts.pp == 1, 0.0, dense_CG[:, -1])
-    filled = vars(bare) | {
-        "dense_CS": bare.spread(dense_CG, shares_G),
-        "expert_CS": bare.spread(expert_CG, shares_G),
+    filled: dict[str, Any] = {
+        name: bare.spread(values, shares_G) for name, values in wanted.items()
+    }
+    filled |= {
+        "ends_CS": bare.spread(ends_CG, shares_G),
         "saved_LCS": bare.spread(saved_LCG, shares_G),
     }
-    return StageColumns(**filled)
+    return replace(bare, **filled)

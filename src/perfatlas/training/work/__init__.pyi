@@ -1,6 +1,7 @@
 from .communication import (
     Exchange as Exchange,
     Routes as Routes,
+    layer_of as layer_of,
     rank_exchanges as rank_exchanges,
 )
 from .experts import (
@@ -9,11 +10,15 @@ from .experts import (
 from .operators import (
     Part as Part,
     Row as Row,
+    Work as Work,
     model_operators as model_operators,
 )
 from .parameters import (
     RankParameters as RankParameters,
     rank_parameters as rank_parameters,
+)
+from .recomputation import (
+    RecomputedModules as RecomputedModules,
 )
 from .saved import (
     LOGIT_BYTES as LOGIT_BYTES,

@@ -13,12 +13,13 @@ from perfatlas.formats import get_format
 from perfatlas.models import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
 from perfatlas.parallelism import expert_groups_reached
-from perfatlas.training.work.operators import FULL, NEVER, SELECTIVE, Part, Row
+from perfatlas.training.work.operators import Part, Row
+from perfatlas.training.work.recomputation import CORE, FULL, NEVER, SELECTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.models import Architecture
+    from perfatlas.models import Architecture, LayerGroup
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
@@ -68,6 +69,7 @@ def rank_exchanges(
     layouts: Layouts,
     engine: TrainingEngine,
     routes: Routes,
+    modules: tuple[str, ...] = CORE,
 ) -> tuple[Exchange, ...]:
     """Return the collectives of one micro-batch, segment by segment.
 
@@ -77,6 +79,7 @@ def rank_exchanges(
         layouts: The layouts (C,).
         engine: The training engine, with its overlaps.
         routes: How tokens travel to experts.
+        modules: What selective recomputation runs again.
 
     Source: volumes and groups: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.2; overlaps
         of gradients: Megatron-LM tensor_parallel/layers.py,
@@ -88,7 +91,12 @@ def rank_exchanges(
     if bool(np.any(layouts.cp > 1)):
         found += _context(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
-        found += _experts(architecture, rows, layouts, engine, routes)
+        again = SELECTIVE if "moe" in modules else FULL
+        experts = _experts(architecture, rows, layouts, engine, routes)
+        found += (
+            one._replace(recomputed_at=again) if one.recomputed_at == FULL else one
+            for one in experts
+        )
     return tuple(found)
 
 
@@ -98,10 +106,12 @@ class Routes(NamedTuple):
     Args:
         dispatcher: "alltoall", a copy per expert, or "deepep", one per node, which forwards it.
         domain_C: GPUs of a scale-up domain (C,).
+        dispatch_format: Number format of tokens on their way to experts; "" is the engine's.
     """
 
     dispatcher: str
     domain_C: FloatArray
+    dispatch_format: str = ""
 
 
 class _Block(NamedTuple):
@@ -117,7 +127,7 @@ def _blocks(rows: Sequence[Row]) -> Iterator[_Block]:
     first: int | None = None
     for position, row in enumerate(rows):
         operator = row.operator
-        if row.part != Part.FORWARD or not isinstance(operator, Gemm):
+        if row.part != Part.FORWARD or not isinstance(operator, Gemm) or row.role == "adapter":
             continue
         if operator.shard == "vocab":
             yield _Block(row.segment, position, None)
@@ -244,7 +254,10 @@ def _experts(
         copies_C, ranks_C, stride_C = _journeys(whole, layouts, routes)
         sent_C = own_C * np.where(layouts.ep > 1, copies_C, 0.0)
         row_bytes = operator.hidden * ACTIVATION_BYTES
-        sent_bytes = operator.hidden * get_format(engine.dispatch_format).activation_bytes
+        sent_bytes = (
+            operator.hidden
+            * get_format(routes.dispatch_format or engine.dispatch_format).activation_bytes
+        )
         inside_C = np.where(layouts.expert_tp > 1, own_C * layouts.expert_tp, 0.0)
         across = Exchange(
             name=f"{operator.name}_dispatch",
@@ -289,7 +302,17 @@ def _journeys(
     return reached_C, groups_C, stride_C
 
 
+def layer_of(architecture: Architecture, segment: int) -> LayerGroup:
+    """Return the layers of a segment; multi-token prediction has those of the last group.
+
+    Args:
+        architecture: The model.
+        segment: Position of the segment.
+    """
+    return architecture.layers[min(segment, len(architecture.layers)) - 1]
+
+
 def _top_k(architecture: Architecture, segment: int) -> float:
     """Return the experts per token of a segment."""
-    ffn = architecture.layers[segment - 1].ffn
+    ffn = layer_of(architecture, segment).ffn
     return float(ffn.top_k) if isinstance(ffn, MoeFfn) else 0.0

@@ -7,35 +7,46 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.models import StepTokens, step_operators
+from perfatlas.models import (
+    GqaAttention,
+    StepTokens,
+    draft_operators,
+    step_operators,
+)
 from perfatlas.operators import (
     ATTENTION_BACKWARD,
-    Attention,
     Collective,
     Convolution,
     Gemm,
     GroupedGemm,
-    KeyScores,
-    KeySelection,
-    LatentAttention,
     Phase,
     Scan,
     Streaming,
     with_fields,
 )
 from perfatlas.parallelism import PlanColumns, shard_operators
+from perfatlas.training.recipe import PRETRAINING
+from perfatlas.training.work.adapters import adapters_of
+from perfatlas.training.work.recomputation import (
+    NEVER,
+    SELECTIVE,
+    RecomputedModules,
+    expert_activation,
+    repetition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.models import Architecture, LayerGroup, ModelFormats
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.layouts import Layouts
+    from perfatlas.training.recipe import Recipe
 
 # A backward scan reads the inputs again and writes their gradients.
 # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
@@ -48,13 +59,12 @@ ACTIVATION_BYTES: Final = 2.0
 # Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
 COPIES: Final = 2.0
 _HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
-# Operators whose core is recomputed by selective recomputation (arXiv 2205.05198, section 5).
-_ATTENTION: Final = (Attention, LatentAttention, KeyScores, KeySelection)
 # A backward pass of these reads the inputs of the forward pass again.
 _SAVES_INPUT: Final = ("norm", "activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
-SELECTIVE: Final = 1
-FULL: Final = 2
-NEVER: Final = 3
+# own: an operator with weights of its own, or none. frozen: weights without gradients. adapter: a
+# low-rank product beside them. tied: weights that another operator holds. again: runs only when
+# selective recomputation repeats it.
+Role = Literal["own", "frozen", "adapter", "tied", "again"]
 
 
 class Part(IntEnum):
@@ -73,24 +83,45 @@ class Row(NamedTuple):
         segment: Position of its segment.
         part: Part of the step.
         recomputed_at: Lowest recompute level at which the backward pass runs it again.
+        selective_share: Share of it that selective recomputation runs again, if it does.
+        role: What weights it has.
     """
 
     operator: Operator
     segment: int
     part: Part
     recomputed_at: int = NEVER
+    selective_share: float = 1.0
+    role: Role = "own"
 
 
-def model_operators(
-    architecture: Architecture, formats: ModelFormats, layouts: Layouts, distribution: str
-) -> tuple[Row, ...]:
-    """Return all operators of one micro-batch, segment by segment; collectives are separate.
+class Work(NamedTuple):
+    """What a micro-batch computes.
 
     Args:
         architecture: The model.
         formats: Number formats.
-        layouts: Layouts; only sizes that change the shapes on a rank are read (C,).
         distribution: Routing of tokens to experts.
+        modules: What selective recomputation runs again.
+        recipe: Adapters, multi-token prediction and packing.
+    """
+
+    architecture: Architecture
+    formats: ModelFormats
+    distribution: str
+    modules: RecomputedModules = RecomputedModules()
+    recipe: Recipe = PRETRAINING
+
+
+def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
+    """Return all operators of one micro-batch, segment by segment; collectives are separate.
+
+    Layers of multi-token prediction, with their passes through the head, belong to the segment of
+    the head.
+
+    Args:
+        work: What the micro-batch computes.
+        layouts: Layouts; only sizes that change the shapes on a rank are read (C,).
 
     Source: Megatron-LM (arXiv 1909.08053) for the division by tensor parallelism; sequence
         parallelism: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.2.
@@ -99,45 +130,107 @@ def model_operators(
         quantization of weights, once per step, is not counted; the experts' gradients include
         quantizers as their forward pass does.
     """
+    architecture = work.architecture
     rows: list[Row] = []
     last = len(architecture.layers) + 1
     for position, group in enumerate(architecture.layers):
         one_layer = replace(architecture, layers=(replace(group, count=1),))
-        whole = _rank_operators(one_layer, formats, layouts, distribution)
-        for operator in whole:
+        for operator in _rank_operators(work, one_layer, layouts):
             if operator.name == EMBEDDING:
                 if position == 0:
-                    rows += _passes(operator, 0, NEVER)
+                    rows += _trained(operator, 0, work)
             elif operator.name in _HEAD_OPERATORS:
                 if position == 0:
-                    rows += _passes(operator, last, NEVER)
+                    rows += _trained(operator, last, work)
             else:
-                level = SELECTIVE if isinstance(operator, _ATTENTION) else FULL
-                rows += _passes(operator, position + 1, level)
+                rows += _of_layer(operator, position + 1, group, work)
+    rows += _predicted_ahead(work, layouts, last)
     return tuple(rows)
 
 
-def _rank_operators(
-    architecture: Architecture, formats: ModelFormats, layouts: Layouts, distribution: str
-) -> Iterator[Operator]:
-    """Yield the forward operators on one rank, without collectives."""
-    one = np.ones_like(layouts.tp)
-    tokens = StepTokens(
-        batch=layouts.micro_batch,
-        q_len=layouts.sequence_length,
-        kv_len=layouts.sequence_length,
+def _of_layer(operator: Operator, segment: int, group: LayerGroup, work: Work) -> Iterator[Row]:
+    """Yield the passes of an operator of a layer, and of its adapters."""
+    level, share = repetition(operator, work.modules, _key_share(group))
+    frozen = work.recipe.lora_rank > 0
+    for row in _passes(operator, segment, level, frozen=frozen):
+        again = share if row.part == Part.FORWARD else 1.0
+        yield row._replace(selective_share=again, role="frozen" if frozen else "own")
+    if frozen:
+        for adapter in adapters_of(operator, work.recipe.lora_rank, work.recipe.lora_targets):
+            for row in _passes(adapter, segment, level):
+                yield row._replace(role="adapter")
+    moe_act = "moe_act" in work.modules.modules and "moe" not in work.modules.modules
+    if isinstance(operator, GroupedGemm) and moe_act:
+        yield Row(expert_activation(operator), segment, Part.FORWARD, SELECTIVE, role="again")
+
+
+def _key_share(group: LayerGroup) -> float:
+    """Return the share of keys in a fused projection of queries, keys and values."""
+    mixer = group.mixer
+    if not isinstance(mixer, GqaAttention):
+        return 0.0
+    keys = mixer.num_kv_heads * mixer.head_dim
+    return keys / (mixer.num_heads * mixer.head_dim + keys * 2)
+
+
+def _trained(operator: Operator, segment: int, work: Work) -> Iterator[Row]:
+    """Yield the passes of the embedding or the head."""
+    frozen = work.recipe.lora_rank > 0
+    for row in _passes(operator, segment, NEVER, frozen=frozen):
+        yield row._replace(role="frozen" if frozen else "own")
+
+
+def _predicted_ahead(work: Work, layouts: Layouts, last: int) -> Iterator[Row]:
+    """Yield the layers of multi-token prediction, whose embedding and head are the model's.
+
+    Source: DeepSeek-V3 (arXiv 2412.19437), section 2.2.
+    """
+    depth = work.recipe.mtp_depth
+    if depth == 0:
+        return
+    whole = draft_operators(
+        work.architecture, work.formats, Phase.FORWARD, _tokens(layouts, work.recipe)
+    )
+    each = tuple(_on_rank(whole, work, layouts))
+    for operator in each * depth:
+        if operator.name == EMBEDDING or operator.name in _HEAD_OPERATORS:
+            yield from (row._replace(role="tied") for row in _trained(operator, last, work))
+        else:
+            yield from _of_layer(operator, last, work.architecture.layers[-1], work)
+
+
+def _tokens(layouts: Layouts, recipe: Recipe) -> StepTokens:
+    """Return the tokens of a micro-batch; attention stays inside packed documents."""
+    length_C = layouts.sequence_length
+    if recipe.packed_length:
+        length_C = np.minimum(length_C, float(recipe.packed_length))
+    return StepTokens(
+        batch=layouts.micro_batch * (layouts.sequence_length / length_C),
+        q_len=length_C,
+        kv_len=length_C,
         head_ranks=layouts.tp,
         logits_rows=layouts.tokens,
     )
+
+
+def _rank_operators(work: Work, architecture: Architecture, layouts: Layouts) -> Iterator[Operator]:
+    """Yield the forward operators on one rank, without collectives."""
+    tokens = _tokens(layouts, work.recipe)
+    whole = step_operators(architecture, work.formats, Phase.FORWARD, tokens)
+    yield from _on_rank(whole, work, layouts)
+
+
+def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Iterator[Operator]:
+    """Yield operators as one rank executes them."""
+    one = np.ones_like(layouts.tp)
     plan = PlanColumns(
         tp=layouts.tp, pp=one, cp=layouts.cp, attention_dp=one, ep=one, moe_tp=one, dp=one
     )
-    whole = step_operators(architecture, formats, Phase.FORWARD, tokens)
-    for operator in shard_operators(whole, plan, architecture):
+    for operator in shard_operators(whole, plan, work.architecture):
         if isinstance(operator, Collective):
             continue
         if isinstance(operator, GroupedGemm):
-            yield _experts(operator, layouts, distribution)
+            yield _experts(operator, layouts, work.distribution)
         elif operator.shard == "replicated":
             yield _divide_tokens(operator, layouts.token_ranks)
         elif operator.name == "kv_b_projection" and isinstance(operator, Gemm):
@@ -178,8 +271,8 @@ def _divide_tokens(operator: Operator, ranks: FloatArray) -> Operator:
     return operator
 
 
-def _passes(operator: Operator, segment: int, level: int) -> Iterator[Row]:
-    """Yield the forward operator and its gradients."""
+def _passes(operator: Operator, segment: int, level: int, *, frozen: bool = False) -> Iterator[Row]:
+    """Yield the forward operator and its gradients, without those of frozen weights."""
     if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
         copies = with_fields(operator, write_bytes=COPIES * operator.write_bytes)
         yield Row(copies, segment, Part.FORWARD, level)
@@ -190,10 +283,14 @@ def _passes(operator: Operator, segment: int, level: int) -> Iterator[Row]:
             if get_format(operator.format).quantize != "none":
                 yield Row(_quantized_gradient(operator), segment, Part.INPUT_GRADIENT)
             yield Row(_input_gradient(operator), segment, Part.INPUT_GRADIENT)
-            yield Row(_weight_gradient(operator), segment, Part.WEIGHT_GRADIENT)
+            if not frozen:
+                yield Row(_weight_gradient(operator), segment, Part.WEIGHT_GRADIENT)
         case GroupedGemm():
             yield Row(operator, segment, Part.INPUT_GRADIENT)
-            yield Row(operator, segment, Part.WEIGHT_GRADIENT)
+            if not frozen:
+                yield Row(operator, segment, Part.WEIGHT_GRADIENT)
+        case Streaming() if frozen and operator.stream == EMBEDDING:
+            return
         case Streaming():
             yield Row(_streaming_gradient(operator), segment, Part.INPUT_GRADIENT)
         case Scan() | Convolution():

@@ -28,10 +28,14 @@ class RankParameters(NamedTuple):
     Args:
         dense_CG: Parameters that all ranks of a tensor-parallel group divide or repeat (C, G).
         expert_CG: Parameters of routed experts (C, G).
+        trained_dense_CG: The part of `dense_CG` that has gradients, and low-rank adapters (C, G).
+        trained_expert_CG: The part of `expert_CG` that has gradients (C, G).
     """
 
     dense_CG: FloatArray
     expert_CG: FloatArray
+    trained_dense_CG: FloatArray
+    trained_expert_CG: FloatArray
 
 
 def rank_parameters(
@@ -48,21 +52,24 @@ def rank_parameters(
         every tensor-parallel rank (below 0.2% of the weights).
     """
     segments = len(architecture.layers) + 2
-    dense_CG = np.zeros((layouts.size, segments))
-    expert_CG = np.zeros((layouts.size, segments))
+    dense_CG, expert_CG, adapters_CG = np.zeros((3, layouts.size, segments))
     whole = 0.0  # of all layers in products, on one GPU
     for row in rows:
-        if row.part != Part.FORWARD:
+        if row.part != Part.FORWARD or row.role in ("tied", "again"):
             continue
         operator = row.operator
+        if row.role == "adapter":
+            if isinstance(operator, Gemm):
+                adapters_CG[:, row.segment] += operator.n * operator.k * operator.count
+            continue
         layers = architecture.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
         if isinstance(operator, Gemm):
-            dense_CG[:, row.segment] += operator.n * operator.k
+            dense_CG[:, row.segment] += operator.n * operator.k * operator.count
             width = layouts.tp[0] if operator.shard in _DIVIDED else 1.0
             whole += layers * float(operator.n[0] * operator.k[0] * width)
         elif isinstance(operator, GroupedGemm):
             matrix_C = operator.hidden * operator.intermediate / layouts.expert_tp
-            held_C = operator.matrices * matrix_C * operator.experts  # of this rank
+            held_C = operator.count * operator.matrices * matrix_C * operator.experts
             expert_CG[:, row.segment] += held_C
             whole += layers * float(
                 operator.matrices
@@ -76,7 +83,11 @@ def rank_parameters(
     dense_CG[:, 0] = vocabulary_C
     small = max(counts.total - counts.embedding - counts.lm_head - whole, 0.0)
     dense_CG[:, 1:-1] += small / architecture.num_layers
-    return RankParameters(dense_CG, expert_CG)
+    if any(row.role == "adapter" for row in rows):
+        return RankParameters(
+            dense_CG + adapters_CG, expert_CG, adapters_CG, np.zeros_like(expert_CG)
+        )
+    return RankParameters(dense_CG, expert_CG, dense_CG, expert_CG)
 
 
 _DIVIDED = ("column", "row", "row_partial", "heads", "vocab", "width", "width_sums")

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.formats import get_format
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Scan, Streaming
 from perfatlas.training.work.operators import EMBEDDING, Part
+from perfatlas.training.work.recomputation import (
+    NEVER,
+    SAME_INPUT,
+    RecomputedModules,
+    dropped_of_experts,
+    dropped_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +37,18 @@ ACTIVATION_BYTES: Final = 2.0
 LOGIT_BYTES: Final = 4.0
 MASK_BYTES: Final = 1.0  # a dropout mask
 INDEX_BYTES: Final = 8.0  # a token id, int64
+JOINING: Final = "joining_projection"  # one of each layer of multi-token prediction
 # products of which selective recomputation of operators keeps one in so many columns
 _FIRST_OF_FFN: Final = {"gate_up_projection": 2.0, "up_projection": 1.0}
 _KEEPS_INPUT: Final = ("activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
 
 
 def saved_bytes(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
+    architecture: Architecture,
+    rows: Sequence[Row],
+    layouts: Layouts,
+    engine: TrainingEngine,
+    modules: RecomputedModules,
 ) -> FloatArray:
     """Return the bytes kept per layer and micro-batch, by recompute level and segment (3, C, G).
 
@@ -43,39 +56,73 @@ def saved_bytes(
     and the statistics of its softmax, since the output is the input of the next product. Selective
     recomputation drops the statistics, and the scores of an attention that is not fused; full
     recomputation keeps only the input of the layer. Selective recomputation of operators keeps that
-    input, the output of attention and those of every second product.
+    input, the output of attention and those of every second product; that of modules drops what
+    `dropped_share` says. Frozen layers keep no inputs, but their adapters do.
 
     Args:
         architecture: The model.
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
         engine: The training engine.
+        modules: What selective recomputation runs again.
 
     Source: Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 to 4, for the rules; without
         dropout, and with the widths of the model's own blocks. Llama-3-8B: 34.0 s b h per layer.
         Operators: pytorch/torchtitan@9dec370, `_save_list`.
-    Limits: Products that selective recomputation of operators repeats cost no time in the step,
-        outputs of experts and of latent attention are not kept by it. Quantized copies of
-        activations are not counted beside the 16-bit ones.
+    Limits: Selective recomputation of operators keeps no outputs of experts and of latent
+        attention. Of quantized products, engines with `quantized_activations` keep the quantized
+        input instead of the 16-bit one; transposed copies are made when they are needed.
     """
     segments = len(architecture.layers) + 2
-    kept_CG = np.zeros((layouts.size, segments))
-    attention_CG = np.zeros((layouts.size, segments))
+    kept_CG, attention_CG, dropped_CG, ends_CG = np.zeros((4, layouts.size, segments))
     for row in rows:
-        if row.part == Part.FORWARD:
-            kept_CG[:, row.segment] += _kept(row.operator, layouts, engine)
-            attention_CG[:, row.segment] += _scores(row.operator, engine)
+        if row.part != Part.FORWARD or row.role == "again":
+            continue
+        own_C = _kept_by_row(row, layouts, engine)
+        kept_CG[:, row.segment] += own_C
+        attention_CG[:, row.segment] += _scores(row.operator, engine)
+        if row.recomputed_at == NEVER:
+            ends_CG[:, row.segment] += own_C
+        elif isinstance(row.operator, GroupedGemm):
+            dropped_CG[:, row.segment] += dropped_of_experts(row.operator, modules)
+        if row.recomputed_at != NEVER:
+            dropped_CG[:, row.segment] += own_C * dropped_share(row.operator, modules)
     width_C = layouts.tokens * architecture.hidden_size * ACTIVATION_BYTES
-    full_CG = np.zeros_like(kept_CG)
-    full_CG[:, 1:-1] = (width_C / layouts.token_ranks)[:, None]
-    full_CG[:, 0], full_CG[:, -1] = kept_CG[:, 0], kept_CG[:, -1]
-    selective_CG = kept_CG
-    if engine.selective_recompute == "operators":
+    full_CG = ends_CG + (width_C / layouts.token_ranks)[:, None] * _inputs(rows, segments)
+    kept_scores_CG = 0.0 if "core_attn" in modules.modules else attention_CG
+    selective_CG = kept_CG - dropped_CG + kept_scores_CG
+    if modules.operators:
         selective_CG = full_CG.copy()
         for row in rows:
-            if row.part == Part.FORWARD and 0 < row.segment < segments - 1:
+            if row.part == Part.FORWARD and row.recomputed_at != NEVER:
                 selective_CG[:, row.segment] += _kept_outputs(row.operator)
     return np.stack([kept_CG + attention_CG, selective_CG, full_CG])
+
+
+def _inputs(rows: Sequence[Row], segments: int) -> FloatArray:
+    """Return the layers of each segment whose input full recomputation keeps (G,)."""
+    layers_G = np.ones(segments)
+    layers_G[0] = 0.0
+    layers_G[-1] = sum(
+        float(row.operator.count[0])
+        for row in rows
+        if row.segment == segments - 1 and row.operator.name == JOINING
+    )
+    return layers_G
+
+
+def _kept_by_row(row: Row, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
+    """Return what an operator keeps with any recomputation but full, over its count (C,) [bytes].
+
+    A frozen product needs its input for no gradient; adapters of several products read one tensor,
+    which the first of them keeps.
+    """
+    operator = row.operator
+    if isinstance(operator, Gemm | GroupedGemm) and row.role == "frozen":
+        if isinstance(operator, Gemm) and operator.shard == "vocab":
+            return _logits(operator)
+        return np.zeros(1)
+    return operator.count * _kept(operator, layouts, engine)
 
 
 def _kept_outputs(operator: Operator) -> FloatArray:
@@ -96,14 +143,16 @@ def _kept_outputs(operator: Operator) -> FloatArray:
 
 
 def _kept(operator: Operator, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
-    """Return what an operator keeps with any recomputation but full (C,) [bytes]."""
+    """Return what an operator keeps (C,) [bytes]."""
     match operator:
         case Gemm():
             kept_C = _kept_by_product(operator, layouts, engine)
         case GroupedGemm():
             rows_C = operator.tokens * operator.top_k / operator.ep
             width_C = operator.intermediate / operator.moe_tp
-            kept_C = rows_C * (operator.hidden + operator.matrices * width_C) * ACTIVATION_BYTES
+            between_C = (operator.matrices - 1) * width_C * ACTIVATION_BYTES
+            kept_C = rows_C * ((operator.hidden + width_C) * _input_bytes(operator, engine))
+            kept_C = kept_C + rows_C * between_C
         case Attention() | LatentAttention():
             kept_C = _kept_by_attention(operator)
         case Scan():
@@ -115,16 +164,30 @@ def _kept(operator: Operator, layouts: Layouts, engine: TrainingEngine) -> Float
     return kept_C
 
 
+def _input_bytes(operator: Gemm | GroupedGemm, engine: TrainingEngine) -> float:
+    """Return the bytes of an element of a product's input, as the backward pass reads it."""
+    quantized = get_format(operator.format).quantize != "none"
+    if engine.quantized_activations and quantized:
+        return operator.input_bytes_per_element
+    return ACTIVATION_BYTES
+
+
 def _kept_by_product(operator: Gemm, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
     divided = operator.shard in ("column", "vocab")
-    kept_C = operator.m * operator.k * ACTIVATION_BYTES
+    kept_C = operator.m * operator.k * _input_bytes(operator, engine)
     kept_C = kept_C / layouts.token_ranks if divided else kept_C
+    if operator.name in SAME_INPUT:
+        kept_C = 0.0 * kept_C
     if operator.shard == "vocab":
-        kept_C = kept_C + operator.m * operator.n * LOGIT_BYTES
+        kept_C = kept_C + _logits(operator)
     if operator.shard == "row":
         mask_C = operator.m * operator.n / layouts.token_ranks
         kept_C = kept_C + mask_C * MASK_BYTES * float(engine.dropout)
     return kept_C
+
+
+def _logits(operator: Gemm) -> FloatArray:
+    return operator.m * operator.n * LOGIT_BYTES
 
 
 def _kept_by_attention(operator: Attention | LatentAttention) -> FloatArray:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_ADVICE: Final = 3
 MOST_RANKS: Final = 4096.0
+SIZES: Final = ("tp", "pp", "cp", "dp", "ep")
 
 
 def does_not_fit(question: TrainingQuestion, memory: TrainingMemory, at: int) -> InfeasibleError:
@@ -63,7 +64,11 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
     """
     one = take_layouts(question.layouts, np.array([at]))
     domain = question.systems[int(question.index_C[at])].device.scale_up.domain_size
-    changes = list(_changes(one, domain))
+    recipe = question.recipe
+    pinned = recipe.sharding_replicas > 1 or recipe.first_stage_layers or recipe.last_stage_layers
+    changes = list(_changes(one, domain, () if pinned else SIZES))
+    if not changes:
+        return
     layouts = _stacked([_changed(one, change) for change in changes])
     asked = replace(question, layouts=layouts, index_C=np.full(layouts.size, question.index_C[at]))
     broken_C = np.zeros(layouts.size, np.bool_)
@@ -82,8 +87,16 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
         yield _change_text(change, one, take_layouts(layouts, whole[[position]]))
 
 
-def _changes(one: Layouts, domain: float) -> Iterator[dict[str, float]]:
-    """Yield changes of a layout, the cheapest first; tp grows within a scale-up domain only."""
+def _changes(
+    one: Layouts, domain: float, sizes: tuple[str, ...] = SIZES
+) -> Iterator[dict[str, float]]:
+    """Yield changes of a layout, the cheapest first; tp grows within a scale-up domain only.
+
+    Args:
+        one: The layout.
+        domain: GPUs of a scale-up domain.
+        sizes: Parallel sizes that may grow; none where replicas or stages are given for the others.
+    """
     full = float(RECOMPUTE_LEVELS.index("full"))
     cheap: list[dict[str, float]] = []
     if one.recompute[0] < full:
@@ -95,7 +108,7 @@ def _changes(one: Layouts, domain: float) -> Iterator[dict[str, float]]:
     yield from cheap
     for first, second in ((cheap[0], later) for later in cheap[1:]):
         yield first | second
-    for name in ("tp", "pp", "cp", "dp", "ep"):
+    for name in sizes:
         size = 2.0 * float(getattr(one, name)[0])
         while size <= (domain if name == "tp" else MOST_RANKS):
             yield {name: size}

@@ -28,13 +28,14 @@ from perfatlas.verbs.train.question import (
     read_training,
     schedule_of,
 )
+from perfatlas.verbs.train.recipe import recipe_of
 from perfatlas.verbs.train.results import training_results
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
-    from perfatlas.verbs.train.question import TrainInputs
+    from perfatlas.verbs.train.inputs import TrainInputs
 
 INTERVAL: Final = (
     "the 90% interval is that of the residuals of published runs that the engine is fitted to, or,"
@@ -108,7 +109,7 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _apart(inputs: TrainInputs) -> Hashable:
     """Return what questions priced together share beside their texts."""
-    return schedule_of(inputs), inputs.expert_overlap
+    return schedule_of(inputs), inputs.expert_overlap, recipe_of(inputs), inputs.tensor_overlap
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
@@ -147,6 +148,9 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         sequence_parallel=bool(layouts.sequence_parallel[0]),
         gradient_format=question.gradient_format,
         dispatcher=question.dispatcher if question.architecture.has_experts else None,
+        dispatch_format=question.dispatch_format if question.architecture.has_experts else None,
+        moment_format=question.moment_format,
+        tensor_overlap=question.engine.tiled_tensor_overlap if inputs.tp > 1 else None,
     )
 
 

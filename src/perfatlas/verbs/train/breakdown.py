@@ -26,6 +26,7 @@ PHASES: Final = {
 OTHERS: Final = {
     "exposed_dp": ("network", "communication"),
     "exposed_pp": ("network", "communication"),
+    "exposed_offload": ("network", "communication"),
     "bubble": ("latency", "compute"),
     "recompute": ("compute", "compute"),
     "optimizer": ("memory", "compute"),
@@ -46,6 +47,7 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
     count_O = np.array([row.operator.count[costs.index_C[0]] for row in costs.rows])
     count_O *= layers_G[[row.segment for row in costs.rows]] * question.layouts.micro_batches[0]
     shapes = costs.rows[0].operator.count.size
+    count_O[[row.role == "again" for row in costs.rows]] = 0.0  # counted as recomputation
     part_O = np.array([row.part for row in costs.rows])
     return tuple(
         StepCost(

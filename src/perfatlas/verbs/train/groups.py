@@ -19,6 +19,8 @@ from perfatlas.vocabulary.fields import (
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
+    TrainingRecipe,
+    UnevenStages,
     group,
 )
 
@@ -86,7 +88,9 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         TierChoice,
         TrainingBatch,
         TrainingLayout,
+        UnevenStages,
         TrainingFormats,
+        TrainingRecipe,
     ),
     "search training": (
         ModelChoice,
@@ -98,5 +102,6 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         TrainingLayout,
         TrainingFormats,
         LayoutFailures,
+        TrainingRecipe,
     ),
 }

@@ -48,6 +48,7 @@ PARTS: Final = {
     "exposed_ep": "expert parallelism",
     "exposed_dp": "data parallelism",
     "exposed_pp": "pipeline transfers",
+    "exposed_offload": "offloaded activations",
     "bubble": "pipeline bubble",
     "recompute": "recomputation",
     "optimizer": "optimizer",

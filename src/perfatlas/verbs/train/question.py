@@ -5,6 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -13,21 +14,13 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.models import ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import InputFields, refuse_unused
+from perfatlas.scenario.fields import refuse_unused
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
 from perfatlas.training.profiles import lower_limit_of, resolve_training_engine
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
-from perfatlas.vocabulary.fields import (
-    Missing,
-    ModelChoice,
-    SystemChoice,
-    TierChoice,
-    TrainingBatch,
-    TrainingEngineChoice,
-    TrainingFormats,
-    TrainingLayout,
-    fields_of,
-)
+from perfatlas.verbs.train.inputs import TrainInputs
+from perfatlas.verbs.train.recipe import check_recipe, recipe_of
+from perfatlas.vocabulary.fields import Missing, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,20 +28,6 @@ if TYPE_CHECKING:
 # current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
 FP8_DEFAULT: Final = "fp8_dynamic"
 ZERO: Final[Mapping[str, int]] = {"0": 0, "1": 1, "2": 2, "3": 3, "fsdp2": 3}
-
-
-# groups in reverse order: Python collects annotations from the last base on
-class TrainInputs(
-    InputFields,
-    TrainingFormats,
-    TrainingLayout,
-    TrainingBatch,
-    TierChoice,
-    TrainingEngineChoice,
-    SystemChoice,
-    ModelChoice,
-):
-    """A training step."""
 
 
 def read_training(fields: Mapping[str, Any]) -> TrainInputs:
@@ -63,13 +42,14 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
     """
     inputs = TrainInputs.read(fields)
     check_experts(inputs)
-    data_parallel(inputs)
+    dp = data_parallel(inputs)
     if inputs.tier == "measured":
         raise UnsupportedError(
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
         )
     _check_block_scaling(inputs)
     _check_expert_overlap(inputs)
+    check_recipe(inputs, training_format(inputs.format), schedule_of(inputs), dp)
     return inputs
 
 
@@ -185,6 +165,8 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
     """
     first = inputs[0]
     engine = resolve_training_engine(first.engine)
+    if first.tensor_overlap is not None:
+        engine = replace(engine, tiled_tensor_overlap=first.tensor_overlap)
     if first.tier == "bound":
         engine = lower_limit_of(engine)
     name = training_format(first.format)
@@ -222,4 +204,6 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         expert_overlap=first.expert_overlap,
         dispatcher=first.dispatcher or engine.dispatcher,
         cuda_graphs=first.cuda_graphs,
+        dispatch_format=first.dispatch_format or engine.dispatch_format,
+        recipe=recipe_of(first),
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.models import parameter_counts
-from perfatlas.training.step import STATE_BYTES, WEIGHT_BYTES
+from perfatlas.training.step import checkpoint_bytes
 from perfatlas.verbs.train.metrics import PARTS
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         steps: Their steps.
     """
     layouts = question.layouts
-    counts = parameter_counts(question.architecture)
-    state_bytes = (WEIGHT_BYTES + STATE_BYTES[question.optimizer]) * counts.total
+    checkpoint_bytes_C = checkpoint_bytes(question, steps.stages)
     peak_C = layouts.gpus * steps.peak_flop_per_s_C
     columns: dict[str, FloatArray] = {
         "step_time_s": steps.step_s_C,
@@ -53,7 +51,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         row["micro_batches"] = int(layouts.micro_batches[at])
         row["waterfall"] = {name: float(steps.waterfall[name][at]) for name in PARTS}
         row["memory"] = memory_of(steps.memory, at)
-        row["checkpoint_bytes"] = state_bytes
+        row["checkpoint_bytes"] = float(checkpoint_bytes_C[at])
         found.append(row)
     return found
 

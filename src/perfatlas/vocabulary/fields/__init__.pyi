@@ -110,6 +110,11 @@ from .training import (
     TrainingFormats as TrainingFormats,
     TrainingLayout as TrainingLayout,
 )
+from .training_recipe import (
+    RECOMPUTE_MODULES as RECOMPUTE_MODULES,
+    TrainingRecipe as TrainingRecipe,
+    UnevenStages as UnevenStages,
+)
 from .wording import (
     bounds_text as bounds_text,
     default_text as default_text,

@@ -195,7 +195,12 @@ class TrainingFormats:
             elsewhere=("recompute_granularity", "activation_checkpoint", "activation_recompute"),
         ),
     ] = "none"
-    optimizer: Annotated[Literal["adamw", "sgd"], Row("Optimizer.")] = "adamw"
+    optimizer: Annotated[
+        Literal["adamw", "sgd", "muon"],
+        Row(
+            "Optimizer; muon updates the embedding and the head with AdamW.",
+        ),
+    ] = "adamw"
     gradient_format: Annotated[
         Literal["fp32", "bf16"] | None,
         Row(

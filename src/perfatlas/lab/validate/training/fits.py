@@ -85,6 +85,8 @@ def _of_engine(published: PublishedRun, name: str) -> bool:
     """Return whether a run belongs to an engine and its model is not left out."""
     if published.question is None or published.question.engine.name != name:
         return False
+    if published.run["task"] == "lora":
+        return False
     return published.run["model"] not in rules()["split"]["model"]["left_out"]
 
 
@@ -180,7 +182,7 @@ def _shared(published: PublishedRun) -> tuple[Any, ...]:
         raise ValueError(published.refused)
     names = ("formats", "schedule", "expert_overlap", "dispatcher", "cuda_graphs")
     return (
-        run["model"], run["layers"], run["heads"], question.engine.id,
+        run["model"], run["layers"], run["heads"], question.engine, question.recipe,
         *(getattr(question, name) for name in names),
     )  # fmt: skip
 

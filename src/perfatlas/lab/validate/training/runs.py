@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from perfatlas.models import (
 )
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
 from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
+from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingQuestion
 
 if TYPE_CHECKING:
@@ -93,7 +94,6 @@ def _missing(run: Run) -> str:
     reasons = {
         f"the page does not state {', '.join(absent)}": bool(absent),
         "the page states no step time and no tokens/s": not run["step_time_s_derived"],
-        "LoRA is not modelled": run["task"] == "lora",
         "there is no profile of the engine": run["source"] not in rules()["engines"],
         "the architecture of the model is not available": not known,
         "the run drops tokens": "token drop" in run["notes"],
@@ -103,10 +103,11 @@ def _missing(run: Run) -> str:
 
 def _question(run: Run) -> TrainingQuestion:
     engine = _engine(run)
+    lora = rules()["lora"] if run["task"] == "lora" else None
     name = _format(run)
     recipe = _recipe(run, name)
-    pp, chunks = int(run["pp"]), int(run["vpp"] or 1)
-    vpp = chunks if pp > 1 else 1
+    pp = int(run["pp"])
+    vpp = _chunks(run) if pp > 1 else 1
     tp = int(run["tp"])
     if engine.name == "torchtitan" and pp > 1:  # pipeline_llama.py @9dec370: as many as stages
         run = {**run, "micro_batch": str(max(int(run["micro_batch"]) // pp, 1))}
@@ -131,17 +132,42 @@ def _question(run: Run) -> TrainingQuestion:
             recompute=np.array([RECOMPUTE_LEVELS.index(RECOMPUTED[run["recompute"]])]),
         ),
         schedule="interleaved" if vpp > 1 else "1f1b",
-        gradient_format=engine.gradient_format,
+        gradient_format=lora["gradient_format"] if lora else engine.gradient_format,
         distribution="balanced",
         expert_overlap=recipe.get("expert_overlap", False),
         dispatcher=recipe.get("dispatcher", "deepep"),
         cuda_graphs=recipe.get("cuda_graphs", "none"),
+        recipe=Recipe(
+            lora_rank=lora["rank"] if lora else 0,
+            lora_targets=lora["targets"] if lora else "all",
+            fp8_parameter_gather=_noted(run, "reference", "fp8_gather") and name != "bf16",
+        ),
     )
+
+
+def _chunks(run: Run) -> int:
+    """Return the chunks of layers per stage of a run with a pipeline."""
+    if _noted(run, "notes", "interleaved") and not run["vpp"]:
+        return int(rules()["torchtitan"]["interleaved_chunks"])
+    return int(run["vpp"] or 1)
+
+
+def _noted(run: Run, column: str, reading: str) -> bool:
+    """Return whether a run of torchtitan has one of the words of a reading."""
+    words: list[str] = rules()["torchtitan"][reading]
+    own = rules()["engines"][run["source"]] == "torchtitan"
+    return own and any(word in run[column] for word in words)
 
 
 def _engine(run: Run) -> TrainingEngine:
     """Return the release that a run states, else the newest one that is fitted."""
     name = rules()["engines"][run["source"]]
+    if name == "torchtitan":
+        releases = rules()["torchtitan"]["releases"]
+        version = next(own for word, own in releases.items() if word in run["reference"])
+        engine = resolve_training_engine(f"{name}@{version}")
+        asynchronous = _noted(run, "notes", "asynchronous")
+        return replace(engine, tiled_tensor_overlap=asynchronous)
     if f"{name}@{run['stack']}" in training_engine_ids():
         return resolve_training_engine(f"{name}@{run['stack']}")
     last = f"{name}@{rules()['split']['time']['last_fitted']}"

@@ -11,7 +11,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
-from perfatlas.verbs.train.question import TrainInputs, check_experts, read_training
+from perfatlas.verbs.train.question import check_experts, read_training
 from perfatlas.vocabulary.fields import (
     ModelChoice,
     SystemChoice,
@@ -20,6 +20,7 @@ from perfatlas.vocabulary.fields import (
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
+    TrainingRecipe,
     fields_of,
 )
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray
+    from perfatlas.verbs.train.inputs import TrainInputs
 
 # sizes that are searched unless they are given
 SEARCHED: Final = (
@@ -41,6 +43,7 @@ _OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotation
 class LayoutSearchInputs(
     InputFields,
     LayoutFailures,
+    TrainingRecipe,
     TrainingFormats,
     TrainingLayout,
     TrainingBatch,

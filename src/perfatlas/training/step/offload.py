@@ -1,0 +1,66 @@
+"""Activations that wait for their backward pass in the memory of the host.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.overlap import contended_rate, exposed_beside
+from perfatlas.training.step.costs import MOST_TAKEN
+from perfatlas.training.step.memory import offloaded_bytes
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step.question import TrainingQuestion
+    from perfatlas.training.step.stages import StageColumns
+
+
+class LayerOffload(NamedTuple):
+    """Exposed transfers of activations to and from the host, per layer and micro-batch (C,) [s]."""
+
+    forward_s_C: FloatArray
+    backward_s_C: FloatArray
+
+
+def offloaded_layers(
+    question: TrainingQuestion,
+    stages: StageColumns,
+    forward_s_C: FloatArray,
+    backward_s_C: FloatArray,
+    memory_bound_C: FloatArray,
+) -> LayerOffload:
+    """Return what moving activations to the host and back adds to a layer.
+
+    Copy engines move them beside the forward pass of the next layer, and back beside the backward
+    pass of the one before; they take memory bandwidth and no SMs.
+
+    Args:
+        question: The candidates.
+        stages: Activations of a layer.
+        forward_s_C: Forward pass of a layer without it (C,) [s].
+        backward_s_C: Backward pass of a layer without it (C,) [s].
+        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
+
+    Source: vDNN (arXiv 1602.08124), section 3; Megatron-LM, `--cpu-offloading-num-layers` and
+        `--fine-grained-activation-offloading`.
+    Limits: All GPUs of a node use their own link to the host at once; traffic of NICs behind the
+        same PCIe switch is not counted.
+    """
+    moved_C = offloaded_bytes(question, stages)
+    if question.recipe.activation_offload == 0.0:
+        return LayerOffload(np.zeros_like(forward_s_C), np.zeros_like(forward_s_C))
+    devices = question.devices()
+    link_C = devices.gather("host_link_bandwidth")
+    time_s_C = moved_C / link_C
+    share_C = np.minimum(link_C / devices.gather("memory_bandwidth"), MOST_TAKEN)
+    rate_C = contended_rate(memory_bound_C, np.zeros_like(share_C), share_C)
+    if question.tier == "bound":
+        rate_C = np.ones_like(rate_C)
+    return LayerOffload(
+        exposed_beside(time_s_C, forward_s_C, rate_C),
+        exposed_beside(time_s_C, backward_s_C, rate_C),
+    )

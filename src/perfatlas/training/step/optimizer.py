@@ -1,0 +1,238 @@
+"""Time of the optimizer on the device, and of the part that runs on the host.
+
+Shape legend: C candidates, G segments, P products.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.models import GqaAttention
+from perfatlas.operators import Gemm, GroupedGemm, Phase, Streaming
+from perfatlas.training.step.costs import GroupColumns, collective_times
+from perfatlas.training.step.stages import group_shares
+from perfatlas.training.step.states import (
+    MASTER_BYTES,
+    WEIGHT_BYTES,
+    optimizer_states,
+    shard_ranks,
+    sharded_sum,
+)
+from perfatlas.training.work import Part, layer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step.costs import MicroBatchCosts
+    from perfatlas.training.step.question import TrainingQuestion
+    from perfatlas.training.step.stages import StageColumns
+    from perfatlas.training.work import Row
+
+_ROW_ELEMENTS: Final = 1024.0  # elements of a row of the optimizer's kernels
+# Newton-Schulz iterations of Muon, in bf16.
+# Source: Jordan et al. 2024; Megatron-LM, `--muon-num-ns-steps`.
+ITERATIONS: Final = 5.0
+NEWTON_SCHULZ_FORMAT: Final = "bf16"
+_FUSED: Final = "qkv_projection"
+
+
+def optimizer_s(
+    question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
+) -> FloatArray:
+    """Return the time of the optimizer on the rank with most parameters (C,) [s].
+
+    It reads the gradients twice, for their norm and for the update, reads and writes the states,
+    and writes the 16-bit weights. Muon also multiplies. Of states on the host, gradients leave and
+    weights come back over its link while the host updates what it has, beside the device.
+
+    Args:
+        question: The candidates.
+        costs: Costs of a micro-batch, for the shapes of matrices.
+        stages: The pipeline stages.
+    """
+    dense_CR = stages.over_ranks(stages.trained_dense_CS)
+    expert_CR = stages.over_ranks(stages.trained_expert_CS)
+    own_C = sharded_sum(question, dense_CR, expert_CR, 1).max(axis=1)
+    states_C = optimizer_states(question, stages).max(axis=1)
+    if not question.engine.separate_master_weights:  # the weights are the master weights
+        states_C = states_C + own_C * MASTER_BYTES
+    host = question.recipe.optimizer_offload
+    time_s_C = _update_s(question, own_C * (1.0 - host), states_C * (1.0 - host))
+    if question.optimizer == "muon":
+        time_s_C = time_s_C + newton_schulz_s(question, costs, stages)
+    if host > 0.0:
+        time_s_C = np.maximum(time_s_C, _host_s(question, own_C * host, states_C * host))
+    return time_s_C
+
+
+def _update_s(
+    question: TrainingQuestion, own_C: FloatArray, states_bytes_C: FloatArray
+) -> FloatArray:
+    """Return the time of the element-wise update of parameters on the device (C,) [s]."""
+    update = Streaming(
+        name="optimizer",
+        phase=Phase.FORWARD,
+        count=np.ones_like(own_C),
+        stream="add",
+        tokens=np.maximum(own_C / _ROW_ELEMENTS, 1.0),
+        read_bytes=np.zeros_like(own_C),
+        write_bytes=states_bytes_C + own_C * WEIGHT_BYTES,
+        cold_read_bytes=own_C * 2.0 * question.gradient_bytes + states_bytes_C,
+    )
+    prices = price_operators(
+        [update], question.devices(), family=question.engine.kernel_family, tier=question.tier
+    )
+    time_s_C: FloatArray = prices.time_s_CO[:, 0] / question.engine.efficiency_compute
+    return time_s_C
+
+
+def _host_s(
+    question: TrainingQuestion, own_C: FloatArray, states_bytes_C: FloatArray
+) -> FloatArray:
+    """Return the time of an update on the host, in pieces that follow one another (C,) [s].
+
+    Source: ZeRO-Offload (arXiv 2101.06840), section 5: transfers overlap the update; from NVMe:
+        ZeRO-Infinity (arXiv 2104.07857), section 5.
+    """
+    link_C = question.devices().gather("host_link_bandwidth")
+    out_s_C = own_C * question.gradient_bytes / link_C
+    back_s_C = own_C * WEIGHT_BYTES / link_C
+    update_s_C = 2.0 * states_bytes_C / question.recipe.offload_bandwidth
+    longest_s_C: FloatArray = np.maximum(np.maximum(out_s_C, back_s_C), update_s_C)
+    return longest_s_C
+
+
+class _Matrix(NamedTuple):
+    """A matrix of weights of a layer, whole.
+
+    Args:
+        segment: Position of its segment.
+        short_C: The shorter side (C,).
+        long_C: The longer side (C,).
+        count_C: Matrices of this shape on a rank, per layer (C,).
+        expert: Whether it belongs to a routed expert.
+    """
+
+    segment: int
+    short_C: FloatArray
+    long_C: FloatArray
+    count_C: FloatArray
+    expert: bool
+
+
+def newton_schulz_s(
+    question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
+) -> FloatArray:
+    """Return the time of Muon's Newton-Schulz products on the busiest rank (C,) [s].
+
+    Each iteration of a matrix X of a x b (a <= b) multiplies X X^T (2 a^2 b FLOP), its square
+    (2 a^3) and the result with X (2 a^2 b). Data-parallel ranks divide the matrices of a stage;
+    tensor-parallel ranks gather a matrix and multiply it whole.
+
+    Args:
+        question: The candidates.
+        costs: Costs of a micro-batch, for the shapes of matrices.
+        stages: The pipeline stages.
+
+    Source: Jordan et al. 2024, "Muon"; Liu et al., "Muon is scalable for LLM training" (arXiv
+        2502.16982), section 2.3; Megatron-LM, `--muon-tp-mode duplicated`, `--muon-split-qkv`.
+    Limits: Matrices are divided evenly over ranks, but no rank has less than a whole one.
+    """
+    shares_G = group_shares(question.architecture)
+    layers_C = stages.over_ranks(stages.layers_CS).max(axis=1)
+    ranks = [
+        np.where(question.layouts.zero >= 1, ranks_C, 1.0) for ranks_C in shard_ranks(question)
+    ]
+    total_s_C, longest_s_C = np.zeros_like(layers_C), np.zeros_like(layers_C)
+    for one in _matrices(question, costs):
+        share = shares_G[one.segment - 1] if one.segment <= len(shares_G) else 0.0
+        each_s_C = _matrix_s(question, one)
+        total_s_C += layers_C * share * one.count_C * each_s_C / ranks[one.expert]
+        longest_s_C = np.maximum(longest_s_C, np.where(one.count_C > 0.0, each_s_C, 0.0))
+    busiest_s_C: FloatArray = np.maximum(total_s_C, longest_s_C)
+    return busiest_s_C + _gather_s(question, stages, ranks[0])
+
+
+def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_Matrix]:
+    """Yield the trained matrices of layers; queries, keys and values are apart."""
+    at, tp_C = costs.index_C, question.layouts.tp
+    for row in costs.rows:
+        operator = row.operator
+        if row.part != Part.FORWARD or row.role not in ("own", "adapter"):
+            continue
+        if isinstance(operator, GroupedGemm):
+            count_C, hidden_C = operator.experts[at], operator.hidden[at]
+            width_C = operator.intermediate[at]
+            for columns_C in ((operator.matrices - 1) * width_C, width_C):
+                yield _matrix(row.segment, columns_C, hidden_C, count_C, expert=True)
+        elif isinstance(operator, Gemm) and operator.shard != "vocab":
+            inner = operator.shard in ("row", "row_partial")
+            n_C = operator.n[at] * np.where(operator.shard == "column", tp_C, 1.0)
+            k_C = operator.k[at] * np.where(inner, tp_C, 1.0)
+            for share in _parts(question, row):
+                yield _matrix(row.segment, n_C * share, k_C, np.ones_like(n_C), expert=False)
+
+
+def _matrix(
+    segment: int, first_C: FloatArray, second_C: FloatArray, count_C: FloatArray, *, expert: bool
+) -> _Matrix:
+    short_C, long_C = np.minimum(first_C, second_C), np.maximum(first_C, second_C)
+    return _Matrix(segment, short_C, long_C, count_C, expert)
+
+
+def _parts(question: TrainingQuestion, row: Row) -> tuple[float, ...]:
+    """Return the shares of a fused product that are matrices of their own."""
+    mixer = layer_of(question.architecture, row.segment).mixer
+    if row.operator.name != _FUSED or not isinstance(mixer, GqaAttention):
+        return (1.0,)
+    keys = mixer.num_kv_heads * mixer.head_dim
+    values = mixer.num_kv_heads * mixer.value_head_dim
+    queries = mixer.num_heads * mixer.head_dim
+    whole = queries + keys + values
+    return queries / whole, keys / whole, values / whole
+
+
+def _matrix_s(question: TrainingQuestion, one: _Matrix) -> FloatArray:
+    """Return the time of the iterations of a matrix (C,) [s]."""
+    each = get_format(NEWTON_SCHULZ_FORMAT).weight_bytes
+    sides = (
+        (one.short_C, one.short_C, one.long_C),
+        (one.short_C, one.short_C, one.short_C),
+        (one.short_C, one.long_C, one.short_C),
+    )
+    products = [
+        Gemm(
+            name="newton_schulz",
+            phase=Phase.FORWARD,
+            count=np.ones_like(m_C),
+            shard="replicated",
+            m=m_C,
+            n=n_C,
+            k=k_C,
+            format=NEWTON_SCHULZ_FORMAT,
+            weight_bytes_per_element=each,
+            input_bytes_per_element=each,
+        )
+        for m_C, n_C, k_C in sides
+    ]
+    prices = price_operators(
+        products, question.devices(), family=question.engine.kernel_family, tier=question.tier
+    )
+    time_s_C: FloatArray = ITERATIONS * prices.time_s_CO.sum(axis=1)
+    return time_s_C / question.engine.efficiency_compute
+
+
+def _gather_s(question: TrainingQuestion, stages: StageColumns, ranks_C: FloatArray) -> FloatArray:
+    """Return the gathers of momenta that tensor-parallel ranks divide (C,) [s]."""
+    layouts = question.layouts
+    layers_CS = np.maximum(stages.trained_dense_CS - stages.ends_CS, 0.0)
+    whole_C = stages.over_ranks(layers_CS).max(axis=1) * layouts.tp
+    bytes_C = np.where(layouts.tp > 1, whole_C * WEIGHT_BYTES / ranks_C, 0.0)
+    group = GroupColumns(layouts.tp, np.ones_like(layouts.tp), question.index_C)
+    time_s_C: FloatArray = collective_times(question, "all_gather", bytes_C, group)[0]
+    return time_s_C / question.engine.efficiency_communication

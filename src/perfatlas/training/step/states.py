@@ -1,0 +1,181 @@
+"""Bytes of weights, gradients and optimizer states, and the ranks that share them.
+
+Shape legend: C candidates, R ranks of a pipeline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.models import parameter_counts
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step.question import TrainingQuestion
+    from perfatlas.training.step.stages import StageColumns
+
+# Bytes per parameter: bf16 weights, and fp32 master weights; where there are no 16-bit copies, the
+# weights are fp32.
+# Source: ZeRO (arXiv 1910.02054), section 3.1.
+WEIGHT_BYTES: Final = 2.0
+MASTER_BYTES: Final = 4.0
+# Adam has two moments per parameter; Muon has one (Jordan et al. 2024), but Adam's two for the
+# embedding and the head.
+MOMENTS: Final = {"adamw": 2.0, "sgd": 1.0, "muon": 1.0}
+MOMENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0}
+FP8_BYTES: Final = 1.0
+# MX blocks lie along rows, so that transposed products need a copy of their own.
+# Source: Transformer Engine documentation, "MXFP8".
+FP8_COPIES: Final = {"mxfp8": 2.0}
+
+
+class StateBytes(NamedTuple):
+    """Bytes per parameter.
+
+    Args:
+        weights: Stored weights of layers.
+        end_weights: Stored weights of the embedding and the head.
+        frozen: Weights without gradients.
+        states: Master weights and moments of layers.
+        end_states: Master weights and moments of the embedding and the head.
+        gathered: Weights of layers as they are gathered.
+    """
+
+    weights: float
+    end_weights: float
+    frozen: float
+    states: float
+    end_states: float
+    gathered: float
+
+
+def state_bytes(question: TrainingQuestion) -> StateBytes:
+    """Return the bytes per parameter of stored weights and of the optimizer beside them.
+
+    Args:
+        question: The candidates.
+
+    Source: ZeRO (arXiv 1910.02054), section 3.1; FSDP2 (PyTorch, `MixedPrecisionPolicy`) stores
+        fp32 weights, which are the master weights; FP8 weights: Megatron-LM, `--fp8-param-gather`;
+        formats of moments: `--exp-avg-dtype`, of which DeepSeek-V3 uses bf16 (arXiv 2412.19437).
+    """
+    recipe = question.recipe
+    each = MOMENT_BYTES[question.moment_format]
+    states = MASTER_BYTES + MOMENTS[question.optimizer] * each
+    adam = MASTER_BYTES + MOMENTS["adamw"] * each if question.optimizer == "muon" else states
+    gathered = FP8_BYTES if recipe.fp8_parameter_gather else WEIGHT_BYTES
+    if not question.engine.separate_master_weights:
+        return StateBytes(
+            MASTER_BYTES, MASTER_BYTES, WEIGHT_BYTES, states - MASTER_BYTES, adam - MASTER_BYTES,
+            gathered,
+        )  # fmt: skip
+    copies = FP8_COPIES.get(question.formats.gemm, 1.0)
+    stored = FP8_BYTES * copies if recipe.fp8_parameter_gather else WEIGHT_BYTES
+    return StateBytes(stored, WEIGHT_BYTES, WEIGHT_BYTES, states, adam, gathered)
+
+
+def shard_ranks(question: TrainingQuestion) -> tuple[FloatArray, FloatArray]:
+    """Return the ranks that divide the states of dense and of expert parameters (C,).
+
+    Args:
+        question: The candidates.
+
+    Source: Megatron-LM, `--num-distributed-optimizer-instances`; PyTorch FSDP2, meshes of two
+        dimensions (hybrid sharding).
+    """
+    layouts, replicas = question.layouts, question.recipe.sharding_replicas
+    dense_C = np.maximum(layouts.dp * layouts.cp / replicas, 1.0)
+    return dense_C, np.maximum(layouts.expert_dp / replicas, 1.0)
+
+
+def sharded_sum(
+    question: TrainingQuestion,
+    dense_CR: FloatArray,
+    expert_CR: FloatArray,
+    sharded_from: int,
+) -> FloatArray:
+    """Return the part of dense and expert values that one data-parallel rank holds (C, R).
+
+    Args:
+        question: The candidates.
+        dense_CR: Values of dense parameters on a pipeline rank (C, R).
+        expert_CR: Values of experts (C, R).
+        sharded_from: Lowest ZeRO stage that divides them.
+    """
+    total_CR = np.zeros_like(dense_CR)
+    sharded_C = question.layouts.zero >= sharded_from
+    for held_CR, ranks_C in zip((dense_CR, expert_CR), shard_ranks(question), strict=True):
+        total_CR += held_CR / np.where(sharded_C, ranks_C, 1.0)[:, None]
+    return total_CR
+
+
+def stored_weights(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the bytes of weights on each rank (C, R) [bytes].
+
+    Args:
+        question: The candidates.
+        stages: Parameters of the stages.
+    """
+    each = state_bytes(question)
+    parts = []
+    for held_CS, trained_CS, ends_CS in (
+        (stages.dense_CS, stages.trained_dense_CS, stages.ends_CS),
+        (stages.expert_CS, stages.trained_expert_CS, np.zeros_like(stages.ends_CS)),
+    ):
+        frozen_CS = held_CS - trained_CS
+        trained_ends_CS = np.minimum(ends_CS, trained_CS) if not _frozen(question) else 0.0
+        layers_CS = trained_CS - trained_ends_CS
+        parts.append(
+            stages.over_ranks(
+                layers_CS * each.weights
+                + trained_ends_CS * each.end_weights
+                + frozen_CS * each.frozen
+            )
+        )
+    return sharded_sum(question, parts[0], parts[1], 3)
+
+
+def optimizer_states(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the bytes of master weights and moments of each rank, offloaded or not (C, R) [bytes].
+
+    Args:
+        question: The candidates.
+        stages: Parameters of the stages.
+    """
+    each = state_bytes(question)
+    dense_CS = stages.trained_dense_CS * each.states
+    if not _frozen(question):
+        dense_CS = dense_CS + stages.ends_CS * (each.end_states - each.states)
+    expert_CS = stages.trained_expert_CS * each.states
+    return sharded_sum(question, stages.over_ranks(dense_CS), stages.over_ranks(expert_CS), 1)
+
+
+def checkpoint_bytes(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the bytes of a checkpoint: weights and optimizer states that are trained (C,) [bytes].
+
+    Args:
+        question: The candidates.
+        stages: Parameters of the stages, for those of adapters.
+    """
+    each, architecture = state_bytes(question), question.architecture
+    deeper = replace(architecture, mtp_layers=question.recipe.mtp_depth)
+    counts = parameter_counts(deeper)
+    ends = counts.embedding + counts.lm_head
+    layers = counts.total - ends + (counts.mtp if question.recipe.mtp_depth else 0)
+    states = layers * each.states + ends * each.end_states
+    if not question.engine.separate_master_weights:
+        states += MASTER_BYTES * (layers + ends)
+    else:
+        states += WEIGHT_BYTES * (layers + ends)
+    if not _frozen(question):
+        return np.full(question.layouts.size, states)
+    adapters_C = stages.trained_dense_CS.sum(axis=1)
+    held_C: FloatArray = adapters_C * question.layouts.tp * (each.weights + each.states)
+    return held_C
+
+
+def _frozen(question: TrainingQuestion) -> bool:
+    return question.recipe.lora_rank > 0

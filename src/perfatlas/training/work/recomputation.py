@@ -1,0 +1,172 @@
+"""Which operators the backward pass runs again, by module, and what that saves.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.operators import (
+    Attention,
+    Gemm,
+    GroupedGemm,
+    KeyScores,
+    KeySelection,
+    LatentAttention,
+    Phase,
+    Streaming,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, Operator
+
+SELECTIVE: Final = 1
+FULL: Final = 2
+NEVER: Final = 3
+ACTIVATION_BYTES: Final = 2.0
+CORE: Final = ("core_attn",)
+_ATTENTION: Final = (Attention, LatentAttention, KeyScores, KeySelection)
+_MLA: Final = ("q_b_projection", "kv_b_projection", "rope", "latent_norm")
+_DENSE: Final = ("gate_up_projection", "up_projection", "activation", "down_projection")
+_ROUTED: Final = ("router", "routing", "experts", "latent_down_projection", "latent_up_projection")
+_SHARED: Final = "shared_expert"
+# The first product of a block, which reads the output of a norm. Those of the same block read one
+# tensor: the router's input is also that of shared experts, and latent queries read that of keys.
+NORM_READERS: Final = (
+    *("qkv_projection", "qkv_a_projection", "kv_a_projection", "gate_up_projection"),
+    *("up_projection", "router"),
+)
+SAME_INPUT: Final = ("shared_expert_gate_up_projection", "shared_expert_up_projection",
+                     "shared_expert_gate")  # fmt: skip
+
+
+class RecomputedModules(NamedTuple):
+    """What selective recomputation runs again.
+
+    Args:
+        modules: Modules of `RECOMPUTE_MODULES`.
+        operators: Whether it keeps the outputs of attention and of every second product, and runs
+            all else again, instead of modules.
+    """
+
+    modules: tuple[str, ...] = CORE
+    operators: bool = False
+
+
+def repetition(
+    operator: Operator, modules: RecomputedModules, key_share: float = 0.0
+) -> tuple[int, float]:
+    """Return the lowest recompute level that repeats an operator of a layer, and its share there.
+
+    Args:
+        operator: The operator.
+        modules: What selective recomputation runs again.
+        key_share: Share of keys in a fused projection of queries, keys and values.
+
+    Source: modules: Megatron-LM, `TransformerConfig.recompute_modules`; operators:
+        pytorch/torchtitan@9dec370, `_save_list`: outputs of attention and of every second product
+        of a layer are kept. Of queries, keys, values, output, gate, up and down projection these
+        are keys, output and up projection that run again.
+    """
+    if modules.operators:
+        share = _share_of_operator(operator, key_share)
+        return (SELECTIVE, share) if share > 0.0 else (FULL, 1.0)
+    return (SELECTIVE if _module(operator) in modules.modules else FULL), 1.0
+
+
+def _share_of_operator(operator: Operator, key_share: float) -> float:
+    """Return the share of an operator that runs again if every second product is kept."""
+    if isinstance(operator, Streaming):
+        return 1.0
+    if not isinstance(operator, Gemm):
+        return 0.0
+    shares = {"output_projection": 1.0, "gate_up_projection": 0.5, "qkv_projection": key_share}
+    return shares.get(operator.name, 0.0)
+
+
+def _module(operator: Operator) -> str:
+    """Return the module of an operator, "" for none."""
+    name = operator.name.removesuffix("_quantize")
+    if isinstance(operator, _ATTENTION):
+        return "core_attn"
+    if isinstance(operator, Streaming) and operator.stream == "norm":
+        return "layernorm"
+    if name in _MLA:
+        return "mla_up_proj"
+    if name.startswith(_SHARED):
+        return "shared_experts"
+    if name in _DENSE:
+        return "mlp"
+    return "moe" if name in _ROUTED else ""
+
+
+def runs_again(operator: Operator, modules: RecomputedModules) -> bool:
+    """Return whether selective recomputation repeats a whole module with this operator.
+
+    Args:
+        operator: The operator.
+        modules: What selective recomputation runs again.
+    """
+    module = _module(operator)
+    if module == "shared_experts" and "moe" in modules.modules:
+        return True
+    return module in modules.modules
+
+
+def expert_activation(experts: GroupedGemm) -> Streaming:
+    """Return the activation between the products of experts, as a kernel of its own.
+
+    Args:
+        experts: The experts of a rank.
+    """
+    rows_C = experts.tokens * experts.top_k / experts.ep
+    width_C = experts.intermediate / experts.moe_tp * ACTIVATION_BYTES
+    return Streaming(
+        name="experts_activation",
+        phase=Phase.FORWARD,
+        count=experts.count,
+        shard="replicated",
+        stream="activation",
+        tokens=rows_C,
+        read_bytes=rows_C * (experts.matrices - 1) * width_C,
+        write_bytes=rows_C * width_C,
+        cold_read_bytes=0.0 * rows_C,
+    )
+
+
+def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
+    """Return the share of the inputs that an operator keeps which recomputed modules drop.
+
+    A recomputed module keeps its inputs. Norms, activations of experts and up-projections also drop
+    their outputs, which the next operator would keep.
+
+    Args:
+        operator: The operator, whose inputs `saved_bytes` keeps.
+        modules: What selective recomputation runs again.
+
+    Source: Megatron-LM, `TransformerConfig.recompute_modules`, with and without discarding outputs.
+    """
+    again = modules.modules
+    name = operator.name
+    if isinstance(operator, GroupedGemm):
+        return 1.0 if "moe" in again else 0.0
+    inner = name.endswith(("activation", "down_projection"))
+    if inner and runs_again(operator, modules):
+        return 1.0
+    if name in NORM_READERS and "layernorm" in again:
+        # the block of the product drops nothing more: its input is computed from the norm's
+        return 1.0
+    return 1.0 if isinstance(operator, LatentAttention) and "mla_up_proj" in again else 0.0
+
+
+def dropped_of_experts(experts: GroupedGemm, modules: RecomputedModules) -> FloatArray:
+    """Return the bytes that recomputed activations of experts drop (C,) [bytes].
+
+    Args:
+        experts: The experts of a rank.
+        modules: What selective recomputation runs again.
+    """
+    again = expert_activation(experts)
+    wanted = "moe_act" in modules.modules and "moe" not in modules.modules
+    return again.write_bytes if wanted else 0.0 * again.write_bytes

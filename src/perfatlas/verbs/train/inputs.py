@@ -1,0 +1,32 @@
+"""The fields of a training step."""
+
+from __future__ import annotations
+
+from perfatlas.scenario.fields import InputFields
+from perfatlas.vocabulary.fields import (
+    ModelChoice,
+    SystemChoice,
+    TierChoice,
+    TrainingBatch,
+    TrainingEngineChoice,
+    TrainingFormats,
+    TrainingLayout,
+    TrainingRecipe,
+    UnevenStages,
+)
+
+
+# groups in reverse order: Python collects annotations from the last base on
+class TrainInputs(
+    InputFields,
+    TrainingRecipe,
+    TrainingFormats,
+    UnevenStages,
+    TrainingLayout,
+    TrainingBatch,
+    TierChoice,
+    TrainingEngineChoice,
+    SystemChoice,
+    ModelChoice,
+):
+    """A training step."""
