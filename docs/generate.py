@@ -229,13 +229,22 @@ def _needs(field: Field, verbs: list[str]) -> dict[str, None]:
     return dict.fromkeys(text for text in texts if text)
 
 
+def _defaults(field: Field, verbs: list[str]) -> dict[str, None]:
+    """Return the default of a field, by each verb that has it, the common one last."""
+    if field.required:
+        return {"required": None}
+    others = (verb_fields(verb)[field.name] for verb in verbs)
+    own = {default_text(other): None for other in others if other.row != field.row}
+    return own | {default_text(field): None}
+
+
 def _cells(field: Field, verbs: list[str]) -> str:
     kind = "choice" if field.choices else annotation_of(field).removesuffix(" | str")
     cells = (
         f"`{field.name}`",
         kind,
         field.unit,
-        "required" if field.required else default_text(field),
+        "; ".join(_defaults(field, verbs)),
         bounds_text(field),
         "; ".join(_needs(field, verbs)),
         ", ".join(verbs),

@@ -2609,7 +2609,9 @@ def search_training(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     max_gpus: int | str | None = None,
-    objective: Literal["step_time_s", "tokens_per_s_per_gpu", "gpus"] = "step_time_s",
+    objective: Literal[
+        "step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"
+    ] = "step_time_s",
     max_step_time_s: float | str | None = None,
     num_layouts: int | str = 5,
     sequence_length: int | str = 4096,
@@ -2635,6 +2637,9 @@ def search_training(
     recompute: Literal["none", "selective", "full"] = "none",
     optimizer: Literal["adamw", "sgd", "muon"] = "adamw",
     gradient_format: Literal["fp32", "bf16"] | None = None,
+    node_mtbf_s: float | str | None = None,
+    restart_s: float | str | None = None,
+    checkpoint_write_s: float | str | None = None,
     lora_rank: int | str | None = None,
     lora_targets: Literal["all", "attention", "qkv"] = "all",
     recompute_modules: str | None = None,
@@ -2665,28 +2670,28 @@ def search_training(
             calibrations. Needs tier = measured.
         max_gpus: Maximum GPUs of the job, instead of gpus: powers of two up to it are searched.
             Default: gpus.
-        objective: Metric that ranks the layouts: step time, tokens/s per GPU, or fewest GPUs.
-            Default: step_time_s.
+        objective: Metric that ranks the layouts: step time, tokens/s per GPU, fewest GPUs, or step
+            time over goodput (effective_step_time_s). Default: step_time_s.
         max_step_time_s: Maximum step time of a layout [s]. Default: none.
         num_layouts: Number of layouts in the answer, best first, with different parallel sizes.
             Default: 5.
         sequence_length: Tokens per sequence. Default: 4096.
         global_batch: Sequences per step over all GPUs.
-        micro_batch: Sequences per forward pass of a rank. Default: 1.
-        gpus: Total GPUs: tp x pp x cp x dp. Default: the product.
-        tp: Tensor-parallel size. Default: 1.
-        pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size. Default: 1.
-        dp: Data-parallel size. Default: gpus / (tp x pp x cp); 1 if gpus is not set.
-        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: 1. Needs an MoE
-            model.
-        expert_tp: Tensor-parallel size inside an expert. Default: 1. Needs an MoE model.
-        vpp: Chunks of layers per stage of an interleaved pipeline. Default: 1.
-        pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,
-            else 1f1b.
+        micro_batch: Sequences per forward pass of a rank. Default: searched.
+        gpus: Total GPUs: tp x pp x cp x dp. Default: max_gpus.
+        tp: Tensor-parallel size. Default: searched.
+        pp: Pipeline-parallel size. Default: searched.
+        cp: Context-parallel size. Default: searched.
+        dp: Data-parallel size. Default: gpus / (tp x pp x cp).
+        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: searched. Needs an
+            MoE model.
+        expert_tp: Tensor-parallel size inside an expert. Default: searched. Needs an MoE model.
+        vpp: Chunks of layers per stage of an interleaved pipeline. Default: searched.
+        pipeline_schedule: Order of forward and backward passes. Default: those of the engine are
+            searched.
         expert_overlap: Run forward passes beside backward passes of other micro-batches, so that
             computation hides the transfers of tokens to experts; dualpipe always does. Default:
-            false. Needs an MoE model.
+            searched. Needs an MoE model.
         dispatcher: How tokens travel to experts: alltoall (a copy per expert) or deepep (one per
             node, which forwards it; also HybridEP). Default: the engine's. Needs an MoE model.
         cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
@@ -2695,16 +2700,22 @@ def search_training(
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
             Default: true if tp > 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
-            (or fsdp2) also weights. Default: 1.
+            (or fsdp2) also weights. Default: searched.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling),
             fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
         recompute: Activations that the backward pass recomputes: none, those of attention
-            (selective), or those of whole layers (full). Default: none.
+            (selective), or those of whole layers (full). Default: searched.
         optimizer: Optimizer; muon updates the embedding and the head with AdamW. Default: adamw.
         gradient_format: Number format in which gradients are accumulated and reduced. Default: the
             engine's.
+        node_mtbf_s: Mean time between failures of one node [s]. Needs objective =
+            effective_step_time_s.
+        restart_s: Restart time from detection to resumed work; a failure during restart starts it
+            over [s]. Needs objective = effective_step_time_s.
+        checkpoint_write_s: Blocking checkpoint write time [s]. Needs objective =
+            effective_step_time_s.
         lora_rank: Rank of LoRA adapters; all other weights are frozen. Default: none: all weights
             are trained.
         lora_targets: Linear layers with adapters: all outside routed experts, those of attention,

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import csv
+import json
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
 
+import perfatlas
 from perfatlas.cli import main
+from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.training.layouts import Layouts, layout_problems, take_layouts
 from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
 from perfatlas.training.schedules.steps import programs
-from perfatlas.training.step import lower_bounds, micro_batch_costs, training_steps
+from perfatlas.training.step import (
+    lower_bounds,
+    micro_batch_costs,
+    sharper_step_bounds,
+    training_steps,
+)
 from perfatlas.verbs.train import search_training, train
+from perfatlas.verbs.train.search.question import SEARCHED
+from perfatlas.verbs.train.search.text import train_command
 from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
@@ -65,6 +76,8 @@ def _random_layouts(chunks: tuple[int, ...], *, experts: bool) -> Layouts:
         ("meta-llama/Llama-3.1-8B", "ideal", "zb_v", (2,)),
         (MOE, "megatron", "interleaved", (2, 4)),
         (MOE, "hai_llm", "dualpipe", (1,)),
+        ("meta-llama/Llama-3.1-8B", "fsdp", "1f1b", (1,)),
+        ("meta-llama/Llama-3.1-8B", "torchtitan", "interleaved", (2, 4)),
     ],
 )
 def test_no_step_is_below_its_bounds(
@@ -84,8 +97,11 @@ def test_no_step_is_below_its_bounds(
     kept = np.flatnonzero(~broken_C)[:400]
     assert kept.size > 50
     legal = replace(asked, layouts=take_layouts(asked.layouts, kept), index_C=asked.index_C[kept])
-    bounds = lower_bounds(legal, micro_batch_costs(legal))
+    costs = micro_batch_costs(legal)
+    bounds, sharper_s_C = lower_bounds(legal, costs), sharper_step_bounds(legal, costs)
     steps = training_steps(legal)
+    assert np.all(sharper_s_C <= steps.step_s_C * (1.0 + 1e-9))
+    assert np.all(bounds.step_s_C <= sharper_s_C * (1.0 + 1e-12))
     assert np.all(bounds.step_s_C <= steps.step_s_C * (1.0 + 1e-9))
     assert np.all(bounds.memory_bytes_C <= steps.memory.total_bytes * (1.0 + 1e-9))
     assert np.median(bounds.step_s_C / steps.step_s_C) > 0.6
@@ -208,3 +224,62 @@ def test_peaks_of_memory_do_not_change_after_some_rounds(schedule: str) -> None:
     for program, at_G in programs(pipelines):
         whole = program.peak_bytes(bytes_CS[at_G])
         assert found[at_G, : whole.shape[1]].tolist() == whole.tolist()
+
+
+def test_step_time_over_goodput_is_that_of_both_commands() -> None:
+    failures: dict[str, Any] = {"node_mtbf_s": 2e5, "restart_s": 600.0, "checkpoint_write_s": 60.0}
+    asked = {name: value for name, value in SMALL.items() if name != "gpus"}
+    found = search_training(
+        **asked, max_gpus=64, objective="effective_step_time_s", num_layouts=3, **failures
+    )
+    shown = found.results["layouts"]
+    for row in shown:
+        goodput = perfatlas.goodput(gpus=row["gpus"], **failures).results["goodput"]
+        assert row["goodput"] == pytest.approx(goodput, rel=1e-9)
+        assert row["effective_step_time_s"] == pytest.approx(row["step_time_s"] / goodput)
+    times = [row["effective_step_time_s"] for row in shown]
+    assert times == sorted(times)
+    columns = found.columns
+    goodputs = {
+        gpus: perfatlas.goodput(gpus=gpus, **failures).results["goodput"]
+        for gpus in set(columns["gpus"])
+    }
+    fastest = min(
+        step_s / goodputs[gpus]
+        for step_s, gpus in zip(columns["step_time_s"], columns["gpus"], strict=True)
+    )
+    assert times[0] == pytest.approx(fastest, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"restart_s": 300.0}, "set objective = effective_step_time_s"),
+        ({"objective": "effective_step_time_s", "restart_s": 300.0}, "needs node_mtbf_s"),
+        ({"objective": "gpus"}, "set max_gpus"),
+    ],
+)
+def test_objectives_without_what_they_need_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        search_training(**SMALL, **given)
+
+
+@pytest.mark.parametrize("model", [SMALL["model"], MOE])
+def test_the_printed_command_answers_with_the_first_step(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {**SMALL, "model": model}
+    answer = search_training(**asked)
+    first = answer.results["layouts"][0]
+    words = shlex.split(train_command(answer.scenario, first))
+    assert main([*words[1:], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["results"]
+    assert told["step_time_s"] == first["step_time_s"]
+    assert told["memory"]["total_bytes"] == first["memory_total_bytes"]
+
+
+def test_help_says_which_fields_are_searched() -> None:
+    fields = verb_fields("search training")
+    assert fields["tp"].row.default == fields["recompute"].row.default == "searched"
+    assert verb_fields("train")["tp"].row.default == ""
+    assert set(SEARCHED) <= {name for name, field in fields.items() if field.row.default}

@@ -154,7 +154,6 @@ def test_activations_in_flight_are_those_of_the_publications(
     schedule: str, size: Size, expected: list[int]
 ) -> None:
     pipelines = uniform(schedule, size, (1.0, 1.0, 1.0))
-    assert pipeline_steps(pipelines).peak_in_flight_CP[0].tolist() == expected
     per_stage = np.full((1, size[0] * size[2]), 3.0)
     assert peak_activations(pipelines, per_stage)[0].tolist() == [3.0 * n for n in expected]
 

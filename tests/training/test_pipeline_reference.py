@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.training.schedules import pipeline_steps
+from perfatlas.training.schedules import peak_activations, pipeline_steps
 from tests.training.pipelines import SIZES, as_columns, random_case
 from tests.training.reference_pipeline import simulate
 
@@ -22,11 +22,12 @@ def test_steps_of_random_uneven_stages_equal_the_event_by_event_simulation(
         case = random_case(schedule, size, seed, overlap=overlap)
         outcome = simulate(case)
         steps = pipeline_steps(as_columns(case))
+        kept = peak_activations(as_columns(case), np.ones((1, len(case.forward))))
         assert steps.step_s_C[0] == outcome.step
         for rank, intervals in enumerate(outcome.intervals):
             assert steps.busy_s_CP[0, rank] == sum(end - start for _, start, end in intervals)
             assert steps.span_s_CP[0, rank] == intervals[-1][2] - intervals[0][1]
-            assert steps.peak_in_flight_CP[0, rank] == outcome.peak(rank)
+            assert kept[0, rank] == outcome.peak(rank)
         case.send = [0.0] * len(case.send)
         free = simulate(case).step
         assert steps.exposed_send_s_C[0] == outcome.step - free

@@ -26,6 +26,7 @@ from perfatlas.verbs.kernel import (
 )
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
+from perfatlas.verbs.train import search_training
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -211,6 +212,10 @@ SHORTEST: Final = {
     "goodput domains": GOODPUT["domains"],
     "goodput stragglers": GOODPUT["stragglers"],
     "fleet schedule": Question(fleet_schedule, DRAWN),
+    "search training": Question(
+        search_training,
+        {"model": SERVED["model"], "system": "h100_sxm", "gpus": 8, "global_batch": 64},
+    ),
 }
 # what the rows of metrics say they need beside the shortest question of their verb
 OF_ROWS: Final = {

@@ -7,6 +7,7 @@ module `groups` has the questions of those commands that are asked named fields,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -110,6 +111,15 @@ def _has(package: str, module: str) -> bool:
     return any(Path(path, f"{module}.py").exists() for path in import_module(package).__path__)
 
 
+def _defaults_of(package: str, command: str) -> Mapping[str, str]:
+    """Return texts of defaults that a command has instead of those of the shared rows, by field."""
+    if not _has(package, "groups"):
+        return {}
+    found = getattr(import_module(f"{package}.groups"), "DEFAULTS", {})
+    texts: Mapping[str, str] = found.get(command, {})
+    return texts
+
+
 def _questions_of(package: str) -> dict[str, tuple[type, ...]]:
     if not _has(package, "groups"):
         return {}
@@ -132,7 +142,10 @@ def verb_fields(command: str) -> dict[str, Field]:
     from perfatlas.vocabulary.fields import fields_of
 
     package, _ = commands()[command]
-    return fields_of(*_questions_of(package)[command])
+    found = fields_of(*_questions_of(package)[command])
+    for name, text in _defaults_of(package, command).items():
+        found[name] = replace(found[name], row=replace(found[name].row, default=text))
+    return found
 
 
 def commands_with(name: str) -> list[str]:

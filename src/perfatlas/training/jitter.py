@@ -9,6 +9,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -113,7 +114,7 @@ def expected_slowdown(
     ranks_C = np.asarray(ranks_C)
     # With u uniform, the maximum has the excess whose tail is t = 1 - u^(1/n). Both ends of u are
     # stretched: y -> e^-y for large excess, its mirror for small.
-    node_G, weight_G = np.polynomial.legendre.leggauss(_POINTS)
+    node_G, weight_G = _quadrature()
     depth_G, weight_G = 20.0 * (node_G + 1.0), 20.0 * weight_G * np.exp(-20.0 * (node_G + 1.0))
     half_G = 0.5 * np.exp(-depth_G)
     upper_GC = -np.expm1(np.log1p(-half_G)[:, None] / ranks_C)
@@ -122,6 +123,12 @@ def expected_slowdown(
     mean_C = 0.5 * (weight_G @ value(upper_GC) + weight_G @ value(lower_GC))
     excess_C: FloatArray = deviation_C * np.where(ranks_C == 1, 0.0, mean_C)
     return excess_C
+
+
+@cache
+def _quadrature() -> tuple[FloatArray, FloatArray]:
+    """Return the points and weights of the integral over quantiles."""
+    return np.polynomial.legendre.leggauss(_POINTS)
 
 
 def _checked(

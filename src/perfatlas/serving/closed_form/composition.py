@@ -58,7 +58,7 @@ def predicted(
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
-    tpot_s = np.minimum(tpot_s, _without_prompts(load, fastest_s(decode, known), tpot_s))
+    tpot_s = np.minimum(tpot_s, _without_prompts(load, fastest_s(steps.decode, known), tpot_s))
     low = Latencies(ttft_s, tpot_s, latency_s, rate)
     low, high = _containing(latencies, low, high)
     return latencies, low, _where_known(high, load, steps)

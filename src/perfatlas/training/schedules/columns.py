@@ -67,8 +67,6 @@ class PipelineSteps:
         exposed_send_s_C: Time by which transfers delay the step [s] (C,).
         span_s_CP: From the first start to the last end of a rank [s] (C, P): steps follow one
             another at its maximum if ranks do not wait for each other at the optimizer.
-        peak_in_flight_CP: Most forward passes of stages whose activations a rank holds at once
-            (C, P): from their forward pass to the end of their weight gradient.
     """
 
     step_s_C: FloatArray
@@ -76,4 +74,3 @@ class PipelineSteps:
     bubble_s_CP: FloatArray
     exposed_send_s_C: FloatArray
     span_s_CP: FloatArray
-    peak_in_flight_CP: IntArray

@@ -37,7 +37,7 @@ from perfatlas.training.schedules.table import SCHEDULES, find_schedule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.training.schedules.columns import IntArray
+    from perfatlas.training.schedules.columns import FloatArray, IntArray
 
 # Items of a row of a program.
 RANK: Final = 0
@@ -171,18 +171,41 @@ def _link(at: Linking, schedule: int, chunks: int) -> int:
     return rows
 
 
-class Activations(NamedTuple):
-    """Passes that take or free activations.
+class _Held(NamedTuple):
+    """Activations that ranks hold while they run their passes.
 
     Args:
-        taken_PN: Whether a pass takes activations of its stage (P, N).
-        freed_PN: Whether a pass frees activations (P, N).
-        back_PN: The stage whose activations it frees (P, N).
+        pass_PNA: Passes of each rank (P, N, A).
+        count_P: Passes of a rank (P,).
+        bytes_GS: What a micro-batch leaves in a stage (G, S) [bytes].
+        peak_GP: Result: most bytes of each rank (G, P).
     """
 
-    taken_PN: Any
-    freed_PN: Any
-    back_PN: Any
+    pass_PNA: Any
+    count_P: Any
+    bytes_GS: Any
+    peak_GP: Any
+
+
+@entry
+def _peak_bytes(at: _Held) -> None:
+    """Follow the passes of every rank: a forward pass takes activations, the last one frees them.
+
+    A pair takes those of one micro-batch before it frees those of the other.
+    """
+    for i in range(at.count_P.shape[0]):
+        for g in range(at.bytes_GS.shape[0]):
+            held, peak = 0.0, 0.0
+            for n in range(at.count_P[i]):
+                kind, stage = at.pass_PNA[i, n, KIND], at.pass_PNA[i, n, STAGE]
+                if kind in (FORWARD, PAIR):
+                    held += at.bytes_GS[g, stage]
+                peak = max(peak, held)
+                if kind == PAIR:
+                    held -= at.bytes_GS[g, at.pass_PNA[i, n, BACKWARD_STAGE]]
+                elif kind in (WEIGHT_GRADIENT, BACKWARD):
+                    held -= at.bytes_GS[g, stage]
+            at.peak_GP[g, i] = peak
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,39 +232,27 @@ class Program:
         return int(self.stages_PV.max()) + 1
 
     @cached_property
-    def repeats(self) -> list[tuple[int, int, int]]:
-        """Return how often each rank runs which duration: (rank, duration, count)."""
-        kinds = len(KINDS) * self.stages
+    def count_PD(self) -> FloatArray:  # noqa: N802 - a column
+        """How often each rank runs each duration (P, D)."""
+        kinds, ranks = len(KINDS) * self.stages, len(self.count_P)
         pass_R = self.row_RI[:, RANK].astype(np.int64) * kinds + self.row_RI[:, DURATION]
-        counts = np.bincount(pass_R)
-        return [(*divmod(at, kinds), int(counts[at])) for at in np.flatnonzero(counts).tolist()]
+        counts = np.bincount(pass_R, minlength=ranks * kinds)
+        return counts.reshape(ranks, kinds).astype(np.float64)
 
-    @cached_property
-    def peaks(self) -> IntArray:
-        """Return the most activations of stages that each rank holds at once (P,)."""
-        taken_PN, freed_PN, _ = self.activations
-        before_PN = np.cumsum(taken_PN, axis=1) - np.cumsum(freed_PN, axis=1) + freed_PN
-        peak_P: IntArray = np.max(before_PN, axis=1)
-        return peak_P
-
-    @cached_property
-    def activations(self) -> Activations:
-        """Return which passes take and free activations of which stages."""
-        return _activations(self)
-
-    def peak_bytes(self, bytes_GS: Any) -> Any:  # noqa: ANN401 - arrays of floats
+    def peak_bytes(self, bytes_GS: FloatArray) -> FloatArray:
         """Return the most bytes that each rank holds at once (G, P).
 
         Args:
             bytes_GS: What a micro-batch leaves in a stage (G, S) [bytes].
         """
-        taken_PN, freed_PN, back_PN = self.activations
-        ranks = len(self.count_P)
-        peak_GP = np.zeros((len(bytes_GS), ranks))
-        for i in range(ranks):
-            freed_GN = bytes_GS[:, back_PN[i]] * freed_PN[i]
-            change_GN = bytes_GS[:, self.pass_PNA[i, :, STAGE]] * taken_PN[i] - freed_GN
-            peak_GP[:, i] = (np.cumsum(change_GN, axis=1) + freed_GN).max(axis=1)
+        at = _Held(
+            pass_PNA=self.pass_PNA,
+            count_P=self.count_P,
+            bytes_GS=np.ascontiguousarray(bytes_GS, dtype=np.float64),
+            peak_GP=np.zeros((len(bytes_GS), len(self.count_P))),
+        )
+        _peak_bytes(at)
+        peak_GP: FloatArray = at.peak_GP
         return peak_GP
 
 
@@ -288,13 +299,3 @@ def program_of(name: str, ranks: int, micro_batches: int, chunks: int) -> Progra
         stages_PV=stages_PV,
         slots=int(row_RI[:, ACTIVATIONS_IN : GRADIENTS_OUT + 1].max()) + 1,
     )
-
-
-def _activations(program: Program) -> Activations:
-    """Return which passes take activations, which free them, and of which stage (P, N)."""
-    kind_PN, stage_PN = program.pass_PNA[:, :, KIND], program.pass_PNA[:, :, STAGE]
-    exists_PN = np.arange(kind_PN.shape[1]) < program.count_P[:, None]
-    taken_PN = exists_PN & np.isin(kind_PN, (FORWARD, PAIR))
-    freed_PN = exists_PN & np.isin(kind_PN, (WEIGHT_GRADIENT, BACKWARD, PAIR))
-    back_PN = np.where(kind_PN == PAIR, program.pass_PNA[:, :, BACKWARD_STAGE], stage_PN)
-    return Activations(taken_PN, freed_PN, back_PN)

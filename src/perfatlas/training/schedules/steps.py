@@ -66,7 +66,7 @@ def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
     count, widest = len(pipelines.ranks_C), int(np.max(pipelines.ranks_C, initial=1))
     step_s_C, exposed_s_C = np.zeros(count), np.zeros(count)
     busy_s_CP, bubble_s_CP = np.zeros((count, widest)), np.zeros((count, widest))
-    span_s_CP, peak_CP = np.zeros((count, widest)), np.zeros((count, widest), dtype=np.int64)
+    span_s_CP = np.zeros((count, widest))
     for program, at_G in programs(pipelines):
         ranks = len(program.count_P)
         duration_GD, send_GE = durations(pipelines, program, at_G)
@@ -85,14 +85,12 @@ def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
         busy_s_CP[at_G, :ranks] = busy_s_GP
         bubble_s_CP[at_G, :ranks] = np.maximum(free_s_G[:, None] - busy_s_GP, 0.0)
         span_s_CP[at_G, :ranks] = paths.end_CP - paths.start_CP
-        peak_CP[at_G, :ranks] = program.peaks
     return PipelineSteps(
         step_s_C=step_s_C,
         busy_s_CP=busy_s_CP,
         bubble_s_CP=bubble_s_CP,
         exposed_send_s_C=exposed_s_C,
         span_s_CP=span_s_CP,
-        peak_in_flight_CP=peak_CP,
     )
 
 
@@ -206,10 +204,8 @@ def _check_durations(name: str, column_CS: FloatArray) -> None:
 def _busy(program: Program, duration_GD: FloatArray) -> FloatArray:
     """Return the sum of the passes of each rank [s] (G, P).
 
-    A product of matrices would do it in one line, and the threads of its library would wait for
-    each other for longer than they compute.
+    Not a product of matrices: the threads of its library would wait for each other for longer than
+    they compute.
     """
-    busy_s_GP = np.zeros((len(duration_GD), len(program.count_P)))
-    for rank, duration, count in program.repeats:
-        busy_s_GP[:, rank] += count * duration_GD[:, duration]
+    busy_s_GP: FloatArray = np.einsum("gd,pd->gp", duration_GD, program.count_PD)
     return busy_s_GP

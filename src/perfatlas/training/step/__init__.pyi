@@ -1,5 +1,6 @@
 from .bounds import (
     lower_bounds as lower_bounds,
+    sharper_step_bounds as sharper_step_bounds,
 )
 from .costs import (
     MicroBatchCosts as MicroBatchCosts,

@@ -8,6 +8,7 @@ Shape legend: C candidates, U distinct shapes, G segments, L recompute levels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,10 +16,11 @@ import numpy as np
 from perfatlas.training.jitter import expected_slowdown
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
+from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import LAUNCHED
 from perfatlas.training.step.pairs import overlapped_experts_s
 from perfatlas.training.step.pipeline import copies_of_layers
-from perfatlas.training.step.stages import group_shares, moe_share
+from perfatlas.training.step.stages import group_shares, moe_share, stage_columns
 from perfatlas.training.step.states import shard_ranks, state_bytes
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 # Schedules whose first rank holds as many micro-batches as the pipeline has ranks, if there are.
 _FILLS_FIRST_RANK: Final = ("gpipe", "1f1b", "interleaved", "zb_h1")
+
+# Parameters of stages, of which a rank holds at least the mean.
+HELD: Final = ("dense_CS", "expert_CS", "trained_dense_CS", "trained_expert_CS", "ends_CS")
 
 
 class StepBounds(NamedTuple):
@@ -68,7 +73,56 @@ def lower_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> StepBoun
         it, and a backward pass through them follows its own last one. Every stage has at least
         floor(L/S) layers.
     """
-    return StepBounds(_step_s(question, costs), _memory_bytes(question, costs))
+    none_C = np.zeros(question.layouts.size)
+    return StepBounds(_step_s(question, costs, none_C, none_C), _memory_bytes(question, costs))
+
+
+def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:
+    """Return lower bounds of the step time that count data-parallel collectives too (C,) [s].
+
+    They take longer to compute than `lower_bounds`, which they are never below.
+
+    Args:
+        question: The candidates, which keep all rules of layouts.
+        costs: Their micro-batches.
+
+    Source: derived. What ZeRO-3 exposes in a mean layer is what it exposes in a step. A rank holds
+        at least the mean of all parameters, so that its collectives last at least as long, and
+        the first rank has at most ceil(L/S) layers of each stage, the embedding and the head to
+        hide them.
+    """
+    layouts, at, level_C = question.layouts, costs.index_C, question.layouts.recompute
+    alone = replace(layouts, pp=np.ones(layouts.size), vpp=np.ones(layouts.size))
+    even = replace(question.recipe, first_stage_layers=0, last_stage_layers=0)
+    asked = replace(question, schedule="1f1b", layouts=alone, recipe=even)
+    whole = stage_columns(asked, costs)
+    passes_PUG = costs.time_s[0].sum(axis=1)
+    again_CG = costs.recomputed_s[0].sum(axis=1)[level_C, at]
+    passes_PCG = np.stack([passes_PUG[0, at], passes_PUG[1:, at].sum(axis=0) + again_CG])
+    layer_PC = (passes_PCG[..., 1:-1] * group_shares(question.architecture)).sum(axis=-1)
+    memory_bound_C = costs.memory_bound_U[at]
+    sharding_PC = np.stack(
+        sharded_layers(question, whole, layer_PC[0], layer_PC[1], memory_bound_C)
+    )
+    copies = copies_of_layers(question.schedule)
+    most_C = copies * layouts.vpp * _most_layers(question)
+    window_PC = most_C * (layer_PC + sharding_PC) + passes_PCG[..., 0] + passes_PCG[..., -1]
+    share_C1 = copies / layouts.pp[:, None]
+    means = {name: getattr(whole, name) * share_C1 for name in HELD}
+    mean = replace(whole, **means, layers_CS=most_C[:, None])
+    forward_CR, backward_CR = window_PC[..., None]
+    collectives_s_C = step_collectives(question, mean, forward_CR, backward_CR, memory_bound_C)
+    if find_schedule(question.schedule).overlaps_pairs:  # which may hide those of layers
+        sharding_PC = np.zeros_like(sharding_PC)
+    return _step_s(question, costs, sharding_PC.sum(axis=0), collectives_s_C)
+
+
+def _most_layers(question: TrainingQuestion) -> FloatArray:
+    """Return the layers that a stage has at most (C,)."""
+    layouts, recipe, layers = question.layouts, question.recipe, question.architecture.num_layers
+    most_C: FloatArray = np.ceil(layers / (layouts.pp * layouts.vpp))
+    uneven = recipe.first_stage_layers or recipe.last_stage_layers
+    return np.full_like(most_C, layers) if uneven else most_C
 
 
 def _least_layers(question: TrainingQuestion) -> FloatArray:
@@ -94,11 +148,24 @@ def _shapes(question: TrainingQuestion, costs: MicroBatchCosts) -> _Shapes:
     )
 
 
-def _step_s(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:
-    """Return the lower bound of the step time (C,) [s]."""
+def _step_s(
+    question: TrainingQuestion,
+    costs: MicroBatchCosts,
+    sharding_s_C: FloatArray,
+    collectives_s_C: FloatArray,
+) -> FloatArray:
+    """Return the lower bound of the step time (C,) [s].
+
+    Args:
+        question: The candidates.
+        costs: Their micro-batches.
+        sharding_s_C: Exposed collectives of a layer and micro-batch (C,) [s].
+        collectives_s_C: Exposed collectives of the step (C,) [s].
+    """
     layouts, schedule = question.layouts, find_schedule(question.schedule)
     shapes, level_C, at = _shapes(question, costs), layouts.recompute, costs.index_C
-    layer_s_C, head_s_C = shapes.layer_s_LU[level_C, at], shapes.head_s_LU[level_C, at]
+    layer_s_C = shapes.layer_s_LU[level_C, at] + sharding_s_C
+    head_s_C = shapes.head_s_LU[level_C, at]
     all_s_C = question.architecture.num_layers * layer_s_C + shapes.ends_s_LU[level_C, at]
     batches_C = layouts.micro_batches
     step_s_C = batches_C * all_s_C / layouts.pp
@@ -117,7 +184,8 @@ def _step_s(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:
     launched_s = engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
     moe = moe_share(question.architecture) * question.architecture.num_layers
     step_s_C = np.maximum(step_s_C, launched_s * moe * batches_C / layouts.pp)
-    bound_s_C: FloatArray = (step_s_C + engine.host_s_per_step) * (1.0 + slowdown_D[which_C])
+    steady_s_C = step_s_C + collectives_s_C + engine.host_s_per_step
+    bound_s_C: FloatArray = steady_s_C * (1.0 + slowdown_D[which_C])
     return bound_s_C
 
 

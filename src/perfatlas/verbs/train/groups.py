@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields import (
+    NODE_MTBF,
+    RESTART,
+    Duration,
+    Equals,
     ModelChoice,
     Number,
     Row,
@@ -34,8 +39,11 @@ class LayoutSearch:
         ),
     ] = None
     objective: Annotated[
-        Literal["step_time_s", "tokens_per_s_per_gpu", "gpus"],
-        Row("Metric that ranks the layouts: step time, tokens/s per GPU, or fewest GPUs."),
+        Literal["step_time_s", "tokens_per_s_per_gpu", "gpus", "effective_step_time_s"],
+        Row(
+            "Metric that ranks the layouts: step time, tokens/s per GPU, fewest GPUs, or step time"
+            " over goodput (effective_step_time_s)."
+        ),
     ] = "step_time_s"
     max_step_time_s: Annotated[
         Annotated[float, Number(unit="s", above=0.0)] | None,
@@ -47,6 +55,31 @@ class LayoutSearch:
     ] = 5
 
 
+WITH_FAILURES: Final = Equals("objective", "effective_step_time_s")
+
+
+@group("Failures", 5)
+class LayoutFailures:
+    """Interruptions of the job, for step time over goodput."""
+
+    node_mtbf_s: Annotated[Duration | None, replace(NODE_MTBF, needs=WITH_FAILURES)] = None
+    restart_s: Annotated[Duration | None, replace(RESTART, needs=WITH_FAILURES)] = None
+    checkpoint_write_s: Annotated[
+        Duration | None, Row("Blocking checkpoint write time.", needs=WITH_FAILURES)
+    ] = None
+
+
+# what `search training` does with fields that are not given
+_SEARCHED: Final = ("tp", "pp", "cp", "vpp", "micro_batch", "zero", "recompute")
+_OF_EXPERTS: Final = ("ep", "expert_tp", "expert_overlap")
+DEFAULTS: Final[dict[str, dict[str, str]]] = {
+    "search training": {
+        **dict.fromkeys((*_SEARCHED, *_OF_EXPERTS), "searched"),
+        "dp": "gpus / (tp x pp x cp)",
+        "pipeline_schedule": "those of the engine are searched",
+        "gpus": "max_gpus",
+    }
+}
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "train": (
         ModelChoice,
@@ -68,6 +101,7 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         TrainingBatch,
         TrainingLayout,
         TrainingFormats,
+        LayoutFailures,
         TrainingRecipe,
     ),
 }

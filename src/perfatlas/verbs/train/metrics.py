@@ -55,6 +55,12 @@ PARTS: Final = {
     "host": "host",
     "jitter": "waiting for the slowest rank",
 }
+FAILURES: Final = {
+    "objective": "effective_step_time_s",
+    "node_mtbf_s": 1e6,
+    "restart_s": 300.0,
+    "checkpoint_write_s": 30.0,
+}
 METRICS: Final = declare_metrics(
     Metric(
         name="step_time_s",
@@ -168,6 +174,27 @@ METRICS: Final = declare_metrics(
         holds="flag",
         verbs=SEARCH,
         description="Whether passes run in pairs that hide transfers of tokens to experts.",
+    ),
+    Metric(
+        name="layouts.goodput",
+        label="goodput",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=SEARCH,
+        asked_with=FAILURES,
+        description="Productive share of the job's time at the best checkpoint interval.",
+    ),
+    Metric(
+        name="layouts.effective_step_time_s",
+        label="step time over goodput",
+        short="effective",
+        unit="s",
+        shown="scaled",
+        better="lower",
+        verbs=SEARCH,
+        asked_with=FAILURES,
+        description="Wall time per step of the whole job: its step time over its goodput.",
     ),
     Metric(
         name="layouts.memory_total_bytes",

@@ -1,6 +1,7 @@
 from .clusters import (
     NODE_MTBF as NODE_MTBF,
     NODE_REPAIR as NODE_REPAIR,
+    RESTART as RESTART,
     Duration as Duration,
 )
 from .conditions import (

@@ -106,7 +106,7 @@ def search_training(
 
 
 def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
-    rows = [_row(one) for one in found.best]
+    rows = [_row(one, inputs) for one in found.best]
     shown = rows[: inputs.num_layouts]
     for number, row in enumerate(shown):
         row["why"] = _reason(row, rows[number + 1], inputs) if number + 1 < len(rows) else ""
@@ -135,12 +135,16 @@ def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
     )
 
 
-def _row(one: Priced) -> dict[str, Any]:
+def _row(one: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
     """Return a layout with its results, as `train` answers them."""
     question = one.question
     layouts = question.layouts
     results = training_results(question, training_steps(question))[0]
     sizes = {name: int(getattr(layouts, name)[0]) for name in SIZES}
+    joined = {}
+    if inputs.objective == "effective_step_time_s":
+        goodput = float(inputs.goodput(layouts.gpus)[0])
+        joined = {"goodput": goodput, "effective_step_time_s": results["step_time_s"] / goodput}
     return {
         "gpus": results["gpus"],
         **sizes,
@@ -153,6 +157,7 @@ def _row(one: Priced) -> dict[str, Any]:
             for name in ("step_time_s", "tokens_per_s_per_gpu", "mfu")
             for end in ("", "_low", "_high")
         },
+        **joined,
         "memory_total_bytes": results["memory"]["total_bytes"],
         "memory_capacity_bytes": results["memory"]["capacity_bytes"],
         "waterfall": results["waterfall"],
@@ -165,6 +170,12 @@ def _reason(
     """Return how the next layout is worse, and the parts of its step that make it so."""
     if inputs.objective == "gpus" and following["gpus"] != row["gpus"]:
         return f"the next layout needs {following['gpus']:,} GPUs"
+    if inputs.objective == "effective_step_time_s" and following["gpus"] != row["gpus"]:
+        own_s, other_s = (one["effective_step_time_s"] for one in (row, following))
+        return (
+            f"the next layout, on {following['gpus']:,} GPUs, takes {other_s / own_s - 1.0:.1%}"
+            f" longer at a goodput of {following['goodput']:.1%}"
+        )
     per_gpu = inputs.objective == "tokens_per_s_per_gpu"
     own, other = (
         {

@@ -1,7 +1,8 @@
 """The best layouts of a search: branch and bound over all legal ones.
 
-Layouts are priced in the order of their lower bounds, some at a time, until the bound of the next
-one exceeds the last of the best: no layout that is left can be better.
+Layouts are taken in the order of their lower bounds, some at a time, until the bound of the next
+one exceeds the last of the best: no layout that is left can be better. Sharper bounds exclude some
+of those that are taken; the others are priced.
 
 Shape legend: C candidates of all families, N layouts priced together.
 """
@@ -14,19 +15,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.training.layouts import take_layouts
-from perfatlas.training.step import training_steps
+from perfatlas.training.layouts import distinct_rows, take_layouts
+from perfatlas.training.step import sharper_step_bounds, training_steps
 from perfatlas.verbs.train.search.space import FITS, layout_space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.training.step import TrainingQuestion, TrainingSteps
+    from perfatlas.training.step import MicroBatchCosts, TrainingQuestion, TrainingSteps
     from perfatlas.verbs.train.search.question import LayoutSearchInputs
     from perfatlas.verbs.train.search.space import Family, Space
 
-AT_ONCE: Final = 1024
+AT_ONCE: Final = 4096  # layouts whose bounds are sharpened together
+PRICED_AT_ONCE: Final = 256
 # sizes in which layouts of the answer differ; of each the best of all other choices is shown
 IDENTITY: Final = ("gpus", "tp", "pp", "cp", "ep", "expert_tp")
 SLOW_STEP: Final = "max_step_time_s"
@@ -96,19 +98,34 @@ class _Bounds:
         self.fits_C = self.memory_bytes_C <= self.capacity_C
         self.in_time_C = step_s_C <= (inputs.max_step_time_s or np.inf)
         # (C, 2): compared as pairs
-        self.score_C2 = score_of(inputs.objective, step_s_C, gpus_C)
+        self.score_C2 = score_of(inputs, step_s_C, gpus_C)
 
 
-def score_of(objective: str, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
+def score_of(inputs: LayoutSearchInputs, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
     """Return the objective as pairs, of which the smaller is better (C, 2).
 
     Args:
-        objective: Metric that ranks the layouts.
+        inputs: The search.
         step_s: Step times, or bounds of them (C,) [s].
         gpus: GPUs (C,).
     """
-    first = {"step_time_s": step_s, "tokens_per_s_per_gpu": step_s * gpus, "gpus": gpus}[objective]
+    match inputs.objective:
+        case "step_time_s":
+            first = step_s
+        case "tokens_per_s_per_gpu":
+            first = step_s * gpus
+        case "gpus":
+            first = gpus
+        case "effective_step_time_s":
+            goodput_D, which_C = _goodput(inputs, gpus)
+            first = step_s / goodput_D[which_C]
     return np.stack([first, step_s], axis=1)
+
+
+def _goodput(inputs: LayoutSearchInputs, gpus: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the goodput of distinct numbers of GPUs, and which one each layout has (C,)."""
+    distinct, which_C = np.unique(gpus, return_inverse=True)
+    return inputs.goodput(distinct), which_C
 
 
 def find_layouts(
@@ -157,20 +174,54 @@ def _search(
     while start < order_C.size:
         if progress is not None:
             progress(total - order_C.size + start, total)
-        last = _last_of(best, wanted)
         following_C = order_C[start : start + AT_ONCE]
+        start += following_C.size
+        last = _last_of(best, wanted)
         if last is not None:
             can_C = _not_above(bounds.score_C2[following_C], last)
-            following_C = following_C[can_C]
-            if not following_C.size:
+            if not can_C.any():
                 break
-        for number in np.unique(bounds.family_C[following_C]).tolist():
-            own = bounds.place_C[following_C[bounds.family_C[following_C] == number]]
-            _price(found, space.families[number], own, inputs, best)
-        start += following_C.size
-        found.priced += int(following_C.size)
-    found.excluded = int(order_C.size) - start
+            following_C = following_C[can_C]
+        found.priced += _price_by_bound(found, bounds, following_C, inputs, best)
+    found.excluded = int(order_C.size) - found.priced
     found.best = sorted(best.values(), key=lambda one: (one.score, one.memory_bytes))[:wanted]
+
+
+def _price_by_bound(
+    found: FoundLayouts,
+    bounds: _Bounds,
+    places_C: IntArray,
+    inputs: LayoutSearchInputs,
+    best: dict[tuple[float, ...], Priced],
+) -> int:
+    """Price some layouts in the order of sharper bounds; return how many were not excluded."""
+    score_N2 = np.empty((places_C.size, 2))
+    for number, own_N in _by_family(bounds, places_C):
+        family = found.space.families[number]
+        question, costs = _of_family(family, bounds.place_C[places_C[own_N]])
+        step_s_N = sharper_step_bounds(question, costs)
+        score_N2[own_N] = score_of(inputs, step_s_N, question.layouts.gpus)
+    priced = 0
+    order_N = np.lexsort(score_N2.T[::-1])
+    for start in range(0, order_N.size, PRICED_AT_ONCE):
+        following_N = order_N[start : start + PRICED_AT_ONCE]
+        last = _last_of(best, inputs.num_layouts + 1)
+        if last is not None:
+            following_N = following_N[_not_above(score_N2[following_N], last)]
+            if not following_N.size:
+                break
+        for number, own_N in _by_family(bounds, places_C[following_N]):
+            places = bounds.place_C[places_C[following_N[own_N]]]
+            _price(found, found.space.families[number], places, inputs, best)
+        priced += following_N.size
+    return priced
+
+
+def _by_family(bounds: _Bounds, places_C: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Yield each family of some layouts, and which of them are its own."""
+    family_N = bounds.family_C[places_C]
+    for number in np.unique(family_N).tolist():
+        yield number, np.flatnonzero(family_N == number)
 
 
 def _not_above(
@@ -190,15 +241,14 @@ def _last_of(best: dict[tuple[float, ...], Priced], wanted: int) -> tuple[float,
     return sorted(one.score for one in best.values())[wanted - 1]
 
 
-def _taken(family: Family, places: IntArray) -> tuple[TrainingQuestion, TrainingSteps]:
-    """Return some layouts of a family and their steps."""
+def _of_family(family: Family, places: IntArray) -> tuple[TrainingQuestion, MicroBatchCosts]:
+    """Return some layouts of a family and their micro-batches."""
     question = replace(
         family.question,
         layouts=take_layouts(family.question.layouts, places),
         index_C=family.question.index_C[places],
     )
-    costs = replace(family.costs, index_C=family.costs.index_C[places])
-    return question, training_steps(question, costs)
+    return question, replace(family.costs, index_C=family.costs.index_C[places])
 
 
 def _price(
@@ -209,14 +259,14 @@ def _price(
     best: dict[tuple[float, ...], Priced],
 ) -> None:
     """Price some layouts of a family and keep the best of each identity."""
-    question, steps = _taken(family, places)
+    question, costs = _of_family(family, places)
+    steps = training_steps(question, costs)
     fits_N = steps.memory.fits
     in_time_N = steps.step_s_C <= (inputs.max_step_time_s or np.inf)
     found.space.rejected[FITS] += int(np.count_nonzero(~fits_N))
     found.space.rejected[SLOW_STEP] += int(np.count_nonzero(fits_N & ~in_time_N))
     kept = np.flatnonzero(fits_N & in_time_N)
-    for at in kept.tolist():
-        one = _priced(question, steps, at, inputs)
+    for one in _best_of(question, steps, kept, inputs):
         known = best.get(one.identity)
         if known is None or (one.score, one.memory_bytes) < (known.score, known.memory_bytes):
             best[one.identity] = one
@@ -234,21 +284,29 @@ def _price(
     )
 
 
-def _priced(
-    question: TrainingQuestion, steps: TrainingSteps, at: int, inputs: LayoutSearchInputs
-) -> Priced:
-    """Return a layout with its step."""
-    layouts = question.layouts
-    score = score_of(inputs.objective, steps.step_s_C[[at]], layouts.gpus[[at]])[0]
+def _best_of(
+    question: TrainingQuestion, steps: TrainingSteps, kept: IntArray, inputs: LayoutSearchInputs
+) -> Iterator[Priced]:
+    """Yield the best layout of each identity among those that are kept."""
+    layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
+    score_N2 = score_of(inputs, steps.step_s_C, layouts.gpus)
+    kept = kept[np.lexsort((memory_bytes_N[kept], *score_N2[kept].T[::-1]))]
+    identity_N = np.stack([getattr(layouts, name)[kept] for name in IDENTITY], axis=1)
+    for at in kept[distinct_rows(identity_N)[0]].tolist():
+        yield Priced(
+            question=_alone(question, at),
+            score=tuple(score_N2[at].tolist()),
+            step_s=float(steps.step_s_C[at]),
+            memory_bytes=float(memory_bytes_N[at]),
+            identity=tuple(float(getattr(layouts, name)[at]) for name in IDENTITY),
+        )
+
+
+def _alone(question: TrainingQuestion, at: int) -> TrainingQuestion:
+    """Return the question of one layout."""
     place = np.array([at])
-    return Priced(
-        question=replace(
-            question, layouts=take_layouts(layouts, place), index_C=question.index_C[place]
-        ),
-        score=tuple(float(value) for value in score),
-        step_s=float(steps.step_s_C[at]),
-        memory_bytes=float(steps.memory.total_bytes[at]),
-        identity=tuple(float(getattr(layouts, name)[at]) for name in IDENTITY),
+    return replace(
+        question, layouts=take_layouts(question.layouts, place), index_C=question.index_C[place]
     )
 
 
@@ -256,19 +314,14 @@ def _nearest(space: Space, bounds: _Bounds) -> Priced | None:
     """Return the layout that needs least memory among those with the lowest bounds."""
     order_C = np.argsort(bounds.memory_bytes_C - bounds.capacity_C, kind="stable")[:AT_ONCE]
     nearest: Priced | None = None
-    for number in np.unique(bounds.family_C[order_C]).tolist():
-        own = bounds.place_C[order_C[bounds.family_C[order_C] == number]]
-        question, steps = _taken(space.families[number], own)
+    for number, own_N in _by_family(bounds, order_C):
+        question, costs = _of_family(space.families[number], bounds.place_C[order_C[own_N]])
+        steps = training_steps(question, costs)
         at = int(np.argmin(steps.memory.total_bytes))
         memory_bytes = float(steps.memory.total_bytes[at])
         if nearest is None or memory_bytes < nearest.memory_bytes:
-            place = np.array([at])
             nearest = Priced(
-                question=replace(
-                    question,
-                    layouts=take_layouts(question.layouts, place),
-                    index_C=question.index_C[place],
-                ),
+                question=_alone(question, at),
                 score=(float(steps.step_s_C[at]),),
                 step_s=float(steps.step_s_C[at]),
                 memory_bytes=memory_bytes,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import InputFields
-from perfatlas.verbs.train.groups import LayoutSearch
+from perfatlas.scenario.fields import InputFields, refuse_unused
+from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
 from perfatlas.verbs.train.question import check_experts, read_training
 from perfatlas.vocabulary.fields import (
     ModelChoice,
@@ -17,11 +21,13 @@ from perfatlas.vocabulary.fields import (
     TrainingFormats,
     TrainingLayout,
     TrainingRecipe,
+    fields_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.operators import FloatArray
     from perfatlas.verbs.train.inputs import TrainInputs
 
 # sizes that are searched unless they are given
@@ -30,12 +36,13 @@ SEARCHED: Final = (
     "expert_overlap",
 )
 _OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *SEARCHED)
-_OF_SEARCH: Final = tuple(LayoutSearch.__annotations__)
+_OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotations__)
 
 
 # groups in reverse order: Python collects annotations from the last base on
 class LayoutSearchInputs(
     InputFields,
+    LayoutFailures,
     TrainingRecipe,
     TrainingFormats,
     TrainingLayout,
@@ -69,6 +76,20 @@ class LayoutSearchInputs(
             return (self.gpus,)
         most = self.most_gpus
         return tuple(sorted({most, *(2**power for power in range(most.bit_length()))}))
+
+    def goodput(self, gpus: FloatArray) -> FloatArray:
+        """Return the goodput of jobs at their best checkpoint interval (C,).
+
+        Args:
+            gpus: GPUs (C,).
+
+        Source: `perfatlas goodput`, its exact form: nodes fail independently and without memory.
+        """
+        devices = resolve_system(self.system).node.devices
+        mtti_s = float(self.node_mtbf_s or 0.0) / np.ceil(gpus / devices)
+        write_s, restart_s = float(self.checkpoint_write_s or 0.0), float(self.restart_s or 0.0)
+        interval_s = optimal_interval_s(write_s, mtti_s)
+        return np.asarray(renewal_efficiency(interval_s, write_s, restart_s, mtti_s).value_C)
 
     def on(self, gpus: int) -> TrainInputs:
         """Return the step of these fields without any parallelism, as `train` reads it.
@@ -104,6 +125,18 @@ def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
             "objective = gpus finds the fewest GPUs that can run the step; set max_gpus, the most"
             " to search, instead of gpus"
         )
+    _check_failures(inputs)
     check_experts(inputs)
     inputs.on(1)
     return inputs
+
+
+def _check_failures(inputs: LayoutSearchInputs) -> None:
+    """Refuse step time over goodput without failures, and failures without it."""
+    refuse_unused(vars(inputs), fields_of(LayoutFailures))
+    missing = [name for name in LayoutFailures.__annotations__ if getattr(inputs, name) is None]
+    if inputs.objective == "effective_step_time_s" and missing:
+        raise InvalidSpecError(
+            f"objective = effective_step_time_s needs {', '.join(missing)}: the goodput of a job"
+            " follows from failures of nodes, restarts and checkpoints"
+        )

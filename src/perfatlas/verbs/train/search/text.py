@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.declarations import verb_fields, without_defaults
 from perfatlas.quantities import counted
 from perfatlas.report.text import (
     format_number,
@@ -13,6 +14,7 @@ from perfatlas.report.text import (
     print_closing,
     print_line,
     print_plain,
+    reproduce_line,
 )
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -26,6 +28,7 @@ SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
 SHORT: Final = {"expert_tp": "etp"}
 WIDE: Final = 90
 MOST_RULES: Final = 3
+OF_EXPERTS: Final = ("ep", "expert_tp", "expert_overlap")
 
 
 def print_layouts(
@@ -64,6 +67,7 @@ def print_layouts(
     console.print()
     print_line(console, f"why the first: {_why(layouts)}")
     print_line(console, counts_line(results, rate_per_cpu_s))
+    print_line(console, f"its step: {train_command(scenario, layouts[0])}")
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
@@ -115,6 +119,9 @@ def _table(layouts: Sequence[Mapping[str, Any]], *, wide: bool, gpus: bool) -> T
     titles = [*(["GPUs"] if gpus else []), "step time", "tokens/s\n/GPU", "MFU", "memory"]
     if wide:
         titles.insert(-1, "90%")
+    joined = "effective_step_time_s" in layouts[0]
+    if joined:
+        titles[-1:] = ["goodput", "effective", titles[-1]]
     for title in titles:
         table.add_column(title, justify="right", header_style="dim")
     for one in layouts:
@@ -127,8 +134,31 @@ def _table(layouts: Sequence[Mapping[str, Any]], *, wide: bool, gpus: bool) -> T
         ]
         if wide:
             cells.insert(-1, interval_text(one, "mfu") or "")
+        if joined:
+            names = ("goodput", "effective_step_time_s")
+            cells[-1:] = [
+                *(format_value(f"layouts.{name}", one[name]) for name in names),
+                cells[-1],
+            ]
         table.add_row(layout_text(one), *cells)
     return table
+
+
+def train_command(scenario: Mapping[str, Any], layout: Mapping[str, Any]) -> str:
+    """Return the command line of `train` for a layout.
+
+    Args:
+        scenario: The scenario of the search.
+        layout: A row of its answer.
+    """
+    fields = verb_fields("train")
+    asked = {
+        name: value for name, value in scenario.items() if name in fields and value is not None
+    }
+    asked |= {name: layout[name] for name in fields if name in layout}
+    if asked.get("ep", 1) * asked.get("expert_tp", 1) == 1 and not asked.get("expert_overlap"):
+        asked = {name: value for name, value in asked.items() if name not in OF_EXPERTS}
+    return reproduce_line("train", without_defaults("train", asked))
 
 
 def layout_text(layout: Mapping[str, Any]) -> str:
