@@ -2368,6 +2368,9 @@ def search(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    request_mix: object = None,
+    lengths_from: str | None = None,
+    request_format: str = "perfatlas",
     prefix: int | str = 0,
     gpus: int | str | None = None,
     tp: int | str | None = None,
@@ -2442,8 +2445,17 @@ def search(
         num_plans: Number of plans in the answer, best first. Default: 5.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
             search tries all loads.
-        isl: Input tokens per request; the mean if lengths vary. Default: 1024.
-        osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no
+            lengths_from.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no
+            lengths_from.
+        request_mix: Classes of requests as input tokens:output tokens:weight, such as
+            4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl.
+        lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
+            and osl; its arrivals are not used. Default: isl and osl.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
+            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
+            lengths_from.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.

@@ -276,6 +276,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "formats": ("bf16,fp8", "int8"),
         "kv_formats": ("bf16,fp8", "fp8"),
         "slo_percentile": (90.0, 99.0),
+        "request_mix": ("700:30:1,900:60:2", "16:4"),
     },
     "compare": {
         "expert_distribution": _SERVING["expert_distribution"],

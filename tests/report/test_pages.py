@@ -29,6 +29,7 @@ from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.goodput import goodput_page
 from perfatlas.verbs.schedule import schedule_page
 from perfatlas.verbs.simulate import SimulatedRun, traffic_page
+from perfatlas.verbs.train import training_page, training_timeline
 from perfatlas.version import __version__
 from tests.report.support import parsed
 
@@ -112,10 +113,25 @@ def _history(folder: Path, script: Script) -> str:
     return history_page(HOSTILE, facts, reproduce=HOSTILE, script=script)
 
 
+def _train(_: Path, script: Script) -> str:
+    asked: dict[str, Any] = {
+        "model": MODEL,
+        "system": "h100_sxm",
+        "tp": 4,
+        "pp": 2,
+        "global_batch": 4,
+    }
+    answer = perfatlas.train(**asked).to_dict()
+    answer["scenario"]["model"] = HOSTILE
+    answer["warnings"] = [HOSTILE]
+    return training_page(answer, training_timeline(**asked), reproduce=HOSTILE, script=script)
+
+
 PAGES: dict[str, Callable[[Path, Script], str]] = {
     "simulate": _simulate,
     "goodput": _goodput,
     "fleet schedule": _schedule,
+    "train": _train,
     "fleet report": _fleet,
     "fleet report of a history": _history,
 }

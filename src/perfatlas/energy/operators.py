@@ -68,13 +68,18 @@ def with_energy(
         column: FloatArray = np.array(values)[index_C][:, None]
         return column
 
-    flop_j_CO = effect["flop"] * flop_j_DF[index_C][:, format_O]
+    # of one device the same row for all candidates
+    place_C = index_C if len(boards) > 1 else np.zeros(1, np.int64)
+    flop_j_CO = effect["flop"] * flop_j_DF[place_C][:, format_O]
     chip_j_CO = prices.flop_CO * flop_j_CO
     chip_j_CO += (
         effect["sram"] * prices.chip_bytes_CO * of_device([b.sram_j_per_byte for b in boards])
     )
-    excess_s_CO = np.maximum(prices.time_s_CO - prices.bound_s_CO, 0.0)
-    issue_s_CO = share_O * prices.time_s_CO + excess_O * excess_s_CO
+    issue_s_CO = share_O * prices.time_s_CO
+    late = np.flatnonzero(excess_O)
+    if late.size:
+        beyond_s = np.maximum(prices.time_s_CO[:, late] - prices.bound_s_CO[:, late], 0.0)
+        issue_s_CO[:, late] += excess_O[late] * beyond_s
     chip_j_CO += of_device([b.issue_w for b in boards]) * issue_s_CO
     memory_j_CO = (
         effect["memory"] * prices.memory_bytes_CO * of_device([b.memory_j_per_byte for b in boards])

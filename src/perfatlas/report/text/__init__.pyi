@@ -27,6 +27,9 @@ from .limits import (
     limits_of as limits_of,
     ratio_text as ratio_text,
 )
+from .memory_use import (
+    memory_bar as memory_bar,
+)
 from .plotting import (
     line_chart as line_chart,
 )

@@ -15,7 +15,7 @@ from perfatlas.report.text.latencies import (
     stability_line,
 )
 from perfatlas.report.text.limits import limits_of
-from perfatlas.report.text.memory_bar import memory_bar, memory_verdict
+from perfatlas.report.text.memory_use import memory_bar, memory_verdict
 from perfatlas.report.text.quantities import format_value
 from perfatlas.report.text.question import headline, load_line, plan_lines
 from perfatlas.report.text.replica_kinds import kinds_of, print_kinds

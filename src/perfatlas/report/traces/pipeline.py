@@ -18,7 +18,9 @@ TITLES: Final = {
 COMPUTE, OVERLAPPED = 1, 2  # threads of a rank
 
 
-def pipeline_trace_text(timeline: Mapping[str, Any]) -> str:
+def pipeline_trace_text(
+    timeline: Mapping[str, Any], later_s: Mapping[str, float] | None = None
+) -> str:
     """Return the passes of a pipeline as JSON of the Trace Event format.
 
     A rank of the pipeline is a process. The backward pass of an overlapped pair is on a second
@@ -26,6 +28,7 @@ def pipeline_trace_text(timeline: Mapping[str, Any]) -> str:
 
     Args:
         timeline: Columns rank, stage, chunk, micro_batch, pass, overlapped, start_s and end_s.
+        later_s: Parts of the step that follow the last pass on all ranks, in their order [s].
 
     Example:
         >>> import json
@@ -40,9 +43,11 @@ def pipeline_trace_text(timeline: Mapping[str, Any]) -> str:
         dict(zip(timeline, values, strict=True)) for values in zip(*timeline.values(), strict=True)
     ]
     events = [_event(row) for row in rows]
+    end_s = max((float(row["end_s"]) for row in rows), default=0.0)
     for rank in sorted({int(row["rank"]) for row in rows}):
         events.append(_name("process_name", rank, 0, f"pipeline rank {rank}"))
         events.append(_name("thread_name", rank, COMPUTE, "passes"))
+        events += _later(rank, end_s, later_s or {})
     events += [
         _name("thread_name", rank, OVERLAPPED, "overlapped backward passes")
         for rank in sorted({int(row["rank"]) for row in rows if row["overlapped"]})
@@ -65,6 +70,18 @@ def _event(row: Mapping[str, Any]) -> dict[str, Any]:
         "tid": OVERLAPPED if second else COMPUTE,
         "args": {key: int(row[key]) for key in ("stage", "chunk", "micro_batch")},
     }
+
+
+def _later(rank: int, start_s: float, later_s: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the complete events of the parts that follow the passes on a rank."""
+    events = []
+    for name, time_s in later_s.items():
+        if time_s > 0.0:
+            span = {"ts": start_s * MICROSECONDS, "dur": time_s * MICROSECONDS}
+            part = {"name": name, "cat": "step", "ph": "X", "pid": rank + 1, "tid": COMPUTE}
+            events.append(part | span)
+            start_s += time_s
+    return events
 
 
 def _name(kind: str, rank: int, thread: int, title: str) -> dict[str, Any]:

@@ -25,21 +25,23 @@ from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS, planned_scenario
 from perfatlas.serving.closed_form import client_note, prompt_rejection, rejects_prompts
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
-from perfatlas.serving.requests import all_at_once, plain_requests
+from perfatlas.serving.requests import all_at_once, empirical_lengths, plain_requests
 from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu, output_tokens_per_s_per_user
 
 if TYPE_CHECKING:
+    from perfatlas.operators import IntArray
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Scenario
 
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten times as many requests
 FEWEST: Final = 24  # minimum number of measured requests
 BEYOND: Final = 10  # measured requests beyond a percentile
+SEED: Final = 0  # of lengths drawn from a sample
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
 HOW: Final = (
-    "method simulate: mean over {count:,} requests of a closed loop after warm-up, all with {isl:,}"
-    " input and {osl:,} output tokens; {rules}; {client}"
+    "method simulate: mean over {count:,} requests of a closed loop after warm-up, {lengths};"
+    " {rules}; {client}"
 )
 
 TOGETHER: Final = (
@@ -63,7 +65,10 @@ class SteadyState(NamedTuple):
 
 
 def steady_state(
-    scenario: Scenario, known: Priced | None = None, percentile: float | None = None
+    scenario: Scenario,
+    known: Priced | None = None,
+    percentile: float | None = None,
+    sample: tuple[IntArray, IntArray] | None = None,
 ) -> SteadyState:
     """Return latencies and throughput of a closed loop at the concurrency of a scenario.
 
@@ -73,6 +78,8 @@ def steady_state(
         known: Price tables of earlier calls, to reuse and extend.
         percentile: Also return this percentile of latencies, of as many requests as leave 10
             beyond it.
+        sample: Input and output tokens of requests to draw from, by default those of the scenario
+            for all.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -89,15 +96,16 @@ def steady_state(
     count = max(ROUNDS * concurrency, FEWEST, _enough_for(percentile))
     first = WARM_ROUNDS * concurrency
     total = first + count + concurrency  # the last ones run while the loop drains
-    osl_N = np.full(total, scenario.osl)
+    isl_N, osl_N = _lengths(scenario, total, sample)
     # requests in flight at the start are evenly spread over their output
-    osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
-    requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
+    spread_N = np.arange(1, concurrency + 1) / concurrency
+    osl_N[:concurrency] = np.ceil(osl_N[:concurrency] * spread_N)
+    requests = plain_requests(all_at_once(total), isl_N, osl_N)
     resolved = ResolvedTraffic(requests, concurrency, (), ())
     ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
     if rejects_prompts(ready.entry.question)[0]:
         raise prompt_rejection(ready.entry.question)
-    _check_room(scenario, ready)
+    _check_room(int(isl_N.max()), int(osl_N.max()), ready)
     window = slice(first, first + count)
     results, at_percentile = _measured(ready, resolved, window, percentile)
     for found in (results, at_percentile):
@@ -108,8 +116,11 @@ def steady_state(
     _widen(at_percentile)
     note = HOW.format(
         count=count,
-        isl=scenario.isl,
-        osl=scenario.osl,
+        lengths=(
+            f"all with {scenario.isl:,} input and {scenario.osl:,} output tokens"
+            if sample is None
+            else f"with lengths drawn from {sample[0].size:,} requests"
+        ),
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
@@ -174,19 +185,28 @@ def _widen(results: dict[str, Any]) -> None:
             results |= {f"{name}_low": min(known), f"{name}_high": max(known)}
 
 
-def _check_room(scenario: Scenario, ready: Service) -> None:
+def _lengths(
+    scenario: Scenario, total: int, sample: tuple[IntArray, IntArray] | None
+) -> tuple[IntArray, IntArray]:
+    """Return the input and output tokens of requests (N,)."""
+    if sample is None:
+        return np.full(total, scenario.isl), np.full(total, scenario.osl)
+    return empirical_lengths(total, *sample, SEED)
+
+
+def _check_room(isl: int, most_osl: int, ready: Service) -> None:
     """Refuse requests that do not fit in the cache, including draft tokens of two steps."""
     for role, pool in (ready.named or {"": ready.entry}).items():
         limits = pool.limits
-        osl = 1 if role == "prefill" else scenario.osl
-        tokens = scenario.isl + osl - 1 + 2 * limits.draft_tokens
+        osl = 1 if role == "prefill" else most_osl
+        tokens = isl + osl - 1 + 2 * limits.draft_tokens
         room = limits.kv_blocks * limits.block_size
         if tokens <= room:
             continue
         drafts = f" and {limits.draft_tokens} draft tokens" if limits.draft_tokens else ""
         where = f"{role} worker: " if role else ""
         raise InfeasibleError(
-            f"{where}a request of {scenario.isl:,} + {osl:,} tokens{drafts} needs a KV cache of"
+            f"{where}a request of {isl:,} + {osl:,} tokens{drafts} needs a KV cache of"
             f" {tokens:,} tokens, but it holds {room:,}",
             advice=("use more GPUs, a smaller cache format or shorter requests",),
         )
@@ -216,6 +236,9 @@ def _measured(
     found = request_latencies(resolved.requests, outcome, ready.seen)
     counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
     latencies = {name: getattr(found, name)[counted_N] for name in NAMES}
+    several_N = resolved.requests.osl_N[found.place_N[counted_N]] > 1
+    if several_N.any():  # a single output token has no time between tokens
+        latencies["tpot_s"] = latencies["tpot_s"][several_N]
     means: dict[str, Any] = {name: _finite(float(s_N.mean())) for name, s_N in latencies.items()}
     at_percentile: dict[str, Any] = {}
     if percentile is not None:
@@ -227,7 +250,7 @@ def _measured(
         means["kv_transfer_s"] = _finite(float(transfer_s.mean()))
     # Little's law, including the time between client and engine
     rate = resolved.concurrency / (means["request_latency_s"] + ready.seen.response_s)
-    tokens = float(resolved.requests.osl_N[-1])
+    tokens = float(resolved.requests.osl_N[found.place_N[counted_N]].mean())
     tpot_s = means["tpot_s"]
     means |= {
         "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate * tokens, ready.gpus),

@@ -53,6 +53,11 @@ from .prompts import (
     prompt_rejection as prompt_rejection,
     rejects_prompts as rejects_prompts,
 )
+from .request_mix import (
+    RequestClasses as RequestClasses,
+    evaluate_mix as evaluate_mix,
+    with_lengths as with_lengths,
+)
 from .results import (
     MEMORY as MEMORY,
     common_nodes as common_nodes,
@@ -67,5 +72,4 @@ from .running_load import (
 )
 from .shared_steps import (
     LoadResults as LoadResults,
-    evaluate_loads as evaluate_loads,
 )

@@ -136,9 +136,7 @@ def _compose(load: RunningLoad, times: _Times, client: ClientSide) -> Latencies:
     added_s = prefill_s - number * np.where(shared, step_s, 0.0)
     cost_s = np.maximum(added_s, 0.0) / load.prompts * _busy_share(load)
     # at most all steps are mixed
-    steps = question.load.osl / question.tokens_per_step
-    mixed_steps = number * (load.on_rank - 1.0) / (load.prompts * steps)
-    cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
+    cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)
     joining = Joining(
         step_s=waited_s,
         others=load.served - 1.0,

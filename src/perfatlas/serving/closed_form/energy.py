@@ -151,7 +151,8 @@ def token_energy(
     load = question.load
     number = chunks.count + chunks.last_count
     prefill_j = chunks.count * chunk_j + chunks.last_count * last_j
-    own_j = np.maximum(prefill_j - waves.mixed * number * decode_j, 0.0) / waves.prompts
+    decoded_j = np.where(waves.mixed > 0.0, waves.mixed * number * decode_j, 0.0)
+    own_j = np.maximum(prefill_j - decoded_j, 0.0) / waves.prompts
     decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end
     return TokenEnergy(
         ranks * own_j / load.osl,

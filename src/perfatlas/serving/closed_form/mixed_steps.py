@@ -86,8 +86,8 @@ class MixedStep:
 
 def mixed_step(
     load: RunningLoad, chunk: StepTotals, decode: StepTotals, alone_C: FloatArray
-) -> MixedStep:
-    """Return a prefill chunk and the decodes that share its step.
+) -> MixedStep | StepTotals:
+    """Return a prefill chunk and the decodes that share its step; the chunk where none does.
 
     Args:
         load: What runs at the same time.
@@ -96,6 +96,8 @@ def mixed_step(
         alone_C: Fraction of the GPU time of the decode step outside those linear layers (C,).
     """
     shared_C: NDArray[np.bool_] = load.mixed()
+    if not shared_C.any():
+        return chunk
     host = load.question.profile.host
     return MixedStep(
         chunk=chunk,

@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.step import Candidates, Step, StepContext
+
+
+class Among(NamedTuple):
+    """Requests among which those of one class run.
+
+    Args:
+        mean_osl: Mean output tokens of all.
+    """
+
+    mean_osl: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +46,8 @@ class RunningLoad:
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         prompts: Prompts that are prefilled together (C,).
         busy_ranks: Attention-DP ranks that have a prompt at the same time (C,).
+        mixed_steps: Share of the decode steps that also prefill (C,), above 1 where more would have
+            to; 0 in static mode.
     """
 
     question: Candidates
@@ -47,6 +59,7 @@ class RunningLoad:
     chunks: PrefillChunks
     prompts: FloatArray
     busy_ranks: FloatArray
+    mixed_steps: FloatArray
 
     def decoding(self) -> tuple[FloatArray, FloatArray]:
         """Return the sequences of a decode step and their mean number of keys, each (C,)."""
@@ -93,21 +106,31 @@ class RunningLoad:
         return share_C
 
 
-def running_load(question: Candidates, memory: MemoryColumns) -> RunningLoad:
+def running_load(
+    question: Candidates, memory: MemoryColumns, among: Among | None = None
+) -> RunningLoad:
     """Return what runs at the same time on a replica of each candidate.
 
     Args:
         question: The candidates.
         memory: Their memory.
+        among: Requests of other lengths beside which they run, None if all are equal: the load is
+            then all served.
     """
-    served = np.where(
-        question.aggregated_C, served_sequences(question, memory), question.load.sequences
-    )
+    if among is None:
+        admitted = served_sequences(question, memory)
+        served = np.where(question.aggregated_C, admitted, question.load.sequences)
+    else:
+        served = question.load.sequences
+    osl = question.load.osl if among is None else np.full_like(served, among.mean_osl)
     # pipeline stages process different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
     micro_batches = np.minimum(question.plan.pp, on_rank)
     batch = np.ceil(on_rank / micro_batches)
-    chunks, prompts = _chunks(question, on_rank, batch)
+    chunks, prompts = _chunks(question, on_rank, batch, osl)
+    # of the prompts that start while a request decodes
+    number, steps = chunks.count + chunks.last_count, question.load.osl / question.tokens_per_step
+    mixed_steps = number * (on_rank - 1.0) / (prompts * steps) * question.aggregated_C
     return RunningLoad(
         question=question,
         memory=memory,
@@ -119,11 +142,12 @@ def running_load(question: Candidates, memory: MemoryColumns) -> RunningLoad:
         prompts=prompts,
         # attention-DP ranks without a prompt send no tokens to the experts
         busy_ranks=np.minimum(served / on_rank, question.plan.attention_dp),
+        mixed_steps=mixed_steps,
     )
 
 
 def _chunks(
-    question: Candidates, on_rank: FloatArray, batch: FloatArray
+    question: Candidates, on_rank: FloatArray, batch: FloatArray, osl: FloatArray
 ) -> tuple[PrefillChunks, FloatArray]:
     """Return the chunks of prompts that are prefilled together, and the number of prompts (C,).
 
@@ -139,7 +163,7 @@ def _chunks(
     room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
     if not question.profile.scheduler.chunked_prefill:
         room = np.maximum(room, new)  # padding does not count against the limit
-    ending = (on_rank - 1.0) * question.tokens_per_step / load.osl
+    ending = (on_rank - 1.0) * question.tokens_per_step / osl
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     prompts = np.where(question.aggregated_C, arriving, on_rank)
     chunks = prefill_chunks(prompts, new, load.prefix, room)

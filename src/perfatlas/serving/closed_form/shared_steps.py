@@ -6,11 +6,12 @@ Shape legend: C candidates, K columns of a key, U distinct steps.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfatlas.kernels.devices import unique_rows
+from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from perfatlas.models import StepTokens
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.serving.closed_form.running_load import RunningLoad
-    from perfatlas.step import Candidates, StepCost
+    from perfatlas.step import Candidates, Step, StepCost
 
 SHARDED: tuple[str, ...] = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 
@@ -97,36 +98,59 @@ def _tokens_at(tokens: StepTokens, index: IntArray) -> StepTokens:
     return replace(tokens, **{n: v[index] for n, v in columns.items() if v is not None})
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SharedCost:
-    """Cost of distinct steps, read as if every candidate had its own."""
+class _Totals(NamedTuple):
+    """Totals of one step of each candidate, or of each distinct step, as `StepTotals`."""
 
-    cost: StepCost
-    index_C: IntArray
+    time_s: FloatArray
+    exposed_s: FloatArray
+    work_s: FloatArray
+    fast_s: FloatArray
+    slow_s: FloatArray
+    bound_s: FloatArray
+    at_bound: FloatArray
+    dynamic_j: FloatArray
+
+    @classmethod
+    def of(cls, cost: StepCost) -> _Totals:
+        """Return the totals of steps, each added up once."""
+        return cls(
+            cost.total_s(),
+            cost.exposed_host_s(),
+            cost.host_work_s(),
+            cost.low_s(),
+            cost.high_s(),
+            cost.least_s(),
+            cost.bound_share(),
+            cost.energy_j(),
+        )
+
+    def at(self, index_C: IntArray) -> _Totals:
+        """Return the totals at the given positions."""
+        return _Totals(*(values[index_C] for values in self))
 
     def total_s(self) -> FloatArray:
         """Return the time (C,) [s]."""
-        return self.cost.total_s()[self.index_C]
+        return self.time_s
 
     def exposed_host_s(self) -> FloatArray:
         """Return the host time that the GPU does not hide (C,) [s]."""
-        return self.cost.exposed_host_s()[self.index_C]
+        return self.exposed_s
 
     def host_work_s(self) -> FloatArray:
         """Return the host time, exposed or not (C,) [s]."""
-        return self.cost.host_work_s()[self.index_C]
+        return self.work_s
 
     def low_s(self) -> FloatArray:
         """Return the lower end of its interval (C,) [s]."""
-        return self.cost.low_s()[self.index_C]
+        return self.fast_s
 
     def high_s(self) -> FloatArray:
         """Return the upper end of its interval (C,) [s]."""
-        return self.cost.high_s()[self.index_C]
+        return self.slow_s
 
     def least_s(self) -> FloatArray:
         """Return the roofline time (C,) [s]."""
-        return self.cost.least_s()[self.index_C]
+        return self.bound_s
 
     def laboratory_s(self) -> FloatArray:
         """Return its standard deviation by operators on other machines (C,) [s]."""
@@ -134,14 +158,38 @@ class _SharedCost:
 
     def bound_share(self) -> FloatArray:
         """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
-        return self.cost.bound_share()[self.index_C]
+        return self.at_bound
 
     def energy_j(self) -> FloatArray:
         """Return the dynamic energy at full clock (C,) [J]."""
-        return self.cost.energy_j()[self.index_C]
+        return self.dynamic_j
 
 
-def evaluate_loads(question: Candidates, memory: MemoryColumns | None = None) -> LoadResults:
+class _Steps(NamedTuple):
+    """Distinct steps of one phase, priced.
+
+    Args:
+        cost: Their cost.
+        totals: Their totals (U,).
+        mfu: Their MFU (U,).
+        mbu: Their MBU (U,).
+    """
+
+    cost: StepCost
+    totals: _Totals
+    mfu: FloatArray
+    mbu: FloatArray
+
+    @classmethod
+    def of(cls, some: Candidates, step: Step, occupied_U: FloatArray) -> _Steps:
+        """Return the priced steps of candidates."""
+        (cost,) = step_costs([step], some.context())
+        return cls(cost, _Totals.of(cost), *step_utilization(some, cost, occupied_U))
+
+
+def evaluate_loads(
+    question: Candidates, memory: MemoryColumns | None = None, phase: Phase | None = None
+) -> LoadResults:
     """Return the results of `evaluate` without operators, pricing each distinct step once.
 
     Candidates that differ in replicas, in limits that do not change a step, or only in the size of
@@ -150,17 +198,39 @@ def evaluate_loads(question: Candidates, memory: MemoryColumns | None = None) ->
     Args:
         question: The candidates, with valid plans.
         memory: Their memory, None to compute it.
+        phase: The phase to price, for static batches of a prefill or decode worker: results that
+            depend on the other phase are NaN. None prices both.
     """
-    loaded = running_load(question, candidate_memory(question) if memory is None else memory)
-    decode, decode_U, utilized = _decode(loaded)
-    prefill, prefill_U, filled = _prefill(loaded, loaded.chunks.tokens)
-    last = prefill
-    if np.any(loaded.chunks.last_count):
-        last, _, _ = _prefill(loaded, loaded.chunks.last_tokens)
-    costs = (prefill, last, decode)
-    mixed = 1.0 - energy_alone_share(decode.cost, prefill.cost)
-    alone = alone_share(decode.cost, prefill.cost)
-    latencies, low, high = predicted(loaded, costs, alone[decode.index_C])
+    memory = candidate_memory(question) if memory is None else memory
+    return load_results(running_load(question, memory), phase)
+
+
+def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults:
+    """Return the results of candidates whose load is known.
+
+    Args:
+        loaded: What runs at the same time.
+        phase: As for `evaluate_loads`.
+    """
+    question = loaded.question
+    missing = np.full(question.load.isl.shape, np.nan)
+    unknown = _Totals(*[missing] * len(_Totals._fields))
+    chunk = last = step = unknown
+    used, alone, mixed = [missing] * 4, np.zeros_like(missing), np.zeros_like(missing)
+    prefill = decode = None
+    if phase != Phase.DECODE:
+        prefill, chunk_C, last_C = _prefill(loaded)
+        chunk, last = prefill.totals.at(chunk_C), prefill.totals.at(last_C)
+        used[:2] = prefill.mfu[chunk_C], prefill.mbu[chunk_C]
+    if phase != Phase.PREFILL:
+        decode, step_C = _decode(loaded)
+        step = decode.totals.at(step_C)
+        used[2:] = decode.mfu[step_C], decode.mbu[step_C]
+        if prefill is not None:
+            alone = alone_share(decode.cost, prefill.cost)[step_C]
+            mixed = 1.0 - energy_alone_share(decode.cost, prefill.cost)[step_C]
+    costs = (chunk, last, step)
+    latencies, low, high = predicted(loaded, costs, alone)
     return LoadResults(
         latencies=latencies,
         low=low,
@@ -168,48 +238,66 @@ def evaluate_loads(question: Candidates, memory: MemoryColumns | None = None) ->
         memory=loaded.memory,
         chunks=loaded.chunks,
         served=loaded.served,
-        utilization=Utilization(
-            *(v[prefill.index_C] for v in filled), *(v[decode.index_C] for v in utilized)
-        ),
-        energy=token_energy(question, costs, loaded.chunks, loaded.waves(mixed[decode.index_C])),
-        priced=decode_U + prefill_U,
+        utilization=Utilization(*used),
+        energy=token_energy(question, costs, loaded.chunks, loaded.waves(mixed)),
+        priced=sum(steps.mfu.size for steps in (prefill, decode) if steps is not None),
     )
 
 
-def _decode(loaded: RunningLoad) -> tuple[_SharedCost, int, tuple[FloatArray, FloatArray]]:
-    """Return the distinct decode steps, their number, and their MFU and MBU."""
+def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
+    """Return the distinct decode steps, and that of each candidate (C,)."""
     batch_C, keys_C = loaded.decoding()
     first_U, index_C = _distinct(loaded.question, [batch_C, keys_C])
     some = loaded.question.take(first_U.tolist())
     step = decode_work(some.context(), batch_C[first_U], keys_C[first_U])
-    (cost,) = step_costs([step], some.context())
-    occupied_U = loaded.occupied()[first_U]
-    found = step_utilization(some, cost, occupied_U)
-    return _SharedCost(cost=cost, index_C=index_C), first_U.size, found
+    return _Steps.of(some, step, loaded.occupied()[first_U]), index_C
 
 
-def _prefill(
-    loaded: RunningLoad, tokens: StepTokens
-) -> tuple[_SharedCost, int, tuple[FloatArray, FloatArray]]:
-    """Return the distinct prefill chunks, their number, and their MFU and MBU."""
-    columns = [getattr(tokens, field.name) for field in fields(tokens)]
-    key = [*(column for column in columns if column is not None), loaded.busy_ranks]
-    first_U, index_C = _distinct(loaded.question, key)
-    some = loaded.question.take(first_U.tolist())
-    step = prefill_work(some.context(), _tokens_at(tokens, first_U), loaded.busy_ranks[first_U])
-    (cost,) = step_costs([step], some.context())
-    found = step_utilization(some, cost, np.ones(first_U.size))
-    return _SharedCost(cost=cost, index_C=index_C), first_U.size, found
+def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
+    """Return the distinct prefill chunks, and the full and the last one of each candidate (C,).
+
+    The last chunk of candidates without a smaller one is the full one.
+    """
+    chunks = loaded.chunks
+    smaller = np.flatnonzero(chunks.last_count)
+    rows = np.concatenate([np.arange(chunks.count.size), smaller])
+    both = _joined_tokens(chunks.tokens, _tokens_at(chunks.last_tokens, smaller))
+    columns = [getattr(both, field.name) for field in fields(both)]
+    key = [*(column for column in columns if column is not None), loaded.busy_ranks[rows]]
+    first_U, index = _distinct(loaded.question, key, rows)
+    some = loaded.question.take(rows[first_U].tolist())
+    step = prefill_work(some.context(), _tokens_at(both, first_U), loaded.busy_ranks[rows[first_U]])
+    chunk_C = index[: chunks.count.size]
+    last_C = chunk_C.copy()
+    last_C[smaller] = index[chunks.count.size :]
+    return _Steps.of(some, step, np.ones(first_U.size)), chunk_C, last_C
 
 
-def _distinct(question: Candidates, key: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:
-    """Return the first candidate of each distinct step (U,), and the step of each (C,)."""
+def _joined_tokens(first: StepTokens, second: StepTokens) -> StepTokens:
+    """Return the tokens of both, one after the other."""
+    both = ((field.name, getattr(first, field.name)) for field in fields(first))
+    return replace(
+        first,
+        **{n: np.concatenate([v, getattr(second, n)]) for n, v in both if v is not None},
+    )
+
+
+def _distinct(
+    question: Candidates, key: Sequence[FloatArray], rows: IntArray | None = None
+) -> tuple[IntArray, IntArray]:
+    """Return the first row of each distinct step (U,), and the step of each row (R,).
+
+    Args:
+        question: The candidates.
+        key: What distinguishes the steps of one plan, system and clock, each (R,).
+        rows: Candidate of each row, None for all in order (R,).
+    """
     placement = question.placement
     clock_C = placement.clock_ratio_C
     columns = [
         *(getattr(question.plan, name) for name in SHARDED),
         placement.index_C.astype(np.float64),
         *(() if clock_C is None else (clock_C,)),
-        *key,
     ]
-    return unique_rows(np.column_stack(columns))
+    own = columns if rows is None else [column[rows] for column in columns]
+    return unique_rows(np.column_stack([*own, *key]))

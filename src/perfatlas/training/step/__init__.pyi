@@ -25,3 +25,7 @@ from .run import (
     layers_of_busiest as layers_of_busiest,
     training_steps as training_steps,
 )
+from .timeline import (
+    StepTimeline as StepTimeline,
+    step_timeline as step_timeline,
+)

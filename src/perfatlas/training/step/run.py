@@ -70,8 +70,8 @@ class TrainingSteps:
         memory: Memory of the fullest rank.
         costs: Costs of a micro-batch.
         stages: The pipeline stages.
+        pipelines: The passes of their pipelines.
         busiest_C: Rank with most work (C,).
-        parameters_C: Parameters of the model without sharding (C,).
     """
 
     step_s_C: FloatArray
@@ -84,6 +84,7 @@ class TrainingSteps:
     memory: TrainingMemory
     costs: MicroBatchCosts
     stages: StageColumns
+    pipelines: Pipelines
     busiest_C: FloatArray
 
 
@@ -122,15 +123,12 @@ def training_steps(
     stages = stage_columns(question, costs)
     times = _stage_times(question, costs, stages)
     layouts = question.layouts
-    forward_CS = times.kinds_VPKCS[0, Part.FORWARD].sum(axis=0) + times.sharding_PCS[0]
-    again_CS = times.again_VKCS[0].sum(axis=0)
-    input_CS = times.kinds_VPKCS[0, Part.INPUT_GRADIENT].sum(axis=0) + times.sharding_PCS[1]
-    weight_CS = times.kinds_VPKCS[0, Part.WEIGHT_GRADIENT].sum(axis=0)
-    backward_CS = input_CS + weight_CS + again_CS
+    forward_CS, input_CS, weight_CS = passes_PCS = _passes(times)
+    backward_CS = input_CS + weight_CS
     pipelines = pipelines_of(
         question.schedule,
         layouts,
-        np.stack([forward_CS, input_CS + again_CS, weight_CS]),
+        passes_PCS,
         _send_s(question),
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
         pair_s_CS=_pair_s(question, costs, stages, forward_CS, backward_CS),
@@ -163,8 +161,17 @@ def training_steps(
         ),
         costs=costs,
         stages=stages,
+        pipelines=pipelines,
         busiest_C=busiest_C,
     )
+
+
+def _passes(times: _RankTimes) -> FloatArray:
+    """Return forward pass, input gradient with recomputation, and weight gradient (3, C, S) [s]."""
+    passes_PCS: FloatArray = times.kinds_VPKCS[0].sum(axis=1)
+    passes_PCS[: Part.WEIGHT_GRADIENT] += times.sharding_PCS
+    passes_PCS[Part.INPUT_GRADIENT] += times.again_VKCS[0].sum(axis=0)
+    return passes_PCS
 
 
 def _parts(

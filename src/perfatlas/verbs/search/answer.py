@@ -70,8 +70,8 @@ PROBABILITIES: Final = (
     " fully correlated, so that all SLOs are met with the least of their probabilities"
 )
 PERCENTILES: Final = (
-    "percentiles are over the simulated requests of a closed loop, all of the same lengths; traffic"
-    " with varying arrivals and lengths has longer tails"
+    "percentiles are over the simulated requests of a closed loop, with the lengths of the search;"
+    " traffic with varying arrivals, or lengths that vary more, has longer tails"
 )
 FORMATS: Final = (
     "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
@@ -195,9 +195,7 @@ def _answer(
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
-    notes = [*([PERCENTILES] if inputs.slo_percentile else []), PROBABILITIES, *ranking]
-    if inputs.formats is None and inputs.format is None:
-        notes.append(FORMATS)
+    notes = _notes(inputs, ranking)
     results: dict[str, Any] = {
         "plans": plans,
         "frontier": frontier_rows(found, inputs),
@@ -208,7 +206,7 @@ def _answer(
         "ranking": ranking,
     }
     if inputs.emit is not None:
-        longest = inputs.isl + inputs.osl
+        longest = int(sum(inputs.mix.longest))
         model = resolve_model(inputs.model)
         stored = model.architecture.checkpoint.gemm_format or "bf16"
         results["launch"] = launch_commands(inputs.emit, model.name, plans[0], longest, stored)
@@ -227,6 +225,16 @@ def _answer(
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
+
+
+def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
+    """Return the assumptions of the search, and how its ranking changed."""
+    notes = [*([PERCENTILES] if inputs.slo_percentile else []), PROBABILITIES, *ranking]
+    if inputs.mix.sample is not None:
+        notes.append(inputs.mix.note)
+    if inputs.formats is None and inputs.format is None:
+        notes.append(FORMATS)
+    return notes
 
 
 def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:
@@ -248,6 +256,8 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:
 
 def _complete(inputs: SearchInputs) -> dict[str, Any]:
     """Return the fields of the search; sizes that are not given are searched, and have no value."""
-    fields = {n: f for n, f in verb_fields("search").items() if n not in SIZES}
+    # the mean lengths of a mix are derived
+    left_out = (*SIZES, *(() if inputs.mix.sample is None else ("isl", "osl")))
+    fields = {n: f for n, f in verb_fields("search").items() if n not in left_out}
     given = complete_scenario(fields, inputs)
     return {**given, **inputs.pinned}

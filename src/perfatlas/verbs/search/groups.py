@@ -9,6 +9,7 @@ from perfatlas.vocabulary.fields import (
     AnySet,
     CachedPrefix,
     Equals,
+    File,
     Formats,
     GpuPrice,
     Lengths,
@@ -83,6 +84,37 @@ class SearchSpace:
     ] = None
 
 
+@group("Load", 2)
+class RequestLengths:
+    """Requests of several lengths."""
+
+    request_mix: Annotated[
+        Names | None,
+        Row(
+            "Classes of requests as input tokens:output tokens:weight, such as"
+            " 4000:500:0.7,500:100:0.3, instead of isl and osl.",
+            default="isl and osl",
+        ),
+    ] = None
+    lengths_from: Annotated[
+        File | None,
+        Row(
+            "Trace whose lengths of prompts and outputs the requests have, instead of isl and osl;"
+            " its arrivals are not used.",
+            default="isl and osl",
+            elsewhere=("requests",),
+        ),
+    ] = None
+    request_format: Annotated[
+        str,
+        Row(
+            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm, aiperf, or"
+            " servegen for a folder of ServeGen clients.",
+            needs=AnySet("lengths_from", example="trace.jsonl"),
+        ),
+    ] = "perfatlas"
+
+
 @group("Objective", 2)
 class SearchObjective:
     """What the best deployment is."""
@@ -150,7 +182,7 @@ class SearchObjective:
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "search": (
-        *(Subject, SearchSpace, SearchObjective, Lengths, CachedPrefix, Plan, Formats, Limits),
-        GpuPrice,
+        *(Subject, SearchSpace, SearchObjective, Lengths, RequestLengths, CachedPrefix, Plan),
+        *(Formats, Limits, GpuPrice),
     ),
 }

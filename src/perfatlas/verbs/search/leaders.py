@@ -156,10 +156,10 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     """
     fields = estimate_fields(found, leader.row, leader.place, inputs)
     scenario = read_scenario({**fields, "method": "simulate"})
-    steady = steady_state(scenario, known, inputs.slo_percentile)
+    steady = steady_state(scenario, known, inputs.slo_percentile, inputs.mix.sample)
     results = dict(steady.results)
     _, evaluation = evaluate_one(read_scenario(fields))
-    results |= energies_at(evaluation.energy, results, scenario.osl)
+    results |= energies_at(evaluation.energy, results, inputs.mix.mean_osl)
     arrays = {name: _array(results.get(name)) for name in METRICS}
     arrays["usd_per_million_output_tokens"] = costs(inputs, arrays)
     gpus = np.array([float(leader.row["gpus"])])

@@ -68,7 +68,7 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
             probabilities[field] = probability_at_most(results[name], *ends, limit)
             excess = np.maximum(excess, np.nan_to_num(results[name] / limit))
     if inputs.request_rate is not None:
-        each = inputs.osl / gpus
+        each = inputs.mix.mean_osl / gpus
         gap, low, high = (each / results[f"{PER_GPU}{end}"] for end in ("", "_high", "_low"))
         probabilities[RATE] = probability_at_most(gap, low, high, 1.0 / inputs.request_rate)
         excess = np.maximum(excess, gap * inputs.request_rate)
@@ -87,7 +87,7 @@ def replicas_for_rate(
         gpus: GPUs of a replica (P,).
         inputs: The search, with a request rate.
     """
-    each = gpus / inputs.osl
+    each = gpus / inputs.mix.mean_osl
     rate, low, high = (results[f"{PER_GPU}{end}"] * each for end in ("", "_low", "_high"))
     served = value_exceeded(rate, low, high, inputs.min_slo_probability)
     replicas: FloatArray = np.ceil((inputs.request_rate or 0.0) / served * (1.0 - ROUNDING))

@@ -16,7 +16,7 @@ from perfatlas.parallelism import PlanColumns, plan_rules
 from perfatlas.verbs.search.launch import whole_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -50,35 +50,34 @@ def all_plans(inputs: SearchInputs, architecture: Architecture) -> PlanColumns:
 def _rows(inputs: SearchInputs, *, has_experts: bool) -> Iterator[tuple[int, ...]]:
     """Yield tp, pp, cp, attention_dp, ep, moe_tp and dp of every plan."""
     free = {"tp", "pp", "attention_dp"} if has_experts else {"tp", "pp"}
-    for tp, pp, cp, attention_dp in _divisions(inputs, REPLICA, inputs.most_gpus, free):
+    exact, pinned = inputs.gpus is not None, inputs.pinned
+    sizes = [(pinned.get(name), name in free) for name in REPLICA]
+    for tp, pp, cp, attention_dp in _divisions(sizes, inputs.most_gpus, exact=exact):
         dp = inputs.most_gpus // (tp * pp * cp * attention_dp)
-        wanted = inputs.pinned.get("dp", dp)
-        if wanted > dp or (inputs.gpus is not None and wanted != dp):
+        wanted = pinned.get("dp", dp)
+        if wanted > dp or (exact and wanted != dp):
             continue
-        for ep, moe_tp in _expert_sizes(tp * attention_dp, inputs.pinned, has_experts=has_experts):
+        for ep, moe_tp in _expert_sizes(tp * attention_dp, pinned, has_experts=has_experts):
             yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
 
 
 def _divisions(
-    inputs: SearchInputs, names: Sequence[str], left: int, free: Collection[str]
+    sizes: Sequence[tuple[int | None, bool]], left: int, *, exact: bool
 ) -> Iterator[tuple[int, ...]]:
-    """Yield all sizes of the named fields whose product divides the GPUs, or is at most them.
+    """Yield all sizes whose product divides the GPUs, or is at most them.
 
     Args:
-        inputs: The search; sizes that are given are kept.
-        names: Fields to choose.
+        sizes: Each size if it is given, and whether it is searched; others are 1.
         left: GPUs over the sizes chosen so far.
-        free: Fields that are searched; others are 1 if they are not given.
+        exact: Whether the product divides the GPUs.
     """
-    if not names:
+    if not sizes:
         yield ()
         return
-    first, *others = names
-    exact = inputs.gpus is not None
-    sizes = range(1, left + 1) if first in free else range(1, 2)
-    for size in (inputs.pinned[first],) if first in inputs.pinned else sizes:
+    (given, searched), *others = sizes
+    for size in range(1, left + 1 if searched else 2) if given is None else (given,):
         if size <= left and not (exact and left % size):
-            for rest in _divisions(inputs, others, left // size, free):
+            for rest in _divisions(others, left // size, exact=exact):
                 yield (size, *rest)
 
 
@@ -88,17 +87,18 @@ def _expert_sizes(
     """Return the divisions of the ranks into ep and moe_tp."""
     if not has_experts:
         return [(pinned.get("ep", 1), pinned.get("moe_tp", ranks))]
-    pairs = [(ep, ranks // ep) for ep in _divisors(ranks)]
+    own_ep, own_tp = pinned.get("ep"), pinned.get("moe_tp")
     return [
         (ep, moe_tp)
-        for ep, moe_tp in pairs
-        if pinned.get("ep", ep) == ep and pinned.get("moe_tp", moe_tp) == moe_tp
+        for ep, moe_tp in _divisors(ranks)
+        if own_ep in (None, ep) and own_tp in (None, moe_tp)
     ]
 
 
 @cache
-def _divisors(number: int) -> tuple[int, ...]:
-    return tuple(n for n in range(1, number + 1) if number % n == 0)
+def _divisors(number: int) -> tuple[tuple[int, int], ...]:
+    """Return all pairs of sizes whose product is a number, the smallest first size first."""
+    return tuple((n, number // n) for n in range(1, number + 1) if number % n == 0)
 
 
 def refusing_rules(base: Candidates, plan: PlanColumns) -> dict[str, BoolArray]:

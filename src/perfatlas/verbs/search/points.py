@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.operators import Phase
+from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form import (
-    evaluate_loads,
+    evaluate_mix,
     rejects_prompts,
     result_columns,
     served_sequences,
+    with_lengths,
 )
-from perfatlas.step import candidate_memory
+from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies import refused_by_rule
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
@@ -27,10 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.parallelism import MemoryColumns
     from perfatlas.serving.closed_form import LoadResults
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.verbs.search.request_mix import RequestMix
     from perfatlas.verbs.search.space import Family
 
 # sequences of an attention-DP rank: four to each doubling
@@ -73,6 +76,7 @@ def priced_points(
     inputs: SearchInputs,
     rejected: Counter[str],
     loads: Sequence[float] = LOADS,
+    phase: Phase | None = None,
 ) -> Iterator[Points]:
     """Yield the points of a family, some candidates at a time.
 
@@ -81,10 +85,11 @@ def priced_points(
         inputs: The search.
         rejected: Receives the number of candidates that cannot run, by rule.
         loads: Sequences of an attention-DP rank, ascending.
+        phase: The phase that workers of a pool run, None for both.
     """
     for first in range(0, family.size, BLOCK):
         some = np.arange(first, min(first + BLOCK, family.size))
-        found = _priced(family, some, inputs, rejected, loads)
+        found = _priced(family, some, inputs, rejected, (loads, phase))
         if found is not None:
             yield found
 
@@ -94,14 +99,17 @@ def _priced(
     some: IntArray,
     inputs: SearchInputs,
     rejected: Counter[str],
-    loads: Sequence[float],
+    work: tuple[Sequence[float], Phase | None],
 ) -> Points | None:
+    loads, phase = work
     loads_CL = _loads(family, some, inputs, loads)
     rows = np.repeat(some, loads_CL.shape[1])
     sequences = loads_CL.ravel()
-    question = family.spread(rows, sequences, inputs)
-    memory = candidate_memory(question)
-    refused = _refusing(question, memory)
+    classes = inputs.mix.classes
+    classes = classes.prompts() if phase is Phase.PREFILL else classes
+    question = family.spread(rows, sequences, classes.mean, inputs.prefix)
+    memory = candidate_memory(with_lengths(question, classes.running))
+    refused = _refusing(question, memory, inputs.mix)
     first = np.arange(0, rows.size, loads_CL.shape[1])
     runs_C, counts = refused_by_rule({n: b[first] for n, b in refused.items()}, first.size)
     rejected.update(counts)
@@ -114,7 +122,7 @@ def _priced(
         return None
     ends_C = _ends(refused, within_CL)
     asked = question.take(kept.tolist())
-    found = evaluate_loads(asked)
+    found = evaluate_mix(asked, MemoryColumns(**take_columns(memory, kept)), classes, phase)
     results = result_columns(asked, found)
     results["usd_per_million_output_tokens"] = costs(inputs, results)
     return Points(
@@ -142,14 +150,17 @@ def _loads(
     return loads_CL
 
 
-def _refusing(question: Candidates, memory: MemoryColumns) -> dict[str, NDArray[np.bool_]]:
+def _refusing(
+    question: Candidates, memory: MemoryColumns, mix: RequestMix
+) -> dict[str, NDArray[np.bool_]]:
     """Return the points that cannot run, by rule (P,)."""
+    longest = with_lengths(question, mix.longest)
     on_rank = np.ceil(question.load.sequences / question.plan.attention_dp)
     queued = question.aggregated_C
     queues = queued & (served_sequences(question, memory) < question.load.sequences)
     return {
         "fits_in_memory": ~memory.fits | (queued & (memory.max_sequences < on_rank)),
-        "prompt_within_max_num_batched_tokens": rejects_prompts(question),
+        "prompt_within_max_num_batched_tokens": rejects_prompts(longest),
         "load_within_max_num_seqs": on_rank > question.limits.max_num_seqs,
         "load_within_max_num_batched_tokens": queues,
     }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.kernels.devices import unique_rows
+from perfatlas.operators import Phase
 from perfatlas.serving.closed_form import PoolLoad, PoolRates
 from perfatlas.studies import pareto_points, value_exceeded
 from perfatlas.verbs.search.find import LIMITS, METRICS, Found, X, Y, joined
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.space import Family
 
 PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
+PHASES: Final = {"prefill": Phase.PREFILL, "decode": Phase.DECODE}
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
 
 
@@ -100,7 +102,7 @@ def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]
     rejected: Counter[str] = found.rejected
     for whole in families(asked, rejected, (np.nan,)):
         family = replace(whole, plan=replace(whole.plan, dp=np.ones_like(whole.plan.dp)))
-        for points in priced_points(family, asked, rejected, _batches(role)):
+        for points in priced_points(family, asked, rejected, _batches(role), PHASES[role]):
             found.points += points.size
             yield _workers_at(points, role, inputs)
 
@@ -132,7 +134,7 @@ def _busy_s(latencies: Latencies, role: str, inputs: SearchInputs) -> FloatArray
     """Return the time that a worker spends on its batch (W,) [s]."""
     if role == "prefill":
         return latencies.ttft_s
-    return np.maximum(latencies.tpot_s * (inputs.osl - 1.0), np.finfo(np.float64).tiny)
+    return np.maximum(latencies.tpot_s * (inputs.mix.mean_osl - 1.0), np.finfo(np.float64).tiny)
 
 
 def _batches(role: str) -> tuple[float, ...]:
@@ -146,7 +148,6 @@ def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
         "gpus": None,
         "max_gpus": inputs.most_gpus - 1,
         "concurrency": None,
-        "osl": 1 if role == "prefill" else inputs.osl,
     } | ({"cp": 1} if role == "decode" else {})
     return inputs.model_copy(update=changes)
 
@@ -185,6 +186,11 @@ def _worker_counts(
     most, (first, second) = inputs.most_gpus, sizes
     if first + second > most:
         return None
+    if inputs.gpus is not None:
+        x_V = np.arange(1.0, (most - second) // first + 1.0)
+        left_V = most - first * x_V
+        whole_V = np.mod(left_V, second) == 0.0
+        return (x_V[whole_V], left_V[whole_V] / second) if whole_V.any() else None
     x_V, y_V = (
         counts.ravel()
         for counts in np.meshgrid(
@@ -194,9 +200,7 @@ def _worker_counts(
         )
     )
     total_V = x_V * first + y_V * second
-    fits_V = total_V <= most if inputs.gpus is None else total_V == most
-    if not fits_V.any():
-        return None
+    fits_V = total_V <= most
     order = np.argsort(total_V[fits_V], kind="stable")
     return x_V[fits_V][order], y_V[fits_V][order]
 

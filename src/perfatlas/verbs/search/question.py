@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import PrivateAttr
+
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
-from perfatlas.verbs.search.groups import LATENCIES, SearchObjective, SearchSpace
+from perfatlas.verbs.search.groups import LATENCIES, RequestLengths, SearchObjective, SearchSpace
+from perfatlas.verbs.search.request_mix import (
+    RequestMix,
+    classes_of_trace,
+    equal_requests,
+    given_classes,
+)
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SLOS: Final = tuple(LATENCIES)
+MIXES: Final = frozenset(("request_mix", "lengths_from"))
 SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 
 
@@ -36,11 +45,28 @@ class SearchInputs(
     Plan,
     CachedPrefix,
     Lengths,
+    RequestLengths,
     SearchObjective,
     SearchSpace,
     Subject,
 ):
     """A search among the deployments of one model."""
+
+    _mix: RequestMix = PrivateAttr()
+
+    def model_post_init(self, _: object) -> None:
+        """Read the lengths of requests, which copies of the search share."""
+        if self.request_mix is not None:
+            self._mix = given_classes(self.request_mix)
+        elif self.lengths_from is not None:
+            self._mix = classes_of_trace(self.lengths_from, self.request_format)
+        else:
+            self._mix = equal_requests(self.isl, self.osl)
+
+    @property
+    def mix(self) -> RequestMix:
+        """The lengths of the requests."""
+        return self._mix
 
     @property
     def pinned(self) -> dict[str, int]:
@@ -81,7 +107,8 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
         )
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
-    refuse_unused(vars(inputs), fields_of(SearchObjective))
+    refuse_unused(vars(inputs), fields_of(SearchObjective, RequestLengths))
+    _check_lengths(inputs)
     _check_objective(inputs)
     _check_names(inputs)
     for name, one in (("formats", "format"), ("kv_formats", "kv_format")):
@@ -94,7 +121,33 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
             f"speculative_acceptance = {inputs.speculative_acceptance:g} has no effect here:"
             " speculative_depth = 0; set speculative_depth, the most draft tokens to search"
         )
-    return inputs
+    if inputs.mix.sample is None:
+        return inputs
+    isl, osl = (max(round(tokens), 1) for tokens in inputs.mix.classes.mean)
+    return inputs.model_copy(update={"isl": isl, "osl": osl})
+
+
+def _check_lengths(inputs: SearchInputs) -> None:
+    """Raise an InvalidSpecError if fields contradict a mix of requests."""
+    given = inputs.model_fields_set
+    for name in MIXES.intersection(given):
+        for other in ("isl", "osl"):
+            if other in given:
+                raise InvalidSpecError(
+                    f"{other} has no effect with {name}, which gives the lengths"
+                )
+        if inputs.mode == "static":
+            raise InvalidSpecError(
+                f"{name} has no effect in mode static, a batch of equal requests; set mode ="
+                " aggregated or disaggregated"
+            )
+        if inputs.prefix:
+            raise InvalidSpecError(
+                f"prefix = {inputs.prefix} cannot be combined with {name}: the cached part of a"
+                " prompt differs by class; leave one of them out"
+            )
+    if len(MIXES.intersection(given)) > 1:
+        raise InvalidSpecError("set one of request_mix and lengths_from, not both")
 
 
 def _check_names(inputs: SearchInputs) -> None:

@@ -43,7 +43,7 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None
     ]
     if inputs.request_rate is not None:
-        served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.osl
+        served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.mix.mean_osl
         missed.append(f"{served:.4g} requests/s (at least {inputs.request_rate:g})")
     load = nearest.get("concurrency") or nearest.get("batch")
     loaded = f", {counted(int(load), 'request')} in flight" if load else ""

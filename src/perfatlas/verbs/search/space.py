@@ -70,20 +70,23 @@ class Family:
         """Number of candidates C."""
         return int(self.plan.tp.size)
 
-    def spread(self, rows: IntArray, sequences: FloatArray, inputs: SearchInputs) -> Candidates:
+    def spread(
+        self, rows: IntArray, sequences: FloatArray, lengths: tuple[float, float], prefix: int
+    ) -> Candidates:
         """Return some candidates at loads.
 
         Args:
             rows: Positions of the candidates, repeated for several loads.
             sequences: Sequences of a replica, below 1 where some replicas are idle.
-            inputs: The lengths of requests.
+            lengths: Input and output tokens of requests.
+            prefix: Cached tokens of a prompt.
         """
         load = Load(
             occupancy=np.minimum(sequences, 1.0),
             sequences=np.maximum(sequences, 1.0),
-            isl=np.full(sequences.shape, float(inputs.isl)),
-            osl=np.full(sequences.shape, float(inputs.osl)),
-            prefix=np.full(sequences.shape, float(inputs.prefix)),
+            isl=np.full(sequences.shape, lengths[0]),
+            osl=np.full(sequences.shape, lengths[1]),
+            prefix=np.full(sequences.shape, float(prefix)),
         )
         plan = PlanColumns(**take_columns(self.plan, rows))
         limits = EngineLimits(**take_columns(self.limits, rows))
@@ -208,7 +211,8 @@ def _limited(
 ) -> Candidates:
     """Return candidates with one sequence and all limits filled in."""
     family = Family(fields={}, base=base, plan=plan, limits=_given_limits(inputs, chunks))
-    return family.spread(np.arange(chunks.size), np.ones(chunks.size), inputs)
+    rows, ones = np.arange(chunks.size), np.ones(chunks.size)
+    return family.spread(rows, ones, inputs.mix.classes.mean, inputs.prefix)
 
 
 def _given_limits(inputs: SearchInputs, chunks: FloatArray) -> EngineLimits:

@@ -8,10 +8,13 @@ from perfatlas.quantities import counted
 from perfatlas.report.text import (
     format_value,
     interval_text,
+    memory_bar,
     print_closing,
     print_labelled,
     print_line,
+    print_plain,
     print_waterfall,
+    speaks_unicode,
 )
 from perfatlas.verbs.train.metrics import PARTS
 from perfatlas.vocabulary.metrics import METRICS
@@ -25,6 +28,7 @@ FIRST: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu")
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
 MOST_PARTS: Final = 6
 KERNELS: Final = 4
+WIDEST: Final = 80  # of the memory bar
 
 
 def print_training(
@@ -45,7 +49,7 @@ def print_training(
         f" {scenario['engine']}",
         style="bold",
     )
-    for line in (_layout(scenario), _batch(scenario, results)):
+    for line in (layout_line(scenario), batch_line(scenario, results)):
         print_line(console, line)
     console.print()
     names = [*FIRST, "hfu"] if verbose or results["hfu"] != results["mfu"] else FIRST
@@ -66,7 +70,12 @@ def print_training(
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
-def _layout(scenario: Mapping[str, Any]) -> str:
+def layout_line(scenario: Mapping[str, Any]) -> str:
+    """Return the parallel sizes, the schedule and the sharding, in a line.
+
+    Args:
+        scenario: The scenario of an answer.
+    """
     sizes = [f"{name} {scenario[name]:,}" for name in SIZES if scenario.get(name, 1) > 1]
     words = [", ".join(sizes) or "one GPU"]
     if scenario.get("pp", 1) > 1:
@@ -76,7 +85,13 @@ def _layout(scenario: Mapping[str, Any]) -> str:
     return f"layout: {'; '.join(words)}"
 
 
-def _batch(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+def batch_line(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+    """Return the batch, the format, recomputation and the optimizer, in a line.
+
+    Args:
+        scenario: The scenario of an answer.
+        results: Its results.
+    """
     batches = results["micro_batches"]
     return (
         f"{counted(scenario['global_batch'], 'sequence')} of {scenario['sequence_length']:,}"
@@ -106,13 +121,8 @@ def _print_kernels(console: Console, answer: Mapping[str, Any], *, most: int | N
 
 def _print_memory(console: Console, memory: Mapping[str, Any]) -> None:
     console.print()
-    parts = ("weights", "gradients", "optimizer", "activation", "other")
-    listed = ", ".join(
-        f"{format_value('memory.total_bytes', memory[f'{part}_bytes'])} {part}"
-        for part in parts
-        if memory[f"{part}_bytes"] > 0
-    )
     total = format_value("memory.total_bytes", memory["total_bytes"])
     capacity = format_value("memory.capacity_bytes", memory["capacity_bytes"])
     print_line(console, f"memory of the fullest GPU: {total} of {capacity}", style="bold")
-    print_line(console, f"  {listed}")
+    width = min(console.width, WIDEST)
+    print_plain(console, memory_bar(memory, width=width, unicode=speaks_unicode(console)))

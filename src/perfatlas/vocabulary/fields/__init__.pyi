@@ -91,6 +91,7 @@ from .subject import (
 from .traffic import (
     MOST_GENERATED_REQUESTS as MOST_GENERATED_REQUESTS,
     Arrivals as Arrivals,
+    File as File,
     GpuPrice as GpuPrice,
     Objectives as Objectives,
     Scheduling as Scheduling,

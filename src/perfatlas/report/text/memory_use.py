@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 FREE: Final = "free_bytes"  # the remainder; not a metric
-# key, block character, ASCII character, colour
-PARTS: Final = (
+# key, block character, ASCII character, colour; an answer has some of them
+PARTS: Final[tuple[tuple[str, str, str, str], ...]] = (
     ("weights_bytes", "█", "W", "blue"),
+    ("gradients_bytes", "▞", "G", "cyan"),
+    ("optimizer_bytes", "▚", "S", "red"),
     ("kv_bytes", "▓", "K", "green"),
     ("activation_bytes", "▒", "A", "yellow"),
     ("other_bytes", "░", "O", "magenta"),
@@ -31,7 +33,7 @@ def share_cells(amounts: Sequence[float], cells: int) -> list[int]:
         cells: Number of cells, at least the number of amounts.
 
     Example:
-        >>> from perfatlas.report.text.memory_bar import share_cells
+        >>> from perfatlas.report.text.memory_use import share_cells
         >>> share_cells([70.0, 29.9, 0.1], 10)
         [7, 2, 1]
     """
@@ -50,32 +52,38 @@ def memory_bar(memory: Mapping[str, Any], *, width: int, unicode: bool) -> Text:
     """Return the bar and its legend.
 
     Args:
-        memory: The `memory` object of an answer: weights_bytes kv_bytes activation_bytes
-            other_bytes total_bytes capacity_bytes kv_capacity_tokens fits.
+        memory: The `memory` object of an answer: some of the keys of `PARTS`, and capacity_bytes.
         width: Columns to fill.
         unicode: Whether to use block characters instead of letters.
     """
     from rich.text import Text
 
-    amounts = [float(memory.get(key) or 0.0) for key, *_ in PARTS[:-1]]
+    parts = [part for part in PARTS if part[0] in memory or part[0] == FREE]
+    amounts = [float(memory.get(key) or 0.0) for key, *_ in parts[:-1]]
     capacity = float(memory.get("capacity_bytes") or 0.0)
     amounts.append(max(0.0, capacity - sum(amounts)))
     text = Text()
     if sum(amounts) > 0:
-        cells = share_cells(amounts, max(width - 4, len(PARTS)))
+        cells = share_cells(amounts, max(width - 4, len(parts)))
         text.append("  [")
-        for (_, block, letter, style), count in zip(PARTS, cells, strict=True):
+        for (_, block, letter, style), count in zip(parts, cells, strict=True):
             text.append((block if unicode else letter) * count, style=style)
         text.append("]\n")
-    text.append_text(_legend(amounts, width=width, unicode=unicode))
+    text.append_text(_legend(parts, amounts, width=width, unicode=unicode))
     return text
 
 
-def _legend(amounts: Sequence[float], *, width: int, unicode: bool) -> Text:
+def _legend(
+    parts: Sequence[tuple[str, str, str, str]],
+    amounts: Sequence[float],
+    *,
+    width: int,
+    unicode: bool,
+) -> Text:
     from rich.text import Text
 
     text, column = Text("  "), 2
-    for (key, block, letter, style), amount in zip(PARTS, amounts, strict=True):
+    for (key, block, letter, style), amount in zip(parts, amounts, strict=True):
         name = "free" if key == FREE else METRICS[f"memory.{key}"].label
         words = f" {name} {format_value(key, amount)}"
         if column + len(words) + 1 > width:
@@ -96,7 +104,7 @@ def memory_verdict(memory: Mapping[str, Any]) -> str:
         memory: The `memory` object of an answer.
 
     Example:
-        >>> from perfatlas.report.text.memory_bar import memory_verdict
+        >>> from perfatlas.report.text.memory_use import memory_verdict
         >>> memory_verdict({"total_bytes": 9e10, "capacity_bytes": 8e10, "fits": False})
         '90.0 GB of 80.0 GB: DOES NOT FIT, 10.0 GB too much'
     """

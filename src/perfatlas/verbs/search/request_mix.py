@@ -1,0 +1,141 @@
+"""Requests of several lengths: classes with weights, given or from a trace.
+
+Shape legend: K classes, N requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.serving.closed_form import RequestClasses
+from perfatlas.serving.requests import LONGEST_TOKENS
+from perfatlas.serving.traces import read_requests
+
+if TYPE_CHECKING:
+    from perfatlas.operators import IntArray
+
+PARTS: Final = (2, 3)  # numbers of a class: isl, osl and its weight
+PROMPT_QUANTILES: Final = (0.0, 0.25, 0.5, 0.75, 0.95)
+DRAWN: Final = 10_000  # requests of the sample that stands for given classes
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestMix:
+    """The requests of a search.
+
+    Args:
+        classes: Their classes.
+        source: What they are of, "" for given lengths.
+        sample: Lengths of requests, to draw from in simulations; None if all are equal.
+    """
+
+    classes: RequestClasses
+    source: str = ""
+    sample: tuple[IntArray, IntArray] | None = None
+
+    @property
+    def mean_osl(self) -> float:
+        """Mean output tokens of a request."""
+        return self.classes.mean[1]
+
+    @property
+    def longest(self) -> tuple[float, float]:
+        """Longest prompt and output."""
+        return float(self.classes.isl_K.max()), float(self.classes.osl_K.max())
+
+    @property
+    def note(self) -> str:
+        """What closed forms assume of the mix, in a sentence."""
+        columns = (self.classes.isl_K, self.classes.osl_K, self.classes.weight_K)
+        told = ", ".join(
+            f"{weight:.3g} of {isl:,.0f} + {osl:,.0f}"
+            for isl, osl, weight in zip(*columns, strict=True)
+        )
+        return (
+            f"requests of {self.source}: shares of input + output tokens {told}; closed forms add"
+            " up the time that each class takes of the deployment, all at the same load: a request"
+            " slows the others as much as among requests of its own class"
+        )
+
+
+def equal_requests(isl: int, osl: int) -> RequestMix:
+    """Return requests that all have the same lengths.
+
+    Args:
+        isl: Input tokens.
+        osl: Output tokens.
+    """
+    one, two = (np.array([float(tokens)]) for tokens in (isl, osl))
+    return RequestMix(classes=RequestClasses(isl_K=one, osl_K=two, weight_K=np.ones(1)))
+
+
+def given_classes(classes: tuple[str, ...]) -> RequestMix:
+    """Return the requests of classes with weights.
+
+    Args:
+        classes: Each class as isl:osl:weight.
+
+    Raises:
+        InvalidSpecError: A class is not valid.
+    """
+    isl_K, osl_K, weight_K = np.array([_one(text) for text in classes]).T
+    share_K = weight_K / weight_K.sum()
+    counts_K = np.maximum(np.rint(share_K * DRAWN), 1).astype(np.int64)
+    return RequestMix(
+        classes=RequestClasses(isl_K=isl_K, osl_K=osl_K, weight_K=share_K),
+        source="request_mix",
+        sample=(
+            np.repeat(isl_K.astype(np.int64), counts_K),
+            np.repeat(osl_K.astype(np.int64), counts_K),
+        ),
+    )
+
+
+def _one(text: str) -> tuple[float, float, float]:
+    """Return input tokens, output tokens and weight of a class."""
+    parts = text.split(":")
+    wanted = f"request_mix = {repr_for_error(text)}: a class is isl:osl:weight, as in 4000:500:0.7"
+    if len(parts) not in PARTS:
+        raise InvalidSpecError(wanted)
+    try:
+        isl, osl = (int(part) for part in parts[:2])
+        weight = float(parts[2]) if len(parts) == max(PARTS) else 1.0
+    except ValueError:
+        raise InvalidSpecError(wanted) from None
+    if not (1 <= isl <= LONGEST_TOKENS and 1 <= osl <= LONGEST_TOKENS):
+        raise InvalidSpecError(f"{wanted}; isl and osl are 1 to {LONGEST_TOKENS:,} tokens")
+    if not 0.0 < weight < np.inf:
+        raise InvalidSpecError(f"{wanted}; a weight is above 0 and finite")
+    return float(isl), float(osl), weight
+
+
+def classes_of_trace(path: str, request_format: str) -> RequestMix:
+    """Return classes of a trace with similar lengths, each with the mean lengths of its requests.
+
+    Prompts are divided at quantiles, and each part at the median of its outputs.
+
+    Args:
+        path: The trace.
+        request_format: Its format.
+
+    Raises:
+        InvalidSpecError: The trace is not valid.
+    """
+    requests = read_requests(path, request_format).requests
+    isl_N, osl_N = requests.isl_N, requests.osl_N
+    edges = np.unique(np.quantile(isl_N, PROMPT_QUANTILES))
+    class_N = 2 * (np.searchsorted(edges, isl_N, side="right") - 1)
+    for part in np.unique(class_N).tolist():
+        own = class_N == part
+        class_N[own] += osl_N[own] > np.median(osl_N[own])
+    _, place_N, count_K = np.unique(class_N, return_inverse=True, return_counts=True)
+    isl_K, osl_K = (np.bincount(place_N, tokens_N) / count_K for tokens_N in (isl_N, osl_N))
+    return RequestMix(
+        classes=RequestClasses(isl_K=isl_K, osl_K=osl_K, weight_K=count_K / count_K.sum()),
+        source=f"{isl_N.size:,} requests of {path}",
+        sample=(isl_N.astype(np.int64), osl_N.astype(np.int64)),
+    )

@@ -1,0 +1,227 @@
+"""HTML page of a training step: waterfall, memory over the step, and the pipeline as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.report.charts import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    YELLOW,
+    Axis,
+    BarPart,
+    Line,
+    line_chart,
+    pipeline_chart,
+    stacked_bars,
+    waterfall,
+)
+from perfatlas.report.pages import (
+    Chart,
+    Page,
+    Section,
+    Table,
+    Value,
+    answer_evidence,
+    answer_versions,
+    page_html,
+)
+from perfatlas.report.text import (
+    format_interval,
+    format_share,
+    format_value,
+    headline,
+    label_of,
+    share_text,
+)
+from perfatlas.verbs.train.metrics import PARTS
+from perfatlas.verbs.train.text import batch_line, layout_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.report.charts import Script
+    from perfatlas.training.step import StepTimeline
+
+VALUES: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu")
+MEMORY: Final = {
+    "weights_bytes": BLUE,
+    "gradients_bytes": GREEN,
+    "optimizer_bytes": PURPLE,
+    "activation_bytes": YELLOW,
+    "other_bytes": ORANGE,
+}
+FREE: Final = "free"
+GB: Final = 1e9
+MOST_PASSES: Final = 4000  # of a picture; a longer step shows its beginning and its end
+MOST_ROWS: Final = 40
+
+
+def training_page(
+    answer: Mapping[str, Any],
+    timeline: StepTimeline,
+    *,
+    reproduce: str,
+    script: Script = "inline",
+) -> str:
+    """Return a training step as an HTML page.
+
+    Args:
+        answer: The `--json` object of `train`.
+        timeline: The course of the same step.
+        reproduce: The command line that reproduces it.
+        script: Source of plotly.js, as for `page_html`.
+    """
+    scenario, results = answer["scenario"], answer["results"]
+    page = Page(
+        command=str(answer["command"]),
+        title=headline(answer),
+        subtitle=f"{layout_line(scenario)}; {batch_line(scenario, results)}",
+        values=[_value(results, name) for name in VALUES],
+        sections=[
+            _waterfall(results),
+            _memory(results["memory"]),
+            _memory_over_step(results["memory"], timeline),
+            _pipeline(timeline),
+            _operators(answer),
+        ],
+        evidence=answer_evidence(answer),
+        warnings=answer["warnings"],
+        reproduce=reproduce,
+        versions=answer_versions(answer),
+    )
+    return page_html(page, script=script)
+
+
+def _value(results: Mapping[str, Any], name: str) -> Value:
+    low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
+    interval = "" if low is None or high is None else format_interval(name, low, high)
+    value = format_value(name, results[name])
+    return Value(label=label_of(name), value=value, interval=interval)
+
+
+def _waterfall(results: Mapping[str, Any]) -> Section:
+    """Return the parts of the step, kernels last, and a table of them."""
+    step_s = results["step_time_s"]
+    rows = [
+        {"name": name, "share": seconds / step_s}
+        for name, seconds in results["waterfall"].items()
+        if seconds > 0.0 or name == "compute"
+    ]
+    title = "Where the time goes"
+    figure = waterfall(rows, PARTS, [share_text(row["share"]) for row in rows])
+    cells = [
+        [PARTS[name], format_value("time_s", seconds), share_text(seconds / step_s)]
+        for name, seconds in results["waterfall"].items()
+    ]
+    cells.append(["step", format_value("time_s", step_s), "100%"])
+    table = Table(head=("part", "time", "share"), rows=cells)
+    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+
+
+def _memory(memory: Mapping[str, Any]) -> Section:
+    """Return the memory of the fullest GPU as a bar with the length of its capacity."""
+    amounts = {name: float(memory[name]) for name in MEMORY}
+    amounts[FREE] = max(memory["capacity_bytes"] - memory["total_bytes"], 0.0)
+    labels = {name: label_of(f"memory.{name}") for name in MEMORY} | {FREE: FREE}
+    colours = {**MEMORY, FREE: GREY}
+    texts = {name: format_value("memory.total_bytes", value) for name, value in amounts.items()}
+    parts = [
+        BarPart(labels[name], [value / GB], [texts[name]], colours[name])
+        for name, value in amounts.items()
+    ]
+    title = "Memory of the fullest GPU"
+    figure = stacked_bars([""], parts, Axis("memory [GB]"))
+    share = {
+        name: format_share(value / memory["capacity_bytes"]) for name, value in amounts.items()
+    }
+    rows = [[labels[name], texts[name], share[name]] for name in amounts]
+    table = Table(
+        head=("part", "memory", "share"), rows=rows, colours=[colours[name] for name in amounts]
+    )
+    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+
+
+def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Section:
+    """Return the memory of the fullest rank over the step, with its high-water mark."""
+    time_s, used = _thinned(timeline.memory_time_s, timeline.memory_bytes)
+    states = sum(memory[f"{name}_bytes"] for name in ("weights", "gradients", "optimizer"))
+    ends = [0.0, float(time_s[-1])]
+
+    def level(name: str, value: float, colour: str) -> Line:
+        return Line(name, ends, [value / GB, value / GB], colour)
+
+    mark = memory["total_bytes"]
+    lines = [
+        Line("memory in use", time_s.tolist(), (used / GB).tolist(), BLUE, "step"),
+        level(f"high-water mark, {format_value('memory.total_bytes', mark)}", mark, ORANGE),
+        level("weights, gradients and optimizer", states, GREEN),
+        level("memory of a GPU", memory["capacity_bytes"], RED),
+    ]
+    title = f"Memory over the step, pipeline rank {timeline.memory_rank}"
+    figure = line_chart(lines, Axis("time", "s"), Axis("memory [GB]"))
+    note = (
+        "Activations are taken by forward passes and freed at the end of their weight gradients."
+        " Gathered weights and the workspace of the loss are counted over the whole step."
+    )
+    return Section(title=title, blocks=[note, Chart(figure=figure, title=title)])
+
+
+def _thinned(time_s: NDArray[Any], used: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return at most some thousand points of a curve, each the highest of its interval."""
+    if time_s.size <= MOST_PASSES:
+        return time_s, used
+    starts = np.unique(np.linspace(0, time_s.size - 1, MOST_PASSES).astype(np.int64))
+    highest = np.maximum.reduceat(used, starts)
+    highest[-1] = used[-1]
+    return time_s[starts], highest
+
+
+def _pipeline(timeline: StepTimeline) -> Section:
+    """Return the passes of all ranks; of a long step its beginning and its end."""
+    passes = timeline.passes
+    title = "Passes of the pipeline"
+    count = passes["start_s"].size
+    if count <= MOST_PASSES:
+        return Section(title=title, blocks=[Chart(figure=pipeline_chart(passes), title=title)])
+    half = MOST_PASSES // 2
+    order = np.argsort(passes["start_s"], kind="stable")
+    parts = {"beginning": order[:half], "end": order[-half:]}
+    charts = [
+        Chart(
+            figure=pipeline_chart({name: column[at] for name, column in passes.items()}),
+            title=f"{title}, {name} of the step",
+        )
+        for name, at in parts.items()
+    ]
+    note = (
+        f"The step has {count:,} passes; the first and the last {half:,} are shown. --trace writes"
+        " all of them."
+    )
+    return Section(title=title, blocks=[note, *charts])
+
+
+def _operators(answer: Mapping[str, Any]) -> Section:
+    """Return the operators and collectives that take most time on the busiest rank."""
+    rows = sorted(answer["breakdown"], key=lambda row: -row["time_s"])[:MOST_ROWS]
+    cells = [
+        [
+            str(row["name"]),
+            str(row["phase"]),
+            str(row["bound"]),
+            format_value("time_s", row["time_s"]),
+            share_text(row["share"]),
+        ]
+        for row in rows
+    ]
+    head = ("operator", "part", "bound", "time", "share")
+    table = Table(head=head, rows=cells, text_columns=(0, 1, 2))
+    return Section(title="Longest operators on the busiest rank", blocks=[table])

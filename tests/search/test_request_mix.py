@@ -1,0 +1,104 @@
+"""Searches over requests of several lengths: equal classes, traces, simulations, refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.closed_form import RequestClasses
+from perfatlas.verbs.search import search
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "gpus": 2,
+    "max_num_batched_tokens": 8192,
+    "num_simulated": 0,
+}
+MIX: Final = ("16000:200:0.2", "1000:800:0.8")
+
+
+def test_mean_and_running_lengths_by_hand() -> None:
+    classes = RequestClasses(
+        isl_K=np.array([16000.0, 1000.0]),
+        osl_K=np.array([200.0, 800.0]),
+        weight_K=np.array([0.2, 0.8]),
+    )
+    # 0.2 x 16000 + 0.8 x 1000; 0.2 x 200 + 0.8 x 800
+    assert classes.mean == pytest.approx((4000.0, 680.0))
+    # 40 and 640 of 680 output tokens: 1/17 x 16000 + 16/17 x 1000; 1/17 x 200 + 16/17 x 800
+    assert classes.running == pytest.approx((32000.0 / 17.0, 13000.0 / 17.0))
+    assert classes.prompts().mean == (4000.0, 1.0)
+
+
+@pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])
+def test_equal_classes_are_one_class(mode: str) -> None:
+    one = search(**SMALL, mode=mode, isl=2000, osl=200).columns
+    two = search(**SMALL, mode=mode, request_mix=("2000:200:3", "2000:200")).columns
+    for name, cells in one.items():
+        if isinstance(cells[0], float):
+            assert two[name] == pytest.approx(cells, rel=1e-12, nan_ok=True), name
+        else:
+            assert two[name] == cells, name
+
+
+def test_a_trace_is_its_classes(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    rows = ["16000,200"] * 2 + ["1000,800"] * 8
+    lines = (f"{place},{row}" for place, row in enumerate(rows))
+    trace.write_text("arrival_s,isl,osl\n" + "\n".join(lines) + "\n")
+    given = search(**SMALL, request_mix=MIX)
+    read = search(**SMALL, lengths_from=str(trace))
+    for name in ("ttft_s", "tpot_s_high", "output_tokens_per_s_per_gpu"):
+        assert read.columns[name] == pytest.approx(given.columns[name], rel=1e-12)
+    assert "isl" not in given.answer.scenario
+
+
+def test_closed_forms_agree_with_a_simulation_of_the_mix() -> None:
+    """The mean of the lengths, 4,000 + 680, is off by a fifth: long outputs run longer."""
+    asked = {**SMALL, "tp": 2, "concurrency": 64}
+    formula = search(**asked, request_mix=MIX).results["plans"][0]
+    simulated = search(**{**asked, "num_simulated": 1}, request_mix=MIX).results["plans"][0]
+    equal = search(**asked, isl=4000, osl=680).results["plans"][0]
+    assert simulated["method"] == "simulate"
+    for name in ("tpot_s", "request_latency_s", "output_tokens_per_s_per_gpu"):
+        assert formula[name] == pytest.approx(simulated[name], rel=0.03), name
+    assert abs(equal["tpot_s"] / simulated["tpot_s"] - 1.0) > 0.05
+
+
+def test_a_search_over_a_mix_is_asked_again_by_its_scenario() -> None:
+    answer = search(**SMALL, request_mix=MIX, request_rate=2.0, min_slo_probability=0.5)
+    again = search(**answer.answer.scenario)
+    assert again.results["plans"] == answer.results["plans"]
+    assert any("0.2 of 16,000 + 200" in note for note in answer.answer.evidence.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"request_mix": ("4000",)}, "isl:osl:weight"),
+        ({"request_mix": ("4000:x:1",)}, "isl:osl:weight"),
+        ({"request_mix": ("0:5:1",)}, "1 to 1,000,000,000 tokens"),
+        ({"request_mix": ("4000:5:-1",)}, "above 0"),
+        ({"request_mix": ("4000:5:nan",)}, "above 0"),
+        ({"request_mix": MIX, "isl": 100}, "isl has no effect with request_mix"),
+        ({"request_mix": MIX, "prefix": 10}, "differs by class"),
+        ({"request_mix": MIX, "mode": "static"}, "no effect in mode static"),
+        ({"request_mix": MIX, "lengths_from": "there.csv"}, "not both"),
+        ({"request_format": "azure", "isl": 10}, "lengths_from"),
+        ({"requests": "trace.csv"}, "lengths_from"),
+    ],
+)
+def test_mixes_that_are_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
+    if fields.get("lengths_from"):
+        trace = tmp_path / "there.csv"
+        trace.write_text("arrival_s,isl,osl\n0,10,10\n")
+        fields = {**fields, "lengths_from": str(trace)}
+    with pytest.raises(InvalidSpecError, match=message):
+        search(**SMALL, **fields)

@@ -1,0 +1,109 @@
+"""The course of a step: passes and what follows them fill it, and memory peaks at its total."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import perfatlas
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.report.traces import pipeline_trace_text
+from perfatlas.training.step import step_timeline, training_steps
+from perfatlas.verbs.train import training_timeline
+from tests.training.asked import layouts, question
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfatlas.training.step import TrainingQuestion
+
+MODEL = "meta-llama/Llama-3.1-8B"
+EXPERTS = "Qwen/Qwen3-30B-A3B"
+DENSE = layouts(tp=2, pp=4, dp=2, global_batch=64, zero=3, recompute=2)
+CASES = {
+    "gpipe": question(DENSE, schedule="gpipe", engine="torchtitan"),
+    "1f1b": question(DENSE, schedule="1f1b", engine="megatron"),
+    "zb_h1": question(DENSE, schedule="zb_h1"),
+    "interleaved": question(
+        layouts(tp=2, pp=4, vpp=4, global_batch=16), schedule="interleaved", engine="megatron"
+    ),
+    "zb_v": question(layouts(pp=4, vpp=2, tp=2, global_batch=16), schedule="zb_v"),
+    "one rank": question(layouts(tp=8, global_batch=4), engine="megatron"),
+    "dualpipe": question(
+        layouts(pp=4, dp=8, ep=8, global_batch=128), model=EXPERTS, schedule="dualpipe"
+    ),
+    "pairs": question(
+        layouts(pp=4, vpp=3, dp=8, ep=8, global_batch=128),
+        model=EXPERTS,
+        schedule="interleaved",
+        engine="megatron",
+        expert_overlap=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("asked", CASES.values(), ids=CASES)
+def test_passes_and_later_parts_fill_the_step(asked: TrainingQuestion) -> None:
+    steps = training_steps(asked)
+    timeline = step_timeline(asked, steps)
+    assert timeline.step_s == pytest.approx(float(steps.step_s_C[0]), rel=1e-9)
+    assert min(timeline.later_s.values()) >= 0.0
+    assert np.all(timeline.passes["end_s"] >= timeline.passes["start_s"])
+
+
+@pytest.mark.parametrize("asked", CASES.values(), ids=CASES)
+def test_memory_over_the_step_peaks_at_its_total(asked: TrainingQuestion) -> None:
+    steps = training_steps(asked)
+    timeline = step_timeline(asked, steps)
+    memory = steps.memory
+    assert timeline.memory_bytes.max() == pytest.approx(float(memory.total_bytes[0]), rel=1e-9)
+    states = memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes
+    assert timeline.memory_bytes.min() >= float(states[0]) * (1.0 - 1e-9)
+    assert timeline.memory_bytes[0] == pytest.approx(timeline.memory_bytes[-1])
+    assert np.all(np.diff(timeline.memory_time_s) >= 0.0)
+
+
+def test_two_micro_batches_on_one_rank_by_hand() -> None:
+    """Each takes its activations before its forward pass and frees them before the next one."""
+    asked = question(layouts(tp=8, global_batch=2))
+    timeline = step_timeline(asked, training_steps(asked))
+    low, high = timeline.memory_bytes.min(), timeline.memory_bytes.max()
+    assert low < high
+    assert timeline.memory_bytes.tolist() == [low, high, low, high, low, low]
+
+
+def test_the_trace_of_a_step_ends_with_it() -> None:
+    asked = CASES["1f1b"]
+    steps = training_steps(asked)
+    timeline = step_timeline(asked, steps)
+    events = json.loads(pipeline_trace_text(timeline.passes, timeline.later_s))["traceEvents"]
+    ends = [event["ts"] + event["dur"] for event in events if event["ph"] == "X"]
+    assert max(ends) == pytest.approx(1e6 * float(steps.step_s_C[0]), rel=1e-9)
+    assert {"optimizer", "exposed_dp"} <= {event["name"] for event in events}
+
+
+def test_a_timeline_of_too_many_passes_is_refused() -> None:
+    fields: dict[str, Any] = {"model": MODEL, "system": "h100_sxm", "pp": 8, "tp": 4}
+    with pytest.raises(InvalidSpecError, match="1,600,000 passes, and at most 500,000"):
+        training_timeline(**fields, global_batch=100_000)
+
+
+def test_a_file_asks_what_the_flags_ask(tmp_path: Path) -> None:
+    from perfatlas.cli.entry import main
+
+    file = tmp_path / "step.toml"
+    file.write_text(
+        f'model = "{MODEL}"\nsystem = "h100_sxm"\ntp = 2\npp = 4\nglobal_batch = 16\n', "utf-8"
+    )
+    page, trace = tmp_path / "a.html", tmp_path / "a.json"
+    files = ["--html", str(page), "--html-script", "none", "--trace", str(trace)]
+    assert main(["train", "--scenario", str(file), "--json", *files]) == 0
+    answer = perfatlas.train(model=MODEL, system="h100_sxm", tp=2, pp=4, global_batch=16)
+    events = json.loads(trace.read_text("utf-8"))["traceEvents"]
+    ends = [event["ts"] + event["dur"] for event in events if event["ph"] == "X"]
+    assert max(ends) == pytest.approx(1e6 * answer.results["step_time_s"], rel=1e-9)
+    assert "Memory over the step, pipeline rank 0" in page.read_text("utf-8")
+    assert main(["train", "--table", str(file), "--html", str(page)]) == 2
