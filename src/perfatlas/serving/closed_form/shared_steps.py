@@ -108,6 +108,7 @@ class _Totals(NamedTuple):
     fast_s: FloatArray
     slow_s: FloatArray
     bound_s: FloatArray
+    deviation_s: FloatArray
     at_bound: FloatArray
     dynamic_j: FloatArray
     free_j: FloatArray
@@ -122,6 +123,7 @@ class _Totals(NamedTuple):
             cost.low_s(),
             cost.high_s(),
             cost.least_s(),
+            cost.laboratory_s(),
             cost.bound_share(),
             cost.energy_j(),
             cost.unlimited_energy_j(),
@@ -157,7 +159,7 @@ class _Totals(NamedTuple):
 
     def laboratory_s(self) -> FloatArray:
         """Return its standard deviation by operators on other machines (C,) [s]."""
-        return self.cost.laboratory_s()[self.index_C]
+        return self.deviation_s
 
     def bound_share(self) -> FloatArray:
         """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
