@@ -21,7 +21,10 @@ FORMATS = {"bf16": "bfloat16", "fp8": "fp8", "nvfp4": "nvfp4"}
 @cache
 def _engine(model: str, system: str, backend: str, tp: int, formats: tuple[str, str, bool]) -> Any:  # noqa: ANN401 - a foreign, untyped API
     product, cache_format, experts = formats
-    modes = {"gemm_quant_mode": FORMATS[product], "kvcache_quant_mode": FORMATS[cache_format]}
+    modes: dict[str, Any] = {
+        "gemm_quant_mode": FORMATS[product],
+        "kvcache_quant_mode": FORMATS[cache_format],
+    }
     if experts:
         modes |= {"moe_quant_mode": FORMATS[product], "moe_tp_size": tp, "moe_ep_size": 1}
     return EngineHandle.compile(model, system, backend, tp_size=tp, **modes)

@@ -124,7 +124,7 @@ class MixedStep:
 
         Those of chunk and decodes add, as both run the same kernels.
         """
-        return self.chunk.laboratory_s() + self.alone_C * self.decode.laboratory_s()
+        return self.chunk.laboratory_s() + self.alone.time * self.decode.laboratory_s()
 
     def _gpu_s(self) -> FloatArray:
         chunk_s, decode_s = (

@@ -348,11 +348,11 @@ def _repetition(run: Run, watch: OnProgress | None, *, drawn: bool) -> _Repetiti
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
-            return _Repetition(results | {"interrupted": True}, outcome, spent)
+            return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
         control = Control(watch=_part(watch, number, runs), gaps_between=between)
         moved = run_traffic(slowed(ready, factors), resolved, control)
         if moved.interrupted:
-            return _Repetition(results | {"interrupted": True}, outcome, spent)
+            return _Repetition(results | {"interrupted": True}, outcome, spent, spread)
         found = summarize(resolved.requests, moved, traffic.objectives(), ready.seen, run.window)
         del moved  # its columns, some hundred bytes per request, before the next run has its own
         interval |= end_of_interval(found, end)
