@@ -125,6 +125,7 @@ def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
     columns: Columns = {"family": np.full(places.size, family), "gpus": judged.gpus[places]}
     columns |= {name: getattr(plan, name)[places] for name in PLAN}
     columns |= {"dp": replicas, "spare_replicas": judged.spares[places]}
+    columns["spares_fit"] = judged.spares_fit[places]
     columns |= {"sequences": points.sequences[places]}
     columns["concurrency"] = np.rint(points.sequences[places] * replicas)
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}

@@ -79,6 +79,8 @@ class Leader:
 def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[Leader]:
     """Return the best candidates by closed forms, best first, each of another plan.
 
+    Those whose spare replicas do not fit are left out: simulations do not add replicas.
+
     Args:
         found: The candidates.
         inputs: The search.
@@ -86,7 +88,10 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
     """
     columns = found.candidates
     identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
-    places = distinct_plans(found, ranked(found, inputs), most, identity)
+    order = ranked(found, inputs)
+    if inputs.availability is not None:
+        order = order[columns["spares_fit"][order]]
+    places = distinct_plans(found, order, most, identity)
     return [
         Leader(
             place=place,
