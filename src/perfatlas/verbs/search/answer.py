@@ -33,6 +33,7 @@ from perfatlas.verbs.search.launch import (
 )
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
+    fewer_plans_note,
     ranking_notes,
     simulated_leaders,
     with_known_percentiles,
@@ -158,8 +159,9 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode == "aggregated":
+        fewer = fewer_plans_note(leaders, inputs)
         leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
-        notes = ranking_notes(leaders)
+        notes = [*ranking_notes(leaders), *fewer]
     leaders, left_out = with_known_percentiles(leaders, inputs)
     notes += left_out
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
