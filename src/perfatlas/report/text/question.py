@@ -204,9 +204,11 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
     words = []
     if most := scenario.get("max_replicas"):
         words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")
-    for name in ("requests", "lengths_from"):
-        if scenario.get(name):
-            words.append(f"{name.split('_')[0]} of {PurePath(str(scenario[name])).name}")
+    words += [
+        f"{name.split('_')[0]} of {PurePath(str(scenario[name])).name}"
+        for name in ("requests", "lengths_from")
+        if scenario.get(name)
+    ]
     if mix := scenario.get("request_mix"):
         words.append(f"requests of {', '.join(mix)}")
     if (rate := scenario.get("request_rate")) is not None:

@@ -131,6 +131,7 @@ def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
     columns |= {name: points.results[name][places] for name in METRICS}
     columns["usd_per_million_output_tokens"] *= 1.0 + judged.spares[places] / replicas
+    columns["tier"] = points.evaluated.tiers[places]
     columns["slo_probability"] = judged.probability[places]
     columns["excess"] = judged.excess[places]
     columns["score"] = judged.score[places]

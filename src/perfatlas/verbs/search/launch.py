@@ -164,9 +164,7 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
         names += [name] if any(value != none for value in own) else []
     if not names:
         return ""
-    return (
-        f"the launch command leaves out {' and '.join(names)}: add what {rules['engine']} needs"
-    )
+    return f"the launch command leaves out {' and '.join(names)}: add what {rules['engine']} needs"
 
 
 def needed_checkpoint(launcher: str, plan: Mapping[str, Any], stored: str) -> str:

@@ -221,10 +221,8 @@ def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
     left = leaders[inputs.num_simulated : inputs.num_plans]
     if not any(leader.probability >= inputs.min_slo_probability for leader in left):
         return []
-    return [
-        f"num_simulated = {inputs.num_simulated} limits the number of ranked plans: raise it for"
-        f" num_plans = {inputs.num_plans}"
-    ]
+    note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
+    return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
 
 
 def ranking_notes(leaders: list[Leader]) -> list[str]:
