@@ -84,6 +84,8 @@ def test_the_load_the_plan_and_the_formats_are_named(answer: dict[str, Any]) -> 
             "requests all at once, 8 tokens in, 4 out",
         ),
         ({"requests": "/a/b/trace.jsonl"}, "requests of trace.jsonl"),
+        ({"lengths_from": "/a/b/trace.jsonl"}, "lengths of trace.jsonl"),
+        ({"request_mix": ["9:5:1", "8:4:3"]}, "requests of 9:5:1, 8:4:3"),
         (
             {"request_rate": 2.5, "isl": 8, "osl": 4, "length_distribution": "lognormal"},
             "2.50 requests/s, 8 tokens in, 4 out on average",

@@ -11,6 +11,7 @@ import pytest
 from perfatlas.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.search import search
+from perfatlas.verbs.search.selection import most_replicas
 
 ASKED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -78,9 +79,29 @@ def test_spares_add_gpus_and_cost_alone() -> None:
     assert _up(plain["dp"], total, 0.5, 0.1) >= SPARE["availability"]
 
 
-def test_spares_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InfeasibleError):
+def test_spares_that_do_not_fit_are_refused_by_name() -> None:
+    with pytest.raises(InfeasibleError, match="spare replicas for availability"):
         search(**{**ASKED, "max_gpus": 12}, **SPARE)
+
+
+def test_simulated_plans_keep_their_spares() -> None:
+    # replicas of 4 or 8 GPUs need both nodes to serve: no spare fits, however fast they are
+    asked = {**ASKED, "max_gpus": 16, "request_rate": 180.0, "num_simulated": 4}
+    del asked["tp"]
+    spare = {"availability": 0.998, "node_mtbf_s": 30.0, "repair_s": 1.0}
+    found = search(**asked, **spare)
+    closed = found.columns
+    assert 0 in closed["spare_replicas"]
+    for plan in found.results["plans"]:
+        assert plan["method"] == "simulate"
+        total = plan["dp"] + plan["spare_replicas"]
+        assert _up(plan["dp"], total, plan["tp"] / 8, 1.0 / 31.0) >= spare["availability"]
+
+
+def test_replicas_that_leave_gpus_of_a_node_idle_need_their_nodes() -> None:
+    each = np.array([1.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0])
+    assert most_replicas(each, 8.0, 24).tolist() == [24.0, 6.0, 6.0, 3.0, 3.0, 1.0, 1.0]
+    assert most_replicas(each, 8.0, 12).tolist() == [12.0, 3.0, 3.0, 1.0, 1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,12 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.launch import launch_commands, launch_rules, needed_checkpoint
+from perfatlas.verbs.search.launch import (
+    launch_commands,
+    launch_rules,
+    left_out_note,
+    needed_checkpoint,
+)
 
 EXPERTS: Final[dict[str, Any]] = {
     "tp": 2, "pp": 1, "attention_dp": 4, "ep": 8, "moe_tp": 1, "dp": 1, "kv_format": "fp8_static",
@@ -55,6 +60,43 @@ def test_pools_have_a_command_for_each_role() -> None:
     first, second = launch_commands("dynamo", MODEL, plan, 1152)
     assert first.endswith("--max-model-len 1152 --disaggregation-mode prefill  # 3 workers")
     assert second.endswith("--tensor-parallel-size 4 --disaggregation-mode decode")
+
+
+SET: Final[dict[str, Any]] = {
+    "server_processes": 2, "stream_interval": 4, "gpu_memory_utilization": 0.8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("launcher", "processes", "fraction"),
+    [
+        ("vllm", "--api-server-count 2", "--gpu-memory-utilization 0.8"),
+        ("sglang", "--tokenizer-worker-num 2", "--mem-fraction-static 0.8"),
+        ("trtllm", "--num_postprocess_workers 2", "--kv_cache_free_gpu_memory_fraction 0.8"),
+        ("dynamo", "", "--gpu-memory-utilization 0.8"),
+    ],
+)
+def test_limits_that_are_set_are_arguments_or_named_as_left_out(
+    launcher: str, processes: str, fraction: str
+) -> None:
+    (command,) = launch_commands(launcher, MODEL, {**EXPERTS, **SET}, 1152)
+    note = left_out_note(launcher, {**EXPERTS, **SET, "cp": 2})
+    assert fraction in command
+    assert processes in command
+    assert ("server_processes" in note) == (not processes)
+    assert ("stream_interval" in note) == (launcher == "trtllm") == ("--stream-" not in command)
+    assert "cp" in note
+    assert left_out_note("vllm", {**EXPERTS, **SET}) == ""
+
+
+def test_a_search_launches_with_its_limits() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1, "emit": "vllm"}
+    found = search(**asked, **SET, num_simulated=0, max_num_batched_tokens=8192)
+    (command,) = found.results["launch"]
+    for words in ("--api-server-count 2", "--stream-interval 4", "--gpu-memory-utilization 0.8"):
+        assert words in command
+    assert not any("leaves out" in note for note in found.answer.evidence.assumptions)
+    assert (found.answer.scenario["isl"], found.answer.scenario["osl"]) == (1024, 128)
 
 
 def test_every_launcher_names_its_source_and_date() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.verbs.search import search
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,29 @@ def test_a_page_has_plans_reasons_and_the_frontier(
     assert pages[0] == pages[1]
     for text in ("Best plans", "why not a higher load", "Frontier of throughput and speed"):
         assert text in pages[0], text
+
+
+def test_limits_are_marked_on_pages_and_in_charts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["search", *ASKED, "--systems", "mi300x", "--html", str(tmp_path / "page.html")]
+    assert main([*words, "--html-script", "none"]) == 0
+    told, page = capsys.readouterr().out, (tmp_path / "page.html").read_text("utf-8")
+    for text in (told, page):
+        assert ", at most" in " ".join(text.split())
+        assert "≤" in text
+    assert ">bound<" in page
+    assert ">physics<" in page
+
+
+def test_points_of_the_frontier_have_their_tier() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B", "gpus": 2, "num_simulated": 0}
+    for mode in ("aggregated", "disaggregated"):
+        for system, tier in (("h200_sxm", "physics"), ("mi300x", "bound")):
+            found = search(**asked, system=system, mode=mode)
+            assert {row["tier"] for row in found.results["frontier"]} == {tier}
+            assert {row["tier"] for row in found.results["plans"]} == {tier}
+            assert set(found.columns["tier"]) == {tier}
 
 
 def test_a_page_script_needs_a_page(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,15 @@ def test_simulated_plans_have_the_numbers_of_an_estimate_and_meet_the_limits() -
     assert rates == sorted(rates, reverse=True)
 
 
+def test_fewer_plans_than_asked_for_are_explained() -> None:
+    known = search(**ASKED, num_simulated=1, num_plans=3).results
+    assert len(known["plans"]) == 1
+    assert "limits the number of ranked plans: raise it for num_plans = 3" in known["ranking"][-1]
+    known = search(**ASKED, num_simulated=3, num_plans=1).results
+    assert len(known["plans"]) == 1
+    assert not any("num_plans" in note for note in known["ranking"])
+
+
 def test_queueing_lowers_the_load_of_a_tight_first_token_limit() -> None:
     closed = {plan["tp"]: plan for plan in search(**ASKED, num_simulated=0).results["plans"]}
     for plan in search(**ASKED).results["plans"]:

@@ -52,6 +52,7 @@ from .tiers import (
     joined_tiers as joined_tiers,
     limit_note as limit_note,
     require_tier as require_tier,
+    tier_names as tier_names,
 )
 from .unused_changes import (
     SYSTEMS as SYSTEMS,

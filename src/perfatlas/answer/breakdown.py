@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.machine_interval import on_any_machine
-from perfatlas.answer.tiers import MIXED, joined_tiers, tier_name
+from perfatlas.answer.tiers import joined_tiers, tier_name, tier_names
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import HOST, STREAM_NAMES
@@ -137,19 +137,7 @@ def tiers_of(costs: Sequence[StepCost]) -> list[str]:
     Args:
         costs: Steps of the same candidates.
     """
-    found = {name: np.zeros(costs[0].count_CO.shape[0], np.bool_) for name in MIXED}
-    for cost in costs:
-        runs_CO = (cost.count_CO > 0) & (cost.prices.time_s_CO > 0)
-        known_CO, own_CO = cost.prices.match_CO >= 0, cost.prices.measured_CO
-        found["bound"] |= (runs_CO & ~known_CO).any(axis=1)
-        found["measured"] |= (runs_CO & known_CO & own_CO).any(axis=1)
-        found["physics"] |= (runs_CO & known_CO & ~own_CO).any(axis=1)
-    codes_C = sum(column.astype(np.int64) << bit for bit, column in enumerate(found.values()))
-    names = [
-        joined_tiers(name for bit, name in enumerate(found) if code >> bit & 1)
-        for code in range(1 << len(found))
-    ]
-    return [names[code] for code in np.asarray(codes_C).tolist()]
+    return tier_names(np.bitwise_or.reduce([cost.tier_codes() for cost in costs]))
 
 
 def bounds_of(cost: StepCost) -> list[str]:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.measurements.calibrations import SUBSTITUTE_FAMILIES, find_calibration
 from perfatlas.measurements.tables import TABLES, silicon_root, silicon_systems, table_versions
+from perfatlas.pricing import TIERS
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfatlas.hardware import System
+    from perfatlas.operators import IntArray
 
-MIXED: Final = ("physics", "measured", "bound")  # order if several tiers are combined
 MEASURED_STANDING: Final = (
     "tier measured: the physics model times its error on the nearest measured shapes, each under"
     " its measurement protocol"
@@ -95,10 +96,23 @@ def tier_name(*, calibrated: bool, measured: bool) -> str:
     return "measured" if measured else "physics"
 
 
+def tier_names(codes_C: IntArray) -> list[str]:
+    """Return the combined names of tiers (C).
+
+    Args:
+        codes_C: Sums of their codes, as `StepCost.tier_codes` returns them (C,).
+    """
+    names = [
+        joined_tiers(name for name, one in TIERS.items() if code & one)
+        for code in range(sum(TIERS.values()) + 1)
+    ]
+    return [names[code] for code in codes_C.tolist()]
+
+
 def joined_tiers(tiers: Iterable[str]) -> str:
     """Return the combined name of several tiers, such as physics+measured; bound for none."""
     found = set(tiers)
-    return "+".join(tier for tier in MIXED if tier in found) or "bound"
+    return "+".join(tier for tier in TIERS if tier in found) or "bound"
 
 
 def limit_note(tier: str) -> str:

@@ -17,5 +17,6 @@ from .record import (
     COMMUNICATION as COMMUNICATION,
     HOST as HOST,
     STREAM_NAMES as STREAM_NAMES,
+    TIERS as TIERS,
     PricedOperators as PricedOperators,
 )

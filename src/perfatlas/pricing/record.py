@@ -23,6 +23,7 @@ COMPUTE: Final = 0
 COMMUNICATION: Final = 1
 HOST: Final = 2
 STREAM_NAMES: Final = ("compute", "communication", "host")
+TIERS: Final = {"physics": 1, "measured": 2, "bound": 4}  # codes of several add up
 PICOSECONDS: Final = 10**12  # per second: the resolution of the simulators' clock
 _TIME: Final = Column(composition=Composition.EXPOSED, ticks_per_unit=PICOSECONDS)
 _WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)

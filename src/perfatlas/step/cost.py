@@ -16,7 +16,7 @@ from perfatlas.engines import operator_class, operator_spreads
 from perfatlas.kernels.tiers import gather_operators
 from perfatlas.measurements.calibrations import USER_PROTOCOL
 from perfatlas.operators import Collective
-from perfatlas.pricing import join, select, total
+from perfatlas.pricing import TIERS, join, select, total
 from perfatlas.step.links import price_links
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
 
@@ -221,6 +221,16 @@ class StepCost:
         """Return the dynamic energy of the step where the TDP lowers no voltage (C,) [J]."""
         energy_C: FloatArray = self.unlimited_operator_energy_j().sum(axis=1)
         return energy_C
+
+    def tier_codes(self) -> IntArray:
+        """Return how operators that take time are priced, the sum of the codes in `TIERS` (C,)."""
+        runs_CO = (self.count_CO > 0) & (self.prices.time_s_CO > 0)
+        known_CO, own_CO = self.prices.match_CO >= 0, self.prices.measured_CO
+        parts = {"physics": known_CO & ~own_CO, "measured": known_CO & own_CO, "bound": ~known_CO}
+        codes_C = np.zeros(runs_CO.shape[0], np.int64)
+        for name, code in TIERS.items():
+            codes_C += code * (runs_CO & parts[name]).any(axis=1)
+        return codes_C
 
     def bound_share(self) -> FloatArray:
         """Return the fraction of the step priced at the roofline for lack of calibrations (C,)."""

@@ -204,8 +204,13 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
     words = []
     if most := scenario.get("max_replicas"):
         words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")
-    if scenario.get("requests"):
-        words.append(f"requests of {PurePath(str(scenario['requests'])).name}")
+    words += [
+        f"{name.split('_')[0]} of {PurePath(str(scenario[name])).name}"
+        for name in ("requests", "lengths_from")
+        if scenario.get(name)
+    ]
+    if mix := scenario.get("request_mix"):
+        words.append(f"requests of {', '.join(mix)}")
     if (rate := scenario.get("request_rate")) is not None:
         each_s = f"{format_number(float(rate))} requests/s"
         words.append("requests all at once" if float(rate) == math.inf else each_s)

@@ -137,6 +137,7 @@ def evaluate_mix(
             _weighted([one.decode_j for one in energies], share_K),
             *energies[0][2:],
         ),
+        tiers=np.bitwise_or.reduce([one.tiers for one in results]),
         priced=sum(one.priced for one in results),
     )
 

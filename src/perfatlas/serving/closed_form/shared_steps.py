@@ -53,6 +53,7 @@ class LoadResults:
         served: Concurrently running sequences per replica (C,).
         utilization: MFU and MBU of the full chunk and the decode step.
         energy: Energy of output tokens.
+        tiers: How operators are priced, as `StepCost.tier_codes` (C,).
         priced: Number of distinct steps that were priced.
     """
 
@@ -64,6 +65,7 @@ class LoadResults:
     served: FloatArray
     utilization: Utilization
     energy: TokenEnergy
+    tiers: IntArray
     priced: int
 
     def take(self, index: IntArray) -> LoadResults:
@@ -82,6 +84,7 @@ class LoadResults:
             served=self.served[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
             energy=self.energy.take(index),
+            tiers=self.tiers[index],
         )
 
 
@@ -182,18 +185,21 @@ class _Steps(NamedTuple):
         totals: Their totals (U,).
         mfu: Their MFU (U,).
         mbu: Their MBU (U,).
+        tiers: How their operators are priced, as `StepCost.tier_codes` (U,).
     """
 
     cost: StepCost
     totals: _Totals
     mfu: FloatArray
     mbu: FloatArray
+    tiers: IntArray
 
     @classmethod
     def of(cls, some: Candidates, step: Step, occupied_U: FloatArray) -> _Steps:
         """Return the priced steps of candidates."""
         (cost,) = step_costs([step], some.context())
-        return cls(cost, _Totals.of(cost), *step_utilization(some, cost, occupied_U))
+        used = step_utilization(some, cost, occupied_U)
+        return cls(cost, _Totals.of(cost), *used, cost.tier_codes())
 
 
 def evaluate_loads(
@@ -227,14 +233,17 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     chunk = last = step = unknown
     used, alone = [missing] * 4, AloneShares(np.zeros_like(missing), np.zeros_like(missing))
     prefill = decode = None
+    tiers = np.zeros(missing.shape, np.int64)
     if phase != Phase.DECODE:
         prefill, chunk_C, last_C = _prefill(loaded)
         chunk, last = prefill.totals.at(chunk_C), prefill.totals.at(last_C)
         used[:2] = prefill.mfu[chunk_C], prefill.mbu[chunk_C]
+        tiers |= prefill.tiers[chunk_C]
     if phase != Phase.PREFILL:
         decode, step_C = _decode(loaded)
         step = decode.totals.at(step_C)
         used[2:] = decode.mfu[step_C], decode.mbu[step_C]
+        tiers |= decode.tiers[step_C]
         if prefill is not None:
             alone = alone_shares(decode.cost, prefill.cost).take(step_C)
     running = load_steps(loaded, (chunk, last, step), alone)
@@ -248,6 +257,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
         served=loaded.served,
         utilization=Utilization(*used),
         energy=token_energy(loaded, running),
+        tiers=tiers,
         priced=sum(steps.mfu.size for steps in (prefill, decode) if steps is not None),
     )
 

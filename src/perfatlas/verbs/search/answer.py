@@ -24,13 +24,16 @@ from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.find import find, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
+    OPTIONS,
     check_launcher,
     launch_commands,
     launch_rules,
+    left_out_note,
     needed_checkpoint,
 )
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
+    fewer_plans_note,
     ranking_notes,
     simulated_leaders,
     with_known_percentiles,
@@ -156,8 +159,9 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode == "aggregated":
+        fewer = fewer_plans_note(leaders, inputs)
         leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
-        notes = ranking_notes(leaders)
+        notes = [*ranking_notes(leaders), *fewer]
     leaders, left_out = with_known_percentiles(leaders, inputs)
     notes += left_out
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
@@ -209,9 +213,10 @@ def _answer(
         longest = int(sum(inputs.mix.longest))
         model = resolve_model(inputs.model)
         stored = model.architecture.checkpoint.gemm_format or "bf16"
-        results["launch"] = launch_commands(inputs.emit, model.name, plans[0], longest, stored)
-        needed = needed_checkpoint(inputs.emit, plans[0], stored)
-        notes += [needed] if needed else []
+        plan = {**plans[0], **_options(inputs)}
+        results["launch"] = launch_commands(inputs.emit, model.name, plan, longest, stored)
+        own = needed_checkpoint(inputs.emit, plan, stored), left_out_note(inputs.emit, plan)
+        notes += [note for note in own if note]
         notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
         if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
             notes.append(EXCHANGE_ADDED)
@@ -225,6 +230,12 @@ def _answer(
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
+
+
+def _options(inputs: SearchInputs) -> dict[str, Any]:
+    """Return the limits that are set and not searched."""
+    known = {name: getattr(inputs, name) for name in OPTIONS}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
@@ -256,8 +267,9 @@ def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:
 
 def _complete(inputs: SearchInputs) -> dict[str, Any]:
     """Return the fields of the search; sizes that are not given are searched, and have no value."""
+    lengths = {"isl": inputs.isl, "osl": inputs.osl}
     # the mean lengths of a mix are derived
-    left_out = (*SIZES, *(() if inputs.mix.sample is None else ("isl", "osl")))
+    left_out = (*SIZES, *(() if inputs.mix.sample is None else lengths))
     fields = {n: f for n, f in verb_fields("search").items() if n not in left_out}
-    given = complete_scenario(fields, inputs)
+    given = complete_scenario(fields, inputs, **(lengths if inputs.mix.sample is None else {}))
     return {**given, **inputs.pinned}

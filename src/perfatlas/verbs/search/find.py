@@ -125,11 +125,13 @@ def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
     columns: Columns = {"family": np.full(places.size, family), "gpus": judged.gpus[places]}
     columns |= {name: getattr(plan, name)[places] for name in PLAN}
     columns |= {"dp": replicas, "spare_replicas": judged.spares[places]}
+    columns["spares_fit"] = judged.spares_fit[places]
     columns |= {"sequences": points.sequences[places]}
     columns["concurrency"] = np.rint(points.sequences[places] * replicas)
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
     columns |= {name: points.results[name][places] for name in METRICS}
     columns["usd_per_million_output_tokens"] *= 1.0 + judged.spares[places] / replicas
+    columns["tier"] = points.evaluated.tiers[places]
     columns["slo_probability"] = judged.probability[places]
     columns["excess"] = judged.excess[places]
     columns["score"] = judged.score[places]

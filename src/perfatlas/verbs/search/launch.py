@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 LAUNCHES: Final = "data/launch_arguments.toml"
 POOLS: Final = ("prefill", "decode")
+# limits that the search does not vary
+OPTIONS: Final = (
+    *("block_size", "gpu_memory_utilization", "kv_blocks", "stream_interval"),
+    "server_processes",
+)
+UNNAMED: Final = {"cp": 1, "speculative_depth": 0}  # by their value without effect
 
 
 @cache
@@ -70,7 +76,7 @@ def launch_commands(
     Args:
         launcher: Key of the rules.
         model: The model.
-        plan: A row of the answer.
+        plan: A row of the answer, with the `OPTIONS` that are set.
         longest: Tokens of the longest request, prompt and output.
         stored: Format of the dense layers of the checkpoint.
 
@@ -89,6 +95,7 @@ def launch_commands(
         return [_command(rules, model, own, longest) + several]
     shared = {"kv_format": plan["kv_format"], "stored": stored}
     shared |= {"gemm_format": plan.get("gemm_format")}
+    shared |= {name: plan[name] for name in OPTIONS if name in plan}
     commands = []
     for role in POOLS:
         own = {
@@ -113,6 +120,9 @@ def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], long
         limit = name.startswith("max_")
         if name in sizes and (limit or sizes[name] != 1):
             words += [flag, str(sizes[name])]
+    for name, flag in rules["options"].items():
+        if name in sizes:
+            words += [flag, str(sizes[name])]
     if plan.get("ep", 1) > 1 and "expert_parallel" in rules:
         words.append(rules["expert_parallel"])
     stored = rules.get("kv_formats", {}).get(plan.get("kv_format"))
@@ -131,6 +141,30 @@ def _quantization(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str
     if wanted in (None, plan["stored"]) or plan["stored"] != "bf16" or wanted not in online:
         return []
     return [rules["quantization"], online[wanted]]
+
+
+def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
+    """Return which settings of a plan the launch commands leave out, "" for none.
+
+    Args:
+        launcher: Key of the rules.
+        plan: A row of the answer, with the `OPTIONS` that are set.
+
+    Example:
+        >>> from perfatlas.verbs.search.launch import left_out_note
+        >>> left_out_note("sglang", {"tp": 2, "kv_blocks": 4096, "speculative_depth": 3})
+        'the launch command leaves out kv_blocks and speculative_depth: add what sglang needs'
+        >>> left_out_note("vllm", {"tp": 2, "kv_blocks": 4096})
+        ''
+    """
+    rules = launch_rules()[launcher]
+    names = [name for name in OPTIONS if name in plan and name not in rules["options"]]
+    for name, none in UNNAMED.items():
+        own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in POOLS)))
+        names += [name] if any(value != none for value in own) else []
+    if not names:
+        return ""
+    return f"the launch command leaves out {' and '.join(names)}: add what {rules['engine']} needs"
 
 
 def needed_checkpoint(launcher: str, plan: Mapping[str, Any], stored: str) -> str:

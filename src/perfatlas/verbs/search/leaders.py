@@ -79,6 +79,8 @@ class Leader:
 def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[Leader]:
     """Return the best candidates by closed forms, best first, each of another plan.
 
+    Those whose spare replicas do not fit are left out: simulations do not add replicas.
+
     Args:
         found: The candidates.
         inputs: The search.
@@ -86,7 +88,10 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
     """
     columns = found.candidates
     identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
-    places = distinct_plans(found, ranked(found, inputs), most, identity)
+    order = ranked(found, inputs)
+    if inputs.availability is not None:
+        order = order[columns["spares_fit"][order]]
+    places = distinct_plans(found, order, most, identity)
     return [
         Leader(
             place=place,
@@ -206,6 +211,20 @@ def with_known_percentiles(
     return simulated, [told]
 
 
+def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
+    """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
+
+    Args:
+        leaders: Leaders by closed forms, also those that are not simulated.
+        inputs: The search.
+    """
+    left = leaders[inputs.num_simulated : inputs.num_plans]
+    if not any(leader.probability >= inputs.min_slo_probability for leader in left):
+        return []
+    note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
+    return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
+
+
 def ranking_notes(leaders: list[Leader]) -> list[str]:
     """Return how the ranking by closed forms changed, and why, in sentences.
 
@@ -218,9 +237,10 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     first = next(leader for leader in leaders if leader.rank == 1)
     now = leaders.index(first) + 1
     moved = sum(leader.rank != place for place, leader in enumerate(leaders, start=1))
-    count = f"{len(simulated)} of the {len(leaders)} best plans are simulated"
+    verb = "is" if len(simulated) == 1 else "are"
+    count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
     if len(simulated) < len(leaders):
-        count += " (the others have features without simulation)"
+        count += " (the others have features without simulation and no queueing in their results)"
     if now == 1:
         others = f"; {moved} others change rank" if moved else ""
         return [f"{count}: the best by closed forms stays first{others}"]

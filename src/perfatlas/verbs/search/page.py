@@ -17,13 +17,12 @@ from perfatlas.report.pages import (
 )
 from perfatlas.report.text import (
     format_share,
-    format_value,
     headline,
     interval_text,
     label_of,
     subheadline,
 )
-from perfatlas.verbs.search.text import counts_line, plan_text
+from perfatlas.verbs.search.text import at_most_text, counts_line, marked_metric, plan_text
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def _values(best: Mapping[str, Any]) -> list[Value]:
         *(
             Value(
                 label=label_of(name),
-                value=format_value(name, best[name]),
+                value=marked_metric(name, best),
                 interval=interval_text(best, name) if f"{name}_low" in best else "",
             )
             for name in names
@@ -85,20 +84,22 @@ def _values(best: Mapping[str, Any]) -> list[Value]:
 
 def _plans(plans: Rows, ranking: Sequence[str]) -> Section:
     """Return the best plans, and why each is where it is."""
-    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in SHOWN), "P(SLO)"]
+    names = (label_of(name, short=True) for name in SHOWN)
+    head = ["plan", "GPUs", "load", *names, "P(SLO)", "tier"]
     rows = [
         [
             plan_text(plan),
             f"{plan['gpus']:,}",
             f"{_load(plan):,}",
-            *(format_value(name, plan[name]) for name in SHOWN),
+            *(marked_metric(name, plan) for name in SHOWN),
             format_share(plan["slo_probability"]),
+            plan["tier"],
         ]
         for plan in plans
     ]
     reasons = [[plan_text(plan), plan["why"]] for plan in plans]
     tables = [
-        Table(head=head, rows=rows),
+        Table(head=head, rows=rows, text_columns=(0, len(head) - 1)),
         Table(head=["plan", "why not a higher load"], rows=reasons, text_columns=(0, 1)),
     ]
     if ranking:
@@ -120,20 +121,23 @@ def _frontier(rows: Rows, plans: Rows) -> list[Section]:
         Line("other plans of the answer", *_rates(plans[1:]), GREY, "dots"),
         Line("best plan under the SLOs", *_rates(plans[:1]), ORANGE, "dots"),
     ]
-    figure = line_chart(lines, Axis(METRICS[X].label), Axis(METRICS[Y].label))
-    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in SHOWN)]
+    limit = at_most_text(known)
+    axes = (Axis(f"{METRICS[name].label}{limit}") for name in (X, Y))
+    figure = line_chart(lines, *axes)
+    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in SHOWN), "tier"]
     cells = [
         [
             plan_text(row),
             f"{row['gpus']:,}",
             f"{_load(row):,}",
-            *(format_value(name, row[name]) for name in SHOWN),
+            *(marked_metric(name, row) for name in SHOWN),
+            row["tier"],
         ]
         for row in known
     ]
     title = "Frontier of throughput and speed"
-    chart, table = Chart(figure=figure, title=title), Table(head=head, rows=cells)
-    return [Section(title=title, blocks=(chart, table))]
+    table = Table(head=head, rows=cells, text_columns=(0, len(head) - 1))
+    return [Section(title=title, blocks=(Chart(figure=figure, title=title), table))]
 
 
 def _rates(rows: Rows) -> tuple[list[float], list[float]]:

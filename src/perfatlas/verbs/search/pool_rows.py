@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.answer import tier_names
 from perfatlas.verbs.search.find import METRICS
 from perfatlas.verbs.search.space import of_plan
 
@@ -53,6 +54,7 @@ def pool_row(
     row |= {n: v if np.isfinite(v) else None for n, v in metrics.items()}
     if inputs.usd_per_gpu_hour is None:
         del row["usd_per_million_output_tokens"]
+    (row["tier"],) = tier_names(columns["tier"][place : place + 1])
     row["slo_probability"] = float(columns["slo_probability"][place])
     return row
 

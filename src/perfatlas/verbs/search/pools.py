@@ -259,6 +259,7 @@ def _composed(
         columns |= {f"{role}_workers": workers, f"{role}_batch": question.load.sequences}
     columns |= {name: getattr(right.limits, name) for name in LIMITS}
     columns |= {name: results[name] for name in METRICS}
+    columns["tier"] = first.results.tiers[in_prefill] | second.results.tiers[in_decode]
     columns["slo_probability"], columns["excess"] = met.least, met.excess
     columns["score"] = score_of(results, gpus, inputs)
     decode_rate = counts[1] * second.rate[in_decode]

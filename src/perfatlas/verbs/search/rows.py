@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.answer import tier_names
 from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
 from perfatlas.verbs.search.limits import HIGHER
 from perfatlas.verbs.search.pool_rows import pool_fields, pool_row, pool_table
@@ -80,6 +81,7 @@ def _row(
     row |= {n: v if np.isfinite(v) else None for n, v in metrics.items()}
     if inputs.usd_per_gpu_hour is None:
         del row["usd_per_million_output_tokens"]
+    (row["tier"],) = tier_names(columns["tier"][place : place + 1])
     row["slo_probability"] = float(columns["slo_probability"][place])
     return row
 
@@ -141,6 +143,7 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
         table[title] = columns[name].astype(np.int64).tolist()
     for name in METRICS:
         table[name] = [None if v != v else v for v in columns[name].tolist()]  # noqa: PLR0124
+    table["tier"] = tier_names(columns["tier"])
     table["slo_probability"] = columns["slo_probability"].tolist()
     meets = columns["slo_probability"] >= inputs.min_slo_probability
     table["meets_slos"] = meets.tolist()

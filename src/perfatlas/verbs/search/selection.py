@@ -19,6 +19,8 @@ from perfatlas.verbs.search.limits import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.verbs.search.points import Points
     from perfatlas.verbs.search.question import SearchInputs
@@ -35,6 +37,7 @@ class Judged:
         excess: Largest ratio of a prediction to its limit, 0 without limits (P,).
         replicas: Replicas that serve (P,).
         spares: Replicas beyond them (P,).
+        spares_fit: Whether the spares for the availability fit, True without one (P,).
         score: The objective, larger is better (P,).
     """
 
@@ -44,6 +47,7 @@ class Judged:
     excess: FloatArray
     replicas: FloatArray
     spares: FloatArray
+    spares_fit: NDArray[np.bool_]
     score: FloatArray
 
     @property
@@ -66,12 +70,14 @@ def judge(points: Points, inputs: SearchInputs) -> Judged:
     replicas, spares = plan.dp, np.zeros_like(plan.dp)
     if inputs.request_rate is not None and inputs.max_gpus is not None:
         enough = replicas_for_rate(results, plan.gpus_per_replica, inputs)
-        spares = spares_of(enough, plan.dp, _nodes_each(points), inputs)
+        each, devices = plan.gpus_per_replica, _gpus_per_node(points)
+        most = most_replicas(each, devices, inputs.most_gpus)
+        spares = spares_of(enough, most, each / devices, inputs)
         replicas = np.minimum(replicas, enough)
     gpus = plan.gpus_per_replica * replicas
     met = met_limits(results, gpus, inputs)
+    fits = np.isfinite(spares)
     if inputs.availability is not None:
-        fits = np.isfinite(spares)
         spares = np.where(fits, spares, 0.0)
         met = met.also(AVAILABILITY, fits.astype(np.float64))
     return Judged(
@@ -81,15 +87,37 @@ def judge(points: Points, inputs: SearchInputs) -> Judged:
         excess=met.excess,
         replicas=replicas,
         spares=spares,
+        spares_fit=fits,
         score=score_of(results, gpus + plan.gpus_per_replica * spares, inputs),
     )
 
 
-def _nodes_each(points: Points) -> FloatArray:
-    """Return the nodes of a replica, a fraction where several share a node (P,)."""
+def _gpus_per_node(points: Points) -> float:
+    """Return the GPUs of a node of the system of points."""
     (system,) = points.family.base.placement.systems
-    nodes: FloatArray = points.question.plan.gpus_per_replica / system.node.devices
-    return nodes
+    return float(system.node.devices)
+
+
+def most_replicas(each: FloatArray, per_node: float, gpus: int) -> FloatArray:
+    """Return the replicas that fit on nodes that hold whole ones, or are whole of one (P,).
+
+    Args:
+        each: GPUs of a replica (P,).
+        per_node: GPUs of a node.
+        gpus: All GPUs; the last node may have fewer than the others.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.verbs.search.selection import most_replicas
+        >>> most_replicas(np.array([3.0, 8.0, 12.0]), 8.0, 24).tolist()
+        [6.0, 3.0, 1.0]
+    """
+    nodes, rest = divmod(float(gpus), per_node)
+    whole = np.ceil(each / per_node)  # nodes of a replica
+    on_nodes = np.floor(nodes / whole) * np.maximum(np.floor(per_node / each), 1.0)
+    left = np.mod(nodes, whole) * per_node + rest
+    most: FloatArray = on_nodes + np.floor(left / each)
+    return most
 
 
 def best_loads(judged: Judged, least: float) -> IntArray:

@@ -36,7 +36,8 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         return InfeasibleError(
             f"no plan is possible on {counted(inputs.most_gpus, 'GPU')} ({reason})"
         )
-    nearest = plan_row(found, int(ranked(found, inputs)[0]), inputs)
+    place = int(ranked(found, inputs)[0])
+    nearest = plan_row(found, place, inputs)
     missed = [
         f"{slo.removeprefix('slo_')} = {1e3 * nearest[name]:.4g} ms (limit {1e3 * limit:.4g} ms)"
         for slo, name in LATENCIES.items()
@@ -45,6 +46,11 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
     if inputs.request_rate is not None:
         served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.mix.mean_osl
         missed.append(f"{served:.4g} requests/s (at least {inputs.request_rate:g})")
+    if inputs.availability is not None and not found.candidates["spares_fit"][place]:
+        missed.append(
+            f"its spare replicas for availability = {inputs.availability:g} do not fit on"
+            f" {counted(inputs.most_gpus, 'GPU')}"
+        )
     load = nearest.get("concurrency") or nearest.get("batch")
     loaded = f", {counted(int(load), 'request')} in flight" if load else ""
     return InfeasibleError(

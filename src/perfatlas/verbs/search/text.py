@@ -68,7 +68,10 @@ def print_search(
     console.print()
     chart = line_chart(
         [(p[X], p[Y], "") for p in results["frontier"] if p[X] and p[Y]],
-        titles=(METRICS[X].label, f"{METRICS[Y].label}, best deployment at each speed"),
+        titles=(
+            METRICS[X].label,
+            f"{METRICS[Y].label}, best deployment at each speed{at_most_text(results['frontier'])}",
+        ),
         width=console.width,
         unicode=speaks_unicode(console),
         height=TALL if verbose else HEIGHT,
@@ -165,9 +168,9 @@ def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[
     for name in dict.fromkeys((*METRICS_SHOWN, *limited)):
         if percentile is not None and name in limited:
             title = f"p{percentile:g}\n{METRICS[name].short_label}"
-            columns[title] = partial(_metric, percentile_name(name))
+            columns[title] = partial(marked_metric, percentile_name(name))
         else:
-            columns[_title(name)] = partial(_metric, name)
+            columns[_title(name)] = partial(marked_metric, name)
     return columns
 
 
@@ -179,6 +182,24 @@ def _load(plan: Mapping[str, Any]) -> str:
     return f"{plan.get('concurrency') or plan.get('batch'):,}"
 
 
+def at_most_text(points: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many points of a frontier are upper limits of both rates, "" for none.
+
+    Args:
+        points: Rows of the frontier.
+
+    Example:
+        >>> from perfatlas.verbs.search.text import at_most_text
+        >>> rates = {"output_tokens_per_s_per_gpu": 90.0, "output_tokens_per_s_per_user": 9.0}
+        >>> at_most_text([{**rates, "tier": "bound"}, {**rates, "tier": "physics"}])
+        ', at most for 1 of 2 points'
+    """
+    limits = [bool(limits_of({Y: point[Y]}, tier=point["tier"])) for point in points]
+    if not any(limits):
+        return ""
+    return ", at most" + ("" if all(limits) else f" for {sum(limits)} of {len(limits)} points")
+
+
 def _limits_line(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return which systems have limits among predictions, "" if none."""
     if len({limit_note(plan["tier"]) for plan in plans}) == 1:
@@ -186,7 +207,7 @@ def _limits_line(plans: Sequence[Mapping[str, Any]]) -> str:
     systems = [str(plan.get("system")) for plan in plans if limit_note(plan["tier"])]
     return (
         f"≥ at least, ≤ at most: {', '.join(dict.fromkeys(systems))} has no measured kernels and is"
-        " at its roofline, here and in the chart; the others are predictions"
+        " at its roofline, in the chart too; the others are predictions"
     )
 
 
@@ -194,7 +215,13 @@ def _title(name: str) -> str:
     return METRICS[name].short_label.replace("/s/", "/s\n/")
 
 
-def _metric(name: str, plan: Mapping[str, Any]) -> str:
+def marked_metric(name: str, plan: Mapping[str, Any]) -> str:
+    """Return a metric of a plan; a limit has "≥" or "≤" before it.
+
+    Args:
+        name: The metric.
+        plan: A row of the plans or the frontier.
+    """
     limit = limits_of({name: plan[name]}, tier=plan["tier"]).get(name, "")
     return limited_text(format_value(name, plan[name]), limit)
 

@@ -60,6 +60,12 @@ def reason_of(
         )
     elif binding in ENDED:
         held = ENDED[binding]
+    elif binding == AVAILABILITY:
+        load = float(found.candidates["next_concurrency"][place])
+        held = (
+            f"at {load:,.0f} requests in flight, the spare replicas for availability ="
+            f" {inputs.availability:g} do not fit"
+        )
     else:
         load = float(found.candidates["next_concurrency"][place])
         chance = float(found.candidates["next_probability"][place])
@@ -76,8 +82,6 @@ def _statistic(binding: str, inputs: SearchInputs) -> str:
 
 
 def _limit(binding: str, inputs: SearchInputs) -> str:
-    if binding == AVAILABILITY:
-        return f"the spare replicas for availability = {inputs.availability:g} fit with probability"
     if binding == RATE:
         return f"request_rate = {inputs.request_rate:g}/s is served with probability"
     limit = 1e3 * float(getattr(inputs, binding))

@@ -373,7 +373,7 @@ FRONTIER: Final = (
             name=f"frontier.{name}",
             label=label,
             holds="text",
-            verbs=("estimate --frontier",),
+            verbs=("estimate --frontier", *(("search",) if name == "tier" else ())),
             description=text,
         )
         for name, label, text in (
