@@ -107,6 +107,26 @@ def test_no_step_is_below_its_bounds(
     assert np.median(bounds.step_s_C / steps.step_s_C) > 0.6
 
 
+@pytest.mark.parametrize("recipe", [{"tensor_overlap": True}, {"sharding_replicas": 4}])
+def test_recipes_that_need_sizes_leave_out_layouts_without_them(recipe: dict[str, Any]) -> None:
+    answer = search_training(**SMALL, **recipe, num_layouts=2)
+    assert answer.results["rejected_layouts"]["recipe"] > 0
+    for row in answer.results["layouts"]:
+        given = {name: row[name] for name in SIZES if name not in ("ep", "expert_tp")}
+        assert train(**SMALL, **recipe, **given).results["step_time_s"] == row["step_time_s"]
+    with pytest.raises(InvalidSpecError, match="sizes that the recipe refuses"):
+        search_training(**SMALL, **recipe, tp=1, dp=1, cp=1)
+
+
+def test_jobs_that_failures_leave_no_progress_are_left_out() -> None:
+    fields = {name: value for name, value in SMALL.items() if name != "gpus"}
+    fields |= {"objective": "effective_step_time_s", "restart_s": 300, "checkpoint_write_s": 30}
+    with pytest.raises(InfeasibleError, match="no progress"):
+        search_training(**fields, gpus=16, node_mtbf_s=1.0)
+    found = search_training(**fields, max_gpus=64, node_mtbf_s=20.0, num_layouts=1)
+    assert found.results["layouts"][0]["gpus"] == 8  # one node
+
+
 def test_the_best_layout_is_that_of_all_prices_and_rows_equal_train() -> None:
     answer = search_training(**SMALL, num_layouts=3)
     shown = answer.results["layouts"]

@@ -144,16 +144,20 @@ def newton_schulz_s(
     Limits: Matrices are divided evenly over ranks, but no rank has less than a whole one.
     """
     shares_G = group_shares(question.architecture)
-    layers_C = stages.over_ranks(stages.layers_CS).max(axis=1)
     ranks = [
         np.where(question.layouts.zero >= 1, ranks_C, 1.0) for ranks_C in shard_ranks(question)
     ]
-    total_s_C, longest_s_C = np.zeros_like(layers_C), np.zeros_like(layers_C)
+    layer_s_C, last_s_C, longest_s_C = np.zeros((3, question.layouts.size))
     for one in _matrices(question, costs):
-        share = shares_G[one.segment - 1] if one.segment <= len(shares_G) else 0.0
         each_s_C = _matrix_s(question, one)
-        total_s_C += layers_C * share * one.count_C * each_s_C / ranks[one.expert]
+        share_s_C = one.count_C * each_s_C / ranks[one.expert]
+        if one.segment <= len(shares_G):
+            layer_s_C += shares_G[one.segment - 1] * share_s_C
+        else:  # multi-token prediction, beside the head
+            last_s_C += share_s_C
         longest_s_C = np.maximum(longest_s_C, np.where(one.count_C > 0.0, each_s_C, 0.0))
+    total_s_CS = layer_s_C[:, None] * stages.layers_CS + last_s_C[:, None] * stages.last_CS
+    total_s_C = stages.over_ranks(total_s_CS).max(axis=1)
     busiest_s_C: FloatArray = np.maximum(total_s_C, longest_s_C)
     return busiest_s_C + _gather_s(question, stages, ranks[0])
 

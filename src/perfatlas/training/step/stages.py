@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.models import MoeFfn
 from perfatlas.training.layouts import stage_layers
+from perfatlas.training.schedules import stages_of_ranks
 from perfatlas.training.step.pipeline import stages_held, sum_over_ranks
 
 if TYPE_CHECKING:
@@ -124,6 +125,25 @@ def spread_over_stages(
     return found
 
 
+def _embeddings_of_head(question: TrainingQuestion, embedding_C: FloatArray) -> FloatArray:
+    """Return the embeddings that the rank of the head holds beside the head (C,).
+
+    A tied head is the embedding itself where one rank holds both. Layers of multi-token prediction
+    read the embedding, of which the rank that does not hold the first stage needs a copy.
+
+    Args:
+        question: The candidates.
+        embedding_C: Parameters of the embedding (C,).
+    """
+    pp_C, vpp_C = question.layouts.pp, question.layouts.vpp
+    if question.architecture.tie_word_embeddings:
+        return np.where(pp_C == 1, -embedding_C, 0.0)
+    ranks = stages_of_ranks(question.schedule, 2, int(vpp_C.max())).tolist()
+    ends = {0, max(max(stages) for stages in ranks)}
+    together = question.recipe.mtp_depth == 0 or any(ends <= set(stages) for stages in ranks)
+    return np.where((pp_C == 1) | together, 0.0, embedding_C)
+
+
 def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageColumns:
     """Return the stages of each candidate.
 
@@ -131,7 +151,11 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
         question: The candidates.
         costs: Costs of a micro-batch per layer.
 
-    Limits: Layers of different kinds are spread evenly over the stages.
+    Source: copies of the embedding: Megatron-LM, `GPTModel`, on ranks with layers of multi-token
+        prediction; DeepSeek-V3 (arXiv 2412.19437), section 3.2.3: shared where one rank holds both
+        ends of the pipeline.
+    Limits: Layers of different kinds are spread evenly over the stages. The reduction of gradients
+        between copies of the embedding is not counted.
     """
     layouts, architecture, recipe = question.layouts, question.architecture, question.recipe
     layers_CS = stage_layers(
@@ -144,12 +168,12 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
     held = {name: values[at] for name, values in costs.parameters._asdict().items()}
     ends_CG = np.zeros_like(held["dense_CG"])
     ends_CG[:, [0, -1]] = held["dense_CG"][:, [0]]
-    if architecture.tie_word_embeddings:  # one copy where a single rank holds both ends
-        once_C = np.where(layouts.pp == 1, held["dense_CG"][:, 0], 0.0)
-        ends_CG[:, -1] -= once_C
-        for name in ("dense_CG", "trained_dense_CG"):
+    copies_C = _embeddings_of_head(question, held["dense_CG"][:, 0])
+    ends_CG[:, -1] += copies_C
+    for name in ("dense_CG", "trained_dense_CG"):
+        if name == "dense_CG" or recipe.lora_rank == 0:
             held[name] = held[name].copy()
-            held[name][:, -1] = np.maximum(held[name][:, -1] - once_C, 0.0)
+            held[name][:, -1] = np.maximum(held[name][:, -1] + copies_C, 0.0)
     none_CS = np.zeros_like(layers_CS)
     wanted = {name.replace("_CG", "_CS"): values for name, values in held.items()}
     bare = StageColumns(

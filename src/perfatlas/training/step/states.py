@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.models import parameter_counts
+from perfatlas.training.layouts import take_layouts
+from perfatlas.training.work import Work, model_operators, rank_parameters
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -153,12 +155,11 @@ def optimizer_states(question: TrainingQuestion, stages: StageColumns) -> FloatA
     return sharded_sum(question, stages.over_ranks(dense_CS), stages.over_ranks(expert_CS), 1)
 
 
-def checkpoint_bytes(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+def checkpoint_bytes(question: TrainingQuestion) -> FloatArray:
     """Return the bytes of a checkpoint: weights and optimizer states that are trained (C,) [bytes].
 
     Args:
         question: The candidates.
-        stages: Parameters of the stages, for those of adapters.
     """
     each, architecture = state_bytes(question), question.architecture
     deeper = replace(architecture, mtp_layers=question.recipe.mtp_depth)
@@ -170,11 +171,22 @@ def checkpoint_bytes(question: TrainingQuestion, stages: StageColumns) -> FloatA
         states += MASTER_BYTES * (layers + ends)
     else:
         states += WEIGHT_BYTES * (layers + ends)
-    if not _frozen(question):
-        return np.full(question.layouts.size, states)
-    adapters_C = stages.trained_dense_CS.sum(axis=1)
-    held_C: FloatArray = adapters_C * question.layouts.tp * (each.weights + each.states)
-    return held_C
+    if _frozen(question):
+        states = _adapter_parameters(question) * (each.weights + each.states)
+    return np.full(question.layouts.size, states)
+
+
+def _adapter_parameters(question: TrainingQuestion) -> float:
+    """Return the parameters of all adapters, which tensor-parallel ranks divide or repeat."""
+    one = np.ones(1)
+    first = take_layouts(question.layouts, np.zeros(1, np.int64))
+    whole = replace(first, tp=one, cp=one, ep=one, expert_tp=one)
+    architecture, modules = question.architecture, question.modules
+    formats, routing = question.priced_formats, question.distribution
+    rows = model_operators(Work(architecture, formats, routing, modules, question.recipe), whole)
+    trained_G = rank_parameters(architecture, rows, whole).trained_dense_CG[0]
+    layers_G = np.array([1.0, *(float(group.count) for group in architecture.layers), 1.0])
+    return float(trained_G @ layers_G)
 
 
 def _frozen(question: TrainingQuestion) -> bool:

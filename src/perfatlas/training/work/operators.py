@@ -55,7 +55,7 @@ EMBEDDING: Final = "embedding"
 QUANTIZE: Final = "quantize"
 ACTIVATION_BYTES: Final = 2.0
 # A quantized tensor is written along its rows and along its columns: the products of gradients
-# multiply along the other dimension.
+# multiply along the other dimension. Those of frozen weights do not exist.
 # Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
 COPIES: Final = 2.0
 _HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
@@ -273,15 +273,16 @@ def _divide_tokens(operator: Operator, ranks: FloatArray) -> Operator:
 
 def _passes(operator: Operator, segment: int, level: int, *, frozen: bool = False) -> Iterator[Row]:
     """Yield the forward operator and its gradients, without those of frozen weights."""
+    copies = 1.0 if frozen else COPIES
     if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
-        copies = with_fields(operator, write_bytes=COPIES * operator.write_bytes)
-        yield Row(copies, segment, Part.FORWARD, level)
+        written = with_fields(operator, write_bytes=copies * operator.write_bytes)
+        yield Row(written, segment, Part.FORWARD, level)
         return
     yield Row(operator, segment, Part.FORWARD, level)
     match operator:
         case Gemm():
             if get_format(operator.format).quantize != "none":
-                yield Row(_quantized_gradient(operator), segment, Part.INPUT_GRADIENT)
+                yield Row(_quantized_gradient(operator, copies), segment, Part.INPUT_GRADIENT)
             yield Row(_input_gradient(operator), segment, Part.INPUT_GRADIENT)
             if not frozen:
                 yield Row(_weight_gradient(operator), segment, Part.WEIGHT_GRADIENT)
@@ -301,8 +302,8 @@ def _passes(operator: Operator, segment: int, level: int, *, frozen: bool = Fals
             yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
 
 
-def _quantized_gradient(operator: Gemm) -> Streaming:
-    """Return the quantization of the output gradient, for both products that read it."""
+def _quantized_gradient(operator: Gemm, copies: float) -> Streaming:
+    """Return the quantization of the output gradient, a copy for each product that reads it."""
     elements = operator.m * operator.n
     return Streaming(
         name=f"{operator.name}_gradient_quantize",
@@ -312,7 +313,7 @@ def _quantized_gradient(operator: Gemm) -> Streaming:
         stream=QUANTIZE,
         tokens=operator.m,
         read_bytes=elements * ACTIVATION_BYTES,
-        write_bytes=COPIES * elements * operator.input_bytes_per_element,
+        write_bytes=copies * elements * operator.input_bytes_per_element,
         cold_read_bytes=np.zeros_like(elements),
     )
 

@@ -17,6 +17,7 @@ from perfatlas.operators import (
     Phase,
     Streaming,
 )
+from perfatlas.training.work.adapters import DOWN, UP
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
@@ -32,13 +33,15 @@ _DENSE: Final = ("gate_up_projection", "up_projection", "activation", "down_proj
 _ROUTED: Final = ("router", "routing", "experts", "latent_down_projection", "latent_up_projection")
 _SHARED: Final = "shared_expert"
 # The first product of a block, which reads the output of a norm. Those of the same block read one
-# tensor: the router's input is also that of shared experts, and latent queries read that of keys.
+# tensor: the router's input is also that of shared experts, and queries read that of latent keys.
 NORM_READERS: Final = (
     *("qkv_projection", "qkv_a_projection", "kv_a_projection", "gate_up_projection"),
     *("up_projection", "router"),
 )
-SAME_INPUT: Final = ("shared_expert_gate_up_projection", "shared_expert_up_projection",
-                     "shared_expert_gate")  # fmt: skip
+SAME_INPUT: Final = (
+    *("shared_expert_gate_up_projection", "shared_expert_up_projection", "shared_expert_gate"),
+    *("q_projection", f"q_projection{DOWN}"),
+)
 
 
 class RecomputedModules(NamedTuple):
@@ -86,8 +89,8 @@ def _share_of_operator(operator: Operator, key_share: float) -> float:
 
 
 def _module(operator: Operator) -> str:
-    """Return the module of an operator, "" for none."""
-    name = operator.name.removesuffix("_quantize")
+    """Return the module of an operator, "" for none; adapters are in that of their layer."""
+    name = operator.name.removesuffix("_quantize").removesuffix(DOWN).removesuffix(UP)
     if isinstance(operator, _ATTENTION):
         return "core_attn"
     if isinstance(operator, Streaming) and operator.stream == "norm":
@@ -139,7 +142,8 @@ def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
     """Return the share of the inputs that an operator keeps which recomputed modules drop.
 
     A recomputed module keeps its inputs. Norms, activations of experts and up-projections also drop
-    their outputs, which the next operator would keep.
+    their outputs, which the next operator would keep. The first product of an adapter has the input
+    of its layer, the second one an input inside it.
 
     Args:
         operator: The operator, whose inputs `saved_bytes` keeps.
@@ -148,13 +152,13 @@ def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
     Source: Megatron-LM, `TransformerConfig.recompute_modules`, with and without discarding outputs.
     """
     again = modules.modules
-    name = operator.name
+    name = operator.name.removesuffix(DOWN)
     if isinstance(operator, GroupedGemm):
         return 1.0 if "moe" in again else 0.0
-    inner = name.endswith(("activation", "down_projection"))
+    inner = name.endswith(("activation", "down_projection", UP))
     if inner and runs_again(operator, modules):
         return 1.0
-    if name in NORM_READERS and "layernorm" in again:
+    if name in (*NORM_READERS, *SAME_INPUT) and "layernorm" in again:
         # the block of the product drops nothing more: its input is computed from the norm's
         return 1.0
     return 1.0 if isinstance(operator, LatentAttention) and "mla_up_proj" in again else 0.0

@@ -18,6 +18,7 @@ from perfatlas.training.work.recomputation import (
     RecomputedModules,
     dropped_of_experts,
     dropped_share,
+    expert_activation,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def saved_bytes(
         attention_CG[:, row.segment] += _scores(row.operator, engine)
         if row.recomputed_at == NEVER:
             ends_CG[:, row.segment] += own_C
-        elif isinstance(row.operator, GroupedGemm):
+        elif isinstance(row.operator, GroupedGemm) and row.role != "frozen":
             dropped_CG[:, row.segment] += dropped_of_experts(row.operator, modules)
         if row.recomputed_at != NEVER:
             dropped_CG[:, row.segment] += own_C * dropped_share(row.operator, modules)
@@ -114,14 +115,14 @@ def _inputs(rows: Sequence[Row], segments: int) -> FloatArray:
 def _kept_by_row(row: Row, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
     """Return what an operator keeps with any recomputation but full, over its count (C,) [bytes].
 
-    A frozen product needs its input for no gradient; adapters of several products read one tensor,
-    which the first of them keeps.
+    A frozen product needs its input for no gradient, but frozen experts need what their activation
+    reads; adapters of several products read one tensor, which the first of them keeps.
     """
     operator = row.operator
-    if isinstance(operator, Gemm | GroupedGemm) and row.role == "frozen":
-        if isinstance(operator, Gemm) and operator.shard == "vocab":
-            return _logits(operator)
-        return np.zeros(1)
+    if row.role == "frozen" and isinstance(operator, GroupedGemm):
+        return operator.count * _kept_between(operator)
+    if row.role == "frozen" and isinstance(operator, Gemm):
+        return _logits(operator) if operator.shard == "vocab" else np.zeros(1)
     return operator.count * _kept(operator, layouts, engine)
 
 
@@ -150,9 +151,8 @@ def _kept(operator: Operator, layouts: Layouts, engine: TrainingEngine) -> Float
         case GroupedGemm():
             rows_C = operator.tokens * operator.top_k / operator.ep
             width_C = operator.intermediate / operator.moe_tp
-            between_C = (operator.matrices - 1) * width_C * ACTIVATION_BYTES
             kept_C = rows_C * ((operator.hidden + width_C) * _input_bytes(operator, engine))
-            kept_C = kept_C + rows_C * between_C
+            kept_C = kept_C + _kept_between(operator)
         case Attention() | LatentAttention():
             kept_C = _kept_by_attention(operator)
         case Scan():
@@ -162,6 +162,11 @@ def _kept(operator: Operator, layouts: Layouts, engine: TrainingEngine) -> Float
         case _:
             kept_C = np.zeros_like(layouts.tp)
     return kept_C
+
+
+def _kept_between(experts: GroupedGemm) -> FloatArray:
+    """Return what the activation of experts reads (C,) [bytes]."""
+    return expert_activation(experts).read_bytes
 
 
 def _input_bytes(operator: Gemm | GroupedGemm, engine: TrainingEngine) -> float:

@@ -18,6 +18,7 @@ from perfatlas.verbs.train.results import memory_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from perfatlas.training.recipe import Recipe
     from perfatlas.training.step import TrainingMemory, TrainingQuestion
 
 MOST_ADVICE: Final = 3
@@ -50,7 +51,9 @@ def does_not_fit(question: TrainingQuestion, memory: TrainingMemory, at: int) ->
     )
     found = list(changes_that_fit(question, at))[:MOST_ADVICE]
     advice = tuple(f"set {change}" for change in found)
-    if not advice:
+    if not advice and (pinned := _pinning(question.recipe)):
+        advice = (f"leave out {pinned}: no change of recompute, zero or micro_batch fits with it",)
+    elif not advice:
         advice = ("no single change of recompute, zero, micro_batch, tp, pp, cp, dp or ep fits",)
     return InfeasibleError(message, advice=advice, memory=facts)
 
@@ -64,9 +67,7 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
     """
     one = take_layouts(question.layouts, np.array([at]))
     domain = question.systems[int(question.index_C[at])].device.scale_up.domain_size
-    recipe = question.recipe
-    pinned = recipe.sharding_replicas > 1 or recipe.first_stage_layers or recipe.last_stage_layers
-    changes = list(_changes(one, domain, () if pinned else SIZES))
+    changes = list(_changes(one, domain, () if _pinning(question.recipe) else SIZES))
     if not changes:
         return
     layouts = _stacked([_changed(one, change) for change in changes])
@@ -85,6 +86,15 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
             continue  # a part of it fits already
         told.append(change)
         yield _change_text(change, one, take_layouts(layouts, whole[[position]]))
+
+
+def _pinning(recipe: Recipe) -> str:
+    """Return the fields of a recipe that hold for given parallel sizes only, as text."""
+    names = ("first_stage_layers", "last_stage_layers")
+    given = [name for name in names if getattr(recipe, name)]
+    if recipe.sharding_replicas > 1:
+        given.append("sharding_replicas")
+    return " and ".join(given)
 
 
 def _changes(

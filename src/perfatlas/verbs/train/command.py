@@ -68,7 +68,8 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
         output: Output of the answer.
 
     Raises:
-        UsageError: A required field is missing, or --html or --trace is combined with --table.
+        UsageError: A required field is missing, --html or --trace is combined with --table, or both
+            name the same file.
     """
     import perfatlas
 
@@ -81,8 +82,11 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
         return answer_command(ONE, set_fields, output)
     needed = tuple(name for name, row in verb_fields("train").items() if row.required)
     require(set_fields, needed, example=example_of("train"))
-    for path in extra.files().values():
+    files = extra.files()
+    for path in files.values():
         check_writable(path)
+    if len({path.resolve() for path in files.values()}) < len(files):
+        raise UsageError(f"{' and '.join(files)} name the same file")
     answer = perfatlas.train(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields, text=ONE.find(ONE.text))
     _write_files(answer, extra, set_fields)

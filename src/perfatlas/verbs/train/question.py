@@ -19,7 +19,7 @@ from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
 from perfatlas.training.profiles import lower_limit_of, resolve_training_engine
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
 from perfatlas.verbs.train.inputs import TrainInputs
-from perfatlas.verbs.train.recipe import check_recipe, recipe_of
+from perfatlas.verbs.train.recipe import check_recipe, check_recipe_layout, recipe_of
 from perfatlas.vocabulary.fields import Missing, fields_of
 
 if TYPE_CHECKING:
@@ -40,16 +40,31 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
     """
+    inputs = read_without_layout(fields)
+    _check_expert_overlap(inputs)
+    check_recipe_layout(inputs, schedule_of(inputs), data_parallel(inputs))
+    return inputs
+
+
+def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
+    """Return the training step of named fields, of which parallel sizes are not checked.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        UnsupportedError: There is no data for the format or the tier.
+    """
     inputs = TrainInputs.read(fields)
     check_experts(inputs)
-    dp = data_parallel(inputs)
     if inputs.tier == "measured":
         raise UnsupportedError(
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
         )
     _check_block_scaling(inputs)
-    _check_expert_overlap(inputs)
-    check_recipe(inputs, training_format(inputs.format), schedule_of(inputs), dp)
+    check_recipe(inputs, training_format(inputs.format))
     return inputs
 
 

@@ -1,14 +1,23 @@
-"""The recipe of a training step, from its fields."""
+"""The recipe of a training step, from its fields.
+
+Shape legend: C candidates.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.models import GqaAttention, MlaAttention, resolve_model
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+import numpy as np
+
+from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn, resolve_model
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
 from perfatlas.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.scenario.fields import InputFields
+    from perfatlas.training.layouts import Layouts
     from perfatlas.verbs.train.inputs import TrainInputs
 
 FP8_FORMATS: Final = ("fp8_static", "fp8_dynamic", "fp8_block", "mxfp8")
@@ -39,23 +48,26 @@ def recipe_of(inputs: TrainInputs) -> Recipe:
     )
 
 
-def check_recipe(inputs: TrainInputs, format_name: str, schedule: str, dp: int) -> None:
-    """Refuse recipes that contradict each other, the model or the layout.
+def check_recipe(inputs: TrainInputs, format_name: str) -> None:
+    """Refuse recipes that contradict themselves or the model.
 
     Args:
         inputs: The fields.
         format_name: Number format of matrix products.
-        schedule: Pipeline schedule.
-        dp: Data-parallel size.
 
     Raises:
-        InvalidSpecError: Two fields contradict each other, or a size does not divide.
+        InvalidSpecError: Two fields contradict each other, or one has no effect on the model.
         UnsupportedError: The model has no layer that can predict further tokens.
     """
     if inputs.fp8_parameter_gather and format_name not in FP8_FORMATS:
         raise InvalidSpecError(
             f"fp8_parameter_gather needs an FP8 format of matrix products; format = {format_name};"
             f" use {', '.join(FP8_FORMATS)}"
+        )
+    if inputs.fp8_parameter_gather and inputs.lora_rank:
+        raise InvalidSpecError(
+            "fp8_parameter_gather stores trained weights in FP8; with lora_rank those are adapters"
+            " in bf16, and frozen weights stay in bf16; leave out one of them"
         )
     if inputs.optimizer_offload and inputs.offload_bandwidth is None:
         raise InvalidSpecError(
@@ -68,11 +80,64 @@ def check_recipe(inputs: TrainInputs, format_name: str, schedule: str, dp: int) 
             f"packed_length = {inputs.packed_length:,} must be at most sequence_length ="
             f" {inputs.sequence_length:,}"
         )
+    _check_modules(inputs)
+    _check_mtp(inputs)
+
+
+def check_recipe_layout(inputs: TrainInputs, schedule: str, dp: int) -> None:
+    """Refuse recipes that contradict the layout.
+
+    Args:
+        inputs: The fields.
+        schedule: Pipeline schedule.
+        dp: Data-parallel size.
+
+    Raises:
+        InvalidSpecError: A size does not divide another, or has no effect.
+    """
     if inputs.tensor_overlap and inputs.tp == 1:
         raise InvalidSpecError("tensor_overlap hides transfers of tensor parallelism; set tp > 1")
     _check_replicas(inputs, dp)
-    _check_mtp(inputs)
     _check_stages(inputs, schedule)
+
+
+def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_]:
+    """Return the layouts that `check_recipe_layout` refuses (C,), apart from uneven stages.
+
+    Args:
+        inputs: Fields with those of a recipe.
+        layouts: The layouts (C,).
+    """
+    given = vars(inputs)
+    replicas = float(given["sharding_replicas"])
+    refused_C: NDArray[np.bool_] = np.mod(layouts.dp * layouts.cp, replicas) != 0
+    refused_C |= np.mod(layouts.expert_dp, replicas) != 0
+    if replicas > 1:
+        refused_C |= layouts.zero == 0
+    if given["tensor_overlap"]:
+        refused_C |= layouts.tp == 1
+    return refused_C
+
+
+def _check_modules(inputs: TrainInputs) -> None:
+    """Refuse recomputed modules that the model does not have."""
+    given = inputs.recompute_modules.split(",") if inputs.recompute_modules else []
+    layers = resolve_model(inputs.model).architecture.layers
+    experts = [one.ffn for one in layers if isinstance(one.ffn, MoeFfn)]
+    held = {
+        "core_attn": any(isinstance(one.mixer, GqaAttention | MlaAttention) for one in layers),
+        "mla_up_proj": any(isinstance(one.mixer, MlaAttention) for one in layers),
+        "mlp": any(isinstance(one.ffn, DenseFfn) for one in layers),
+        "moe": bool(experts),
+        "moe_act": bool(experts),
+        "shared_experts": any(one.shared_intermediate_size for one in experts),
+    }
+    for name in given:
+        if not held.get(name, True):
+            raise InvalidSpecError(
+                f"recompute_modules = {inputs.recompute_modules}: {inputs.model} has no {name};"
+                " leave it out"
+            )
 
 
 def _check_replicas(inputs: TrainInputs, dp: int) -> None:
@@ -124,8 +189,11 @@ def _check_stages(inputs: TrainInputs, schedule: str) -> None:
     layers = resolve_model(inputs.model).architecture.num_layers
     others = inputs.pp - len(given)
     rest = layers - sum(given.values())
+    if rest < 0:
+        held = " + ".join(f"{value:,}" for value in given.values())
+        raise InvalidSpecError(f"{names} hold {held} layers, and the model has {layers}")
     if rest < others * inputs.vpp or (others == 0 and rest):
         raise InvalidSpecError(
-            f"{names} leave {rest} of {layers} layers to the {others} other ranks, which need"
-            f" {'at least ' if others else ''}{others * inputs.vpp}"
+            f"{names} leave {rest} of {layers} layers to {counted(others, 'other rank')}, which"
+            f" need {'at least ' if others else ''}{others * inputs.vpp}"
         )

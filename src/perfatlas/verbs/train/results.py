@@ -28,7 +28,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         steps: Their steps.
     """
     layouts = question.layouts
-    checkpoint_bytes_C = checkpoint_bytes(question, steps.stages)
+    checkpoint_bytes_C = checkpoint_bytes(question)
     peak_C = layouts.gpus * steps.peak_flop_per_s_C
     columns: dict[str, FloatArray] = {
         "step_time_s": steps.step_s_C,

@@ -118,7 +118,9 @@ def score_of(inputs: LayoutSearchInputs, step_s: FloatArray, gpus: FloatArray) -
             first = gpus
         case "effective_step_time_s":
             goodput_D, which_C = _goodput(inputs, gpus)
-            first = step_s / goodput_D[which_C]
+            goodput_C = goodput_D[which_C]
+            never_C = np.full_like(step_s, np.inf)  # without progress
+            first = np.divide(step_s, goodput_C, out=never_C, where=goodput_C > 0.0)
     return np.stack([first, step_s], axis=1)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
-from perfatlas.verbs.train.question import check_experts, read_training
+from perfatlas.verbs.train.question import check_experts, read_without_layout
 from perfatlas.vocabulary.fields import (
     ModelChoice,
     SystemChoice,
@@ -35,6 +35,7 @@ SEARCHED: Final = (
     *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch", "zero", "recompute"),
     "expert_overlap",
 )
+LEAST_GOODPUT: Final = 1e-9  # a job with less makes no progress
 _OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *SEARCHED)
 _OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotations__)
 
@@ -71,11 +72,17 @@ class LayoutSearchInputs(
         return self.gpus or self.max_gpus or 0
 
     def gpu_counts(self) -> tuple[int, ...]:
-        """Return the numbers of GPUs to search: the given one, or powers of two up to the most."""
-        if self.gpus is not None:
-            return (self.gpus,)
+        """Return the numbers of GPUs to search: the given one, or powers of two up to the most.
+
+        Jobs that failures leave no progress are left out where goodput is part of the objective.
+        """
         most = self.most_gpus
-        return tuple(sorted({most, *(2**power for power in range(most.bit_length()))}))
+        powers = () if self.gpus is not None else (2**power for power in range(most.bit_length()))
+        counts = tuple(sorted({most, *powers}))
+        if self.objective != "effective_step_time_s":
+            return counts
+        goodput_C = self.goodput(np.array(counts, np.float64))
+        return tuple(np.array(counts)[goodput_C > LEAST_GOODPUT].tolist())
 
     def goodput(self, gpus: FloatArray) -> FloatArray:
         """Return the goodput of jobs at their best checkpoint interval (C,).
@@ -92,14 +99,14 @@ class LayoutSearchInputs(
         return np.asarray(renewal_efficiency(interval_s, write_s, restart_s, mtti_s).value_C)
 
     def on(self, gpus: int) -> TrainInputs:
-        """Return the step of these fields without any parallelism, as `train` reads it.
+        """Return the step of these fields without any parallelism.
 
         Args:
             gpus: GPUs.
         """
         left_out = (*_OF_LAYOUT, *_OF_SEARCH)
         given = {n: getattr(self, n) for n in self.model_fields_set if n not in left_out}
-        return read_training({**given, "dp": gpus})
+        return read_without_layout({**given, "dp": gpus})
 
 
 def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
@@ -111,6 +118,7 @@ def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
+        InfeasibleError: Failures leave a job no progress.
         UnsupportedError: There is no data for the format or the tier.
     """
     inputs = LayoutSearchInputs.read(fields)
@@ -132,11 +140,20 @@ def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
 
 
 def _check_failures(inputs: LayoutSearchInputs) -> None:
-    """Refuse step time over goodput without failures, and failures without it."""
+    """Refuse step time over goodput without failures or progress, and failures without it."""
     refuse_unused(vars(inputs), fields_of(LayoutFailures))
     missing = [name for name in LayoutFailures.__annotations__ if getattr(inputs, name) is None]
-    if inputs.objective == "effective_step_time_s" and missing:
+    if inputs.objective != "effective_step_time_s":
+        return
+    if missing:
         raise InvalidSpecError(
             f"objective = effective_step_time_s needs {', '.join(missing)}: the goodput of a job"
             " follows from failures of nodes, restarts and checkpoints"
+        )
+    if not inputs.gpu_counts():
+        raise InfeasibleError(
+            "jobs make no progress: goodput is 0 with node_mtbf_s ="
+            f" {inputs.node_mtbf_s:g}, restart_s = {inputs.restart_s:g} and checkpoint_write_s ="
+            f" {inputs.checkpoint_write_s:g} on {counted(inputs.gpus or 1, 'GPU')}.",
+            advice=("raise node_mtbf_s, or lower restart_s or checkpoint_write_s",),
         )

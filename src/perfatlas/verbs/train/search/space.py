@@ -16,6 +16,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, layout_problems, take_layouts
 from perfatlas.training.step import lower_bounds, micro_batch_costs
 from perfatlas.verbs.train.question import ZERO, question_of
+from perfatlas.verbs.train.recipe import refused_by_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ MOST_MICRO_BATCH: Final = 16
 MOST_LAYOUTS: Final = 20_000_000
 DUALPIPE: Final = "dualpipe"
 FITS: Final = "fits_in_memory"
+RECIPE: Final = "recipe"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ def layout_space(inputs: LayoutSearchInputs, counts: tuple[int, ...]) -> Space:
         layouts = _combined(inputs, base, counts, schedule, overlap=overlap)
         if layouts is None:
             continue
-        kept = _legal(base, layouts, schedule, found.rejected)
+        kept = _legal(base, layouts, schedule, inputs, found.rejected)
         if kept.size:
             asked = replace(base, schedule=schedule, expert_overlap=overlap)
             none_C = np.zeros(kept.size, np.int64)
@@ -240,11 +242,17 @@ def _powers(most: int) -> list[float]:
 
 
 def _legal(
-    base: TrainingQuestion, layouts: Layouts, schedule: str, rejected: Counter[str]
+    base: TrainingQuestion,
+    layouts: Layouts,
+    schedule: str,
+    inputs: LayoutSearchInputs,
+    rejected: Counter[str],
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the layouts that keep all rules, and count the others by the first they fail."""
     broken_C = np.zeros(layouts.size, np.bool_)
     for problem in layout_problems(base.architecture, layouts, schedule):
         rejected[problem.rule] += int(np.count_nonzero(problem.broken_C & ~broken_C))
         broken_C |= problem.broken_C
-    return np.flatnonzero(~broken_C)
+    refused_C = refused_by_recipe(inputs, layouts) & ~broken_C
+    rejected[RECIPE] += int(np.count_nonzero(refused_C))
+    return np.flatnonzero(~(broken_C | refused_C))
