@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.shared_prices import PRICES, sharing
+
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 settings.register_profile(
     "suite",
@@ -58,6 +60,31 @@ def pytest_collection_finish() -> None:
     LOCK.unlink(missing_ok=True)
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_price_tables() -> Iterator[None]:
+    """Price what several tests of a process simulate once."""
+    from perfatlas.scenario.deployments import engine_deployment
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine_deployment, "_table", sharing(engine_deployment._table))
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Share no prices with a test that patches anything, from either side."""
+    patches = "monkeypatch" in getattr(item, "fixturenames", ())
+    kept = dict(PRICES) if patches else {}
+    if patches:
+        PRICES.clear()
+    try:
+        return (yield)
+    finally:
+        if patches:
+            PRICES.clear()
+            PRICES.update(kept)
 
 
 @pytest.hookimpl(trylast=True)

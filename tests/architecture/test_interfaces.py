@@ -31,12 +31,13 @@ def _imports() -> dict[str, set[Path]]:
 
 def _collect(path: Path, tree: ast.Module, found: dict[str, set[Path]]) -> None:
     modules = {"perfatlas": "perfatlas"}
-    for node in ast.walk(tree):
+    nodes = [*ast.walk(tree)]
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas"):
             for alias in node.names:
                 found.setdefault(f"{node.module}.{alias.name}", set()).add(path)
                 modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = modules.get(node.value.id)
             if owner is not None:

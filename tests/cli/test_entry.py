@@ -193,12 +193,20 @@ def test_control_c_exits_130() -> None:
     assert finished.stderr == "perfatlas: interrupted\n"
 
 
+@pytest.mark.usefixtures("scripts_made_once")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_knows_the_verbs(shell: str) -> None:
-    script = run("completion", shell)
-    assert script.returncode == 0
+def test_a_completion_script_knows_the_verbs(
+    capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
     for word in ("estimate", "collective", "kv-format"):
-        assert word in script.stdout
+        assert word in script
+
+
+def test_a_process_prints_the_completion_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    assert run("completion", "bash").stdout == capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -217,13 +225,18 @@ def test_names_of_catalogs_are_completed(
     assert name in capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.usefixtures("scripts_made_once")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_installed_at_the_given_path(tmp_path: Path, shell: str) -> None:
+def test_completion_is_installed_at_the_given_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
     target = tmp_path / "completion"
-    finished = run("--install-completion", "--output", str(target), SHELL=f"/bin/{shell}")
-    assert finished.returncode == 0
+    words = ["--install-completion", "--output", str(target)]
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    assert main(words) == 0
     assert "estimate" in target.read_text()
-    assert run("--install-completion", "--output", str(target), SHELL="/bin/ksh").returncode == 2
+    monkeypatch.setenv("SHELL", "/bin/ksh")
+    assert main(words) == 2
 
 
 def test_no_color_reaches_the_help() -> None:

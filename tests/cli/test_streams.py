@@ -94,15 +94,18 @@ def test_a_full_disk_under_version_is_one_line() -> None:
     assert full.stderr == "perfatlas: cannot write to stdout: No space left on device\n"
 
 
+@pytest.mark.usefixtures("scripts_made_once")
 @pytest.mark.parametrize("name", ["zsh", "fish"])
-def test_completion_in_a_home_that_cannot_be_written_says_what_to_do(name: str) -> None:
-    refused = shell(f"perfatlas --install-completion --shell {name}", HOME="/proc")
-    assert refused.returncode == 3
-    assert f"completion for {name} cannot be installed in your home folder" in refused.stderr
-    assert f"print it with `perfatlas completion {name}`" in refused.stderr
-    elsewhere = shell(f"perfatlas --install-completion --shell {name} --output /dev/full")
-    assert elsewhere.returncode == 3
-    assert "'/dev/full': No space left on device" in elsewhere.stderr
+def test_completion_in_a_home_that_cannot_be_written_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("HOME", "/proc")
+    assert main(["--install-completion", "--shell", name]) == 3
+    refused = capsys.readouterr().err
+    assert f"completion for {name} cannot be installed in your home folder" in refused
+    assert f"print it with `perfatlas completion {name}`" in refused
+    assert main(["--install-completion", "--shell", name, "--output", "/dev/full"]) == 3
+    assert "'/dev/full': No space left on device" in capsys.readouterr().err
 
 
 INPUTS: list[tuple[Sequence[str], str]] = [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Offloaded
 
 SCALE = 3_000_000
-MANY = 2 * settings().max_examples  # of a profile: `explore` draws twenty times as many
+MANY = settings().max_examples  # of a profile: `explore` draws twenty times as many
 COLUMNS = (
     *("arrival", "scheduled", "first_token", "finished", "replica", "preempted", "cached"),
     *("interference", "lost"),
