@@ -233,7 +233,7 @@ def test_tables_of_the_simulator_are_the_step() -> None:
                 "expert_exchange": "deepep",
                 "batch_overlap": "single_batch",
             },
-            "Qwen/Qwen3-235B-A22B has no shared experts",
+            "beside the exchange, and Qwen/Qwen3-235B-A22B has none",
         ),
     ],
 )
@@ -269,6 +269,20 @@ def test_a_refused_overlap_leaves_the_other_rows_of_a_table() -> None:
 def test_settings_without_an_exchange_are_refused(model: str, message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         estimate(model=model, system="h200_sxm", expert_exchange="deepep", tp=8)
+
+
+def test_a_quantized_gather_of_16_bit_experts_says_that_it_changes_nothing() -> None:
+    asked: dict[str, Any] = {"model": DEEPSEEK, "system": "gb300", "attention_dp": 8, "ep": 8}
+    for name, same in (("bf16", True), ("fp8_block", False)):
+        plain, gathered = (
+            estimate(**asked, moe_format=name, tier="bound", expert_exchange=exchange)
+            for exchange in ("all_gather_reduce_scatter", "quantized_all_gather")
+        )
+        assert (plain.results["ttft_s"] == gathered.results["ttft_s"]) == same
+        said = any(
+            "moves what all_gather_reduce_scatter" in one for one in gathered.evidence.assumptions
+        )
+        assert said == same
 
 
 def test_defaults_are_no_overlap() -> None:
