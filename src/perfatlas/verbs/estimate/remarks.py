@@ -159,8 +159,8 @@ def _above_power(question: Candidates, costs: Sequence[StepCost]) -> Notes:
             phase = cost.operators[0].phase
             notes = (
                 f"clock_ratio = {locked_C[c]:g}: {phase} steps would draw {watts_C[c]:,.0f} W,"
-                f" above the limit of {power.cap_w[c]:,.0f} W: a real device lowers the clock, so these"
-                " times are lower limits, and power and energy are those at the limit"
+                f" above the limit of {power.cap_w[c]:,.0f} W: a real device lowers the clock, so"
+                " these times are lower limits, and power and energy are those at the limit"
             )
             yield c, notes
 
