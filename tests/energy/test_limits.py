@@ -168,3 +168,13 @@ def test_simulated_gpus_without_work_draw_the_power_of_a_board_without_kernels()
     assert simulated(**rare)["power_w"] == pytest.approx(122.2, rel=1e-2)
     alone, spare = (simulated(**rare | {"request_rate": 2.0}, dp=dp) for dp in (1, 4))
     assert 122.2 < spare["power_w"] < alone["power_w"]
+
+
+def test_a_raised_clock_beyond_the_power_limit_is_warned_about() -> None:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 2048, "osl": 128}
+    raised = perfatlas.estimate(**asked, batch=64, clock_ratio=1.2).warnings
+    (text,) = (one for one in raised if "clock_ratio = 1.2: prefill steps" in one)
+    assert "above the limit of 700 W" in text
+    for clock in (0.8, 1.0):
+        kept = perfatlas.estimate(**asked, batch=64, clock_ratio=clock).warnings
+        assert not any("would draw" in one for one in kept)

@@ -16,6 +16,7 @@ from perfatlas.report.text import (
     subheadline,
 )
 from perfatlas.report.text.breakdown import bound_summary
+from perfatlas.report.text.evidence import confidence_lines
 from perfatlas.report.text.latencies import print_distributions
 
 if TYPE_CHECKING:
@@ -232,3 +233,15 @@ def test_the_reproducing_command_is_safe_to_paste() -> None:
     assert line == (
         "perfatlas estimate --system 'h200_sxm{device.tdp=500W}' --tp 8 --clock-ratio 1 --frontier"
     )
+
+
+def test_the_interval_of_a_simulation_covers_random_arrivals() -> None:
+    used = [{"id": "h200_sxm/gemm/vllm/bf16", "rows": 10, "median_error": 0.1}]
+    answer = {
+        "command": "simulate",
+        "results": {"requests_per_s_low": 3.9},
+        "evidence": {"tier": "physics", "calibrations": used},
+    }
+    covered = confidence_lines(answer)[-1]
+    assert covered.startswith("the 90% interval covers step times and")
+    assert "random arrivals and lengths" in covered

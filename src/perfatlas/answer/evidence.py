@@ -15,6 +15,7 @@ from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
 from perfatlas.engines import release_spread, step_errors, whole_run_spread
+from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
@@ -162,6 +163,7 @@ def engine_assumptions(question: Candidates) -> list[str]:
         )
     if question.model.architecture.has_experts:
         remarks.append(f"expert load: {question.expert_distribution}")
+        remarks += _unquantized_gather(question)
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
         remarks.append(
@@ -172,6 +174,19 @@ def engine_assumptions(question: Candidates) -> list[str]:
             " interval"
         )
     return remarks
+
+
+def _unquantized_gather(question: Candidates) -> list[str]:
+    """Return that tokens are gathered in 16 bits where the experts read 16 bits."""
+    gathers = question.profile.expert_exchange == "quantized_all_gather"
+    whole = get_format(question.formats.moe).activation_bytes >= get_format("bf16").activation_bytes
+    if not (gathers and whole and question.plan.attention_dp[0] > 1):
+        return []
+    note = (
+        "expert_exchange quantized_all_gather moves what all_gather_reduce_scatter does here:"
+        f" experts in {question.formats.moe} read tokens in 16 bits"
+    )
+    return [note]
 
 
 def _phase(question: Candidates) -> str:

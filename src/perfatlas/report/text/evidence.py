@@ -28,7 +28,10 @@ MIXED: Final = "operators without measured kernels are at their roofline"
 # what the interval covers, by the command or its first word
 COVERED: Final = {
     "estimate": "the 90% interval covers steps on other machines, not arrivals",
-    "simulate": "the 90% interval covers step times, not arrivals and request lengths",
+    "simulate": (
+        "the 90% interval covers step times and, at a steady request rate, random arrivals and"
+        " lengths"
+    ),
     "kernel": "the 90% interval covers such kernels on other machines, with cold caches",
     "kernel elementwise": (
         "the 90% interval covers such kernels on other machines, with activations in L2 where they"

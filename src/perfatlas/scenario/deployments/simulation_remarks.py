@@ -142,8 +142,7 @@ def _too_long(pool: Deployment, resolved: ResolvedTraffic) -> list[str]:
     notes = (
         f"{above:,} request{'' if one else 's'} of up to {total_N.max():,} tokens"
         f" exceed{'s' if one else ''} the model's context length of {longest:,}: an engine rejects"
-        f" {'it' if one else 'them'} unless its limit is raised; here"
-        f" {'it runs' if one else 'they run'}"
+        f" {'it' if one else 'them'} unless its limit is raised, which is assumed here"
     )
     return [notes]
 
