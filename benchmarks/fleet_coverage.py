@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,8 @@ JOINED: Final = (
     ("sacct", "xid", "slurm_events"),
     ("sacct", "torchrun"),
 )
+FORMATS: Final = {"kubernetes_pods": "kubernetes"}  # of logs that are not named by their format
+SNAPSHOTS: Final = "slurm_nodes"  # several files: one every 15 minutes
 WITHOUT_EXPOSURE: Final = ("torchrun",)  # its output does not say how long jobs ran
 MTBF_DAYS: Final = 45.0
 LEVEL: Final = 0.9
@@ -54,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--clusters", type=int, default=200)
     parser.add_argument("--utilizations", type=float, nargs="*", default=list(UTILIZATIONS))
-    parser.add_argument("--logs", nargs="*", default=list(LOGS))
+    parser.add_argument("--logs", nargs="*", default=[*LOGS, SNAPSHOTS])
     asked = parser.parse_args()
     print(f"share of {LEVEL:.0%} intervals that hold the MTBF, {asked.clusters} clusters each")
     for utilization in asked.utilizations:
@@ -73,10 +76,14 @@ def histories(one: Cluster, logs: Sequence[str]) -> dict[str, History]:
     """Return the history of each log of a cluster, and of several together."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
-            name: import_logs(name, [write(one, Path(folder))], _UTC).history
+            name: import_logs(FORMATS.get(name, name), [write(one, Path(folder))], _UTC).history
             for name, write in LOGS.items()
             if name in logs
         }
+        if SNAPSHOTS in logs:
+            times = one.snapshots(Path(folder))
+            options = replace(_UTC, scraped=times)
+            found[SNAPSHOTS] = import_logs(SNAPSHOTS, list(times), options).history
     several = {
         " + ".join(names): joined([found[name] for name in names])
         for names in JOINED

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario.fields.vocabulary import parse_scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 TIMES = ("ttft_s", "tpot_s", "request_latency_s")
@@ -178,3 +183,26 @@ def test_a_raised_clock_beyond_the_power_limit_is_warned_about() -> None:
     for clock in (0.8, 1.0):
         kept = perfatlas.estimate(**asked, batch=64, clock_ratio=clock).warnings
         assert not any("would draw" in one for one in kept)
+
+
+@pytest.mark.parametrize("limit", ["power_cap_w", "node_power_cap_w"])
+def test_a_limit_of_unknown_effect_is_refused_before_anything_is_priced(limit: str) -> None:
+    scenario = parse_scenario({"model": LLAMA, "system": "mi300x", limit: 6000.0})
+    question, (problem,) = resolve_scenarios([scenario])
+    assert question is None
+    assert isinstance(problem, UnsupportedError)
+
+
+@pytest.mark.parametrize("verb", [perfatlas.estimate, perfatlas.simulate])
+def test_a_limit_above_the_tdp_says_that_it_has_no_effect(verb: Callable[..., Any]) -> None:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 64, "osl": 4}
+    if verb is perfatlas.simulate:
+        asked |= {"request_rate": 4.0, "num_requests": 5}
+    for fields, told in (
+        ({"power_cap_w": 10_000.0}, "power_cap_w = 10000 W has no effect here: h100_sxm draws at"),
+        ({"node_power_cap_w": 90_000.0}, "node_power_cap_w has no effect here: it leaves"),
+    ):
+        answer = verb(**asked, **fields)
+        assert any(told in text for text in getattr(answer, "answer", answer).warnings)
+    kept = verb(**asked, power_cap_w=700.0)
+    assert not any("no effect" in text for text in getattr(kept, "answer", kept).warnings)

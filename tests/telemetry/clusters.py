@@ -135,6 +135,56 @@ class Cluster:
                 rows.append((at_s, event | {"involvedObject": {"kind": "Node", "name": node}}))
         return self.json_lines(path, rows)
 
+    def pods(self, path: Path) -> Path:
+        """Write the pods of all jobs, and the event of a pod whose node fails."""
+        rows: list[tuple[float, dict[str, object]]] = []
+        for number, (start_s, end_s, node, failed) in enumerate(sorted(self.jobs)):
+            name = {"name": f"job{number}", "namespace": "train"}
+            ended = {"startedAt": f"{iso(start_s)}Z", "finishedAt": f"{iso(end_s)}Z"}
+            if failed:
+                event = {
+                    "kind": "Event",
+                    "reason": "NodeNotReady",
+                    "firstTimestamp": f"{iso(end_s)}Z",
+                }
+                rows.append((end_s, event | {"involvedObject": {"kind": "Pod", **name}}))
+                reason = {"exitCode": 137, "reason": "ContainerStatusUnknown"}
+            else:
+                reason = {"exitCode": 0, "reason": "Completed"}
+            status = {
+                "containerStatuses": [{"name": "main", "state": {"terminated": ended | reason}}]
+            }
+            pod: dict[str, object] = {
+                "kind": "Pod",
+                "metadata": name,
+                "spec": {"nodeName": f"n{node:04}"},
+            }
+            rows.append((end_s, pod | {"status": status}))
+        return self.json_lines(path, rows)
+
+    def snapshots(self, folder: Path, every_s: float = 900.0) -> dict[str, float]:
+        """Write `scontrol show node` at equal intervals, where it has changed; return the times."""
+        returns = [
+            (time_s + 300.0, self.end_s if math.isnan(back_s) else back_s, node)
+            for time_s, back_s, node in self.returns()
+        ]
+        ends = sorted({at_s for start_s, back_s, _ in returns for at_s in (start_s, back_s)})
+        grid = sorted({START_S + every_s * math.ceil((at - START_S) / every_s) for at in ends})
+        written = {}
+        for at_s in grid:
+            down = {node: start for start, back_s, node in returns if start <= at_s < back_s}
+            records = []
+            for name in (f"n{node:04}" for node in range(self.nodes)):
+                if name in down:
+                    reason = f"   Reason=Not responding [slurm@{iso(down[name])}]"
+                    records += [f"NodeName={name} Arch=x86_64", "   State=DOWN*", reason, ""]
+                else:
+                    records += [f"NodeName={name} Arch=x86_64", "   State=IDLE", ""]
+            path = folder / f"nodes-{at_s:.0f}.txt"
+            path.write_text("\n".join(records) + "\n", "utf-8")
+            written[str(path)] = at_s
+        return written
+
     def dcgm(self, path: Path) -> Path:
         """Write scrapes of dcgm-exporter: the counter of Xids, at first and after each failure."""
         counts = dict.fromkeys(range(self.nodes), 0)
@@ -186,6 +236,7 @@ LOGS: Final[dict[str, Callable[[Cluster, Path], Path]]] = {
     "nvsentinel": lambda one, folder: one.nvsentinel(folder / "health.jsonl"),
     "slurm_events": lambda one, folder: one.slurm_events(folder / "events.txt"),
     "kubernetes": lambda one, folder: one.kubernetes(folder / "events.jsonl"),
+    "kubernetes_pods": lambda one, folder: one.pods(folder / "pods.jsonl"),
     "jobs": lambda one, folder: one.jobs_log(folder / "jobs.jsonl"),
 }
 

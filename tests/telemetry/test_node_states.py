@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.fleets import evidence_document, fit_fleet, fleet_document
+from perfatlas.telemetry.fleets import (
+    FleetOptions,
+    evidence_document,
+    fit_fleet,
+    fleet_document,
+)
 from perfatlas.telemetry.formats import ImportOptions, import_logs, read_sacct
 from perfatlas.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.telemetry.formats.slurm_events import read_slurm_events
@@ -16,7 +21,7 @@ from perfatlas.telemetry.formats.slurm_nodes import read_slurm_nodes
 from perfatlas.telemetry.formats.torchrun import read_torchrun
 from perfatlas.telemetry.history import ObservationWindow, joined
 from perfatlas.telemetry.reading import Clock
-from tests.telemetry.clusters import cluster
+from tests.telemetry.clusters import DAY_S, START_S, cluster
 from tests.telemetry.support import check_law
 from tests.telemetry.test_clusters import UTC, fitted
 from tests.telemetry.test_formats import TORCHRUN, written
@@ -68,6 +73,16 @@ def test_a_node_that_is_still_down_counts_as_down(tmp_path: Path) -> None:
     assert told["states_without_end_not_counted"] == 1
 
 
+def test_equal_snapshots_are_two_times_of_one_state(tmp_path: Path) -> None:
+    down = ("NodeName=n1 State=DOWN", f"   Reason=Not responding [slurm@{DAY}01:00:00]")
+    paths = [written(tmp_path / f"{name}.txt", *down) for name in "ab"]
+    paths.append(written(tmp_path / "c.txt", "NodeName=n1 State=IDLE"))
+    at = {str(path): f"{DAY}0{hour}:00:00Z" for hour, path in enumerate(paths, 2)}
+    options = ImportOptions(clock=Clock(zone="UTC"), scraped=at)
+    history = import_logs("slurm_nodes", paths, options).history
+    assert (history.recovered_s_E - history.start_s_E).tolist() == [3 * 3600.0]
+
+
 def test_wrong_node_states_are_refused(tmp_path: Path) -> None:
     for cells, problem in (
         ("n1|noon|Unknown|DOWN|x|y", "line 2, column 'TimeStart': 'noon' is not a time"),
@@ -113,6 +128,78 @@ def test_kubernetes_nodes_return_and_pods_fail(tmp_path: Path) -> None:
     assert history.recovered_s_E[0] - history.start_s_E[0] == 3600.0
     assert history.job.text() == ["", "ml/w0"]
     assert history.node.text() == ["n1", "n1"]
+
+
+def pod(name: str, node: str, *containers: tuple[str, str, str, int]) -> dict[str, object]:
+    """Return a pod with containers of a name, start, end ("" while it runs) and exit code."""
+    states = []
+    for container, start, end, code in containers:
+        ran: dict[str, object] = {"startedAt": f"{DAY}{start}Z"}
+        if end:
+            ran |= {"exitCode": code, "reason": "Error" if code else "Completed"}
+            ran |= {"finishedAt": f"{DAY}{end}Z"}
+        states.append({"name": container, "state": {"terminated" if end else "running": ran}})
+    status = {"containerStatuses": states}
+    spec = {"nodeName": node}
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def test_pods_say_when_they_ran(tmp_path: Path) -> None:
+    of_pod = {"involvedObject": {"kind": "Pod", "name": "w1"}, "firstTimestamp": f"{DAY}05:00:00Z"}
+    path = lines(
+        tmp_path,
+        {"kind": "Event", "reason": "NodeNotReady", **of_pod},
+        pod("w0", "n1", ("main", "01:00:00", "03:00:00", 0), ("log", "02:00:00", "04:00:00", 0)),
+        pod("w1", "n2", ("main", "04:00:00", "", 0)),
+        pod("w1", "n2", ("main", "04:00:00", "05:00:00", 137)),  # a later snapshot
+        pod("w2", "n2", ("main", "06:00:00", "", 0)),
+    )
+    history = read_kubernetes([path])
+    check_law(history.files)
+    assert sorted(history.cause.text()) == ["exit_137", "not_ready"]
+    assert history.node.text() == ["n2", "n2"]
+    runs = history.occupancy
+    assert runs is not None
+    assert runs.job.text() == ["default/w0", "default/w1", "default/w2"]
+    start_s = history.start_s_E[0] - 5 * 3600.0
+    assert runs.job_seconds((start_s, start_s + 7 * 3600.0)) == (3.0 + 1.0 + 1.0) * 3600.0
+    late = pod("w3", "n1", ("main", "02:00:00", "01:00:00", 0))
+    with pytest.raises(InvalidSpecError, match="'finishedAt': is before startedAt"):
+        read_kubernetes([lines(tmp_path, late)])
+
+
+def test_failures_of_pods_are_divided_by_their_hours_and_explained_by_nodes(tmp_path: Path) -> None:
+    one = cluster(3, utilization=0.4, nodes=120, mtbf_days=20.0)
+    pods = import_logs("kubernetes", [one.pods(tmp_path / "pods.jsonl")], UTC).history
+    window = ObservationWindow(START_S, one.end_s, 1)
+    (cause,) = fit_fleet(pods, {"job": window, "gpu": window}, one.nodes).causes
+    failed = sum(failed for *_, failed in one.jobs)
+    assert (cause.name, cause.rate.events) == ("job_not_ready", failed)
+    assert 1.0 / cause.rate.high_per_s < 20.0 * DAY_S < 1.0 / cause.rate.low_per_s
+    nodes = import_logs("kubernetes", [one.kubernetes(tmp_path / "events.jsonl")], UTC).history
+    fit = fitted(one, joined([pods, nodes]))
+    (cause,) = fit.causes
+    assert (cause.name, cause.rate.events) == ("node_not_ready", len(one.failures))
+    assert not cause.under_jobs
+    assert fit.agreement is not None
+    assert fit.agreement.job_ends_explained == failed
+
+
+@pytest.mark.parametrize("kinds", [("failure",), ("failure", "unclear")])
+def test_logs_without_nodes_out_of_service_know_no_availability(
+    tmp_path: Path, kinds: tuple[str, ...]
+) -> None:
+    one = cluster(3, utilization=0.4, mtbf_days=20.0)
+    options = FleetOptions(kinds=kinds)
+    for name, path in (
+        ("jobs", one.jobs_log(tmp_path / "jobs.jsonl")),
+        ("kubernetes", one.pods(tmp_path / "pods.jsonl")),
+    ):
+        history = import_logs(name, [path], UTC).history
+        window = ObservationWindow(START_S, one.end_s, 1)
+        fit = fit_fleet(history, {"job": window, "gpu": window}, one.nodes, options)
+        told = evidence_document(fit)["availability"]
+        assert told == {"node": "unknown", "without_repair_times": []}
 
 
 def test_the_root_cause_of_torchrun(tmp_path: Path) -> None:

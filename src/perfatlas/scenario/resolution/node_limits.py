@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.energy import node_power
+from perfatlas.energy import board_energy, node_power
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -69,6 +69,18 @@ def node_limit_error(limit_w: float, system: System, gpu_w: float) -> PerfatlasE
         f" whose other parts draw {others_w:.0f} W; set it to more than {math.ceil(others_w)} W, or"
         " leave it out"
     )
+
+
+def unknown_power(system: System) -> UnsupportedError | None:
+    """Return why a power limit of the GPUs of a system cannot be applied, None where it can.
+
+    Args:
+        system: The system.
+    """
+    board = board_energy(system.device)
+    if not math.isnan(board.on_w):
+        return None
+    return UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
 
 
 def limit_at_bound_error(name: str, limit_w_N: FloatArray, row: int) -> InvalidSpecError:

@@ -33,6 +33,7 @@ from perfatlas.scenario.resolution.node_limits import (
     gpu_limits_w,
     limit_at_bound_error,
     node_limit_error,
+    unknown_power,
 )
 from perfatlas.scenario.resolution.refusals import Refusals
 from perfatlas.scenario.resolution.resolved_names import launched_engine
@@ -207,7 +208,6 @@ def candidates_of(
         return system
 
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
-
     systems = _systems(workers, rows_C, usable, refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
@@ -271,10 +271,15 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
 def _refuse_node_limits(
     workers: Workers, rows_C: IntArray, systems: Mapping[str, System], refusals: Refusals
 ) -> None:
-    """Refuse power limits of nodes that leave nothing, or an unknown share, to their GPUs."""
+    """Refuse power limits of unknown effect, and of nodes that leave nothing to their GPUs."""
     column = workers.columns["system"]
-    limit_w_N = workers.columns.numbers(NODE_LIMIT, np.inf)
     gpu_w_C = gpu_limits_w(workers.columns, rows_C, systems)
+    limited_C = np.isfinite(workers.power_cap_w_N[rows_C]) | np.isfinite(gpu_w_C)
+    for code in np.unique(column.codes_N[rows_C[limited_C]]).tolist():
+        if (system := systems.get(column.values[code])) and (unknown := unknown_power(system)):
+            of_system_C = limited_C & (column.codes_N[rows_C] == code)
+            refusals.refuse(rows_C[of_system_C], _always(unknown), workers.stage)
+    limit_w_N = workers.columns.numbers(NODE_LIMIT, np.inf)
     for c in np.flatnonzero(~(gpu_w_C > 0.0)):
         row, gpu_w = int(rows_C[c]), float(gpu_w_C[c])
         system = systems[column.values[int(column.codes_N[row])]]
@@ -285,10 +290,8 @@ def _refuse_node_limits(
 def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]) -> Placement:
     """Return the systems, clocks and power limits of rows (C,)."""
     column, clock_C = workers.columns["system"], workers.clock_ratio_N[rows_C]
-    own_w_C, node_w_C = (
-        workers.power_cap_w_N[rows_C],
-        gpu_limits_w(workers.columns, rows_C, systems),
-    )
+    own_w_C = workers.power_cap_w_N[rows_C]
+    node_w_C = gpu_limits_w(workers.columns, rows_C, systems)
     limit_w_C, zeros_C = np.minimum(own_w_C, node_w_C), workers.zeros_N[rows_C]
     used = distinct_rows([column.value_codes[rows_C]])
     names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]

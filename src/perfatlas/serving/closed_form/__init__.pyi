@@ -46,6 +46,7 @@ from .pools import (
 from .power_limits import (
     breaks_limits as breaks_limits,
     power_limit_error as power_limit_error,
+    unreached_limits as unreached_limits,
 )
 from .prompts import (
     beside_prompt as beside_prompt,

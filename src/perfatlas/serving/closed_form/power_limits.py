@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.energy import LOWEST, board_energy, node_power
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,25 +23,44 @@ if TYPE_CHECKING:
 
 
 def breaks_limits(question: Candidates, steps: Sequence[StepCost]) -> NDArray[np.bool_]:
-    """Return whether a power limit cannot be applied or kept (C,).
+    """Return whether a power limit cannot be kept (C,).
 
     Args:
         question: The candidates.
         steps: The steps that they run.
     """
-    placement, broken_C = question.placement, np.zeros(question.size, np.bool_)
+    broken_C = np.zeros(question.size, np.bool_)
     for cost in steps:
         broken_C |= np.isfinite(cost.clock.lowest_w)
-    if placement.power_cap_w_C is not None:
-        unknown_C = np.isnan(placement.power().on_w)
-        broken_C |= np.isfinite(placement.power_cap_w_C) & unknown_C
     return broken_C
+
+
+def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
+    """Yield candidates whose power limit is above what their GPUs may draw, and a remark on it.
+
+    Args:
+        question: The candidates.
+    """
+    placement = question.placement
+    if placement.power_cap_w_C is None:
+        return
+    boards = [board_energy(system.device) for system in placement.systems]
+    cap_w_C = np.array([board.cap_w for board in boards])[placement.index_C]
+    above_C = np.isfinite(placement.power_cap_w_C) & (placement.power_cap_w_C > cap_w_C)
+    for candidate in np.flatnonzero(above_C).tolist():
+        limit_w = float(placement.power_cap_w_C[candidate])
+        name = placement.systems[int(placement.index_C[candidate])].device.name
+        why = f"{name} draws at most its TDP, {cap_w_C[candidate]:g} W"
+        limit = f"power_cap_w = {limit_w:g} W"
+        if placement.by_node_C is not None and placement.by_node_C[candidate]:
+            limit, why = "node_power_cap_w", f"it leaves {limit_w:.0f} W to each GPU, and {why}"
+        yield candidate, f"{limit} has no effect here: {why}"
 
 
 def power_limit_error(
     question: Candidates, steps: Sequence[StepCost], candidate: int = 0
 ) -> PerfatlasError:
-    """Return the error of a candidate whose power limit cannot be applied or kept.
+    """Return the error of a candidate whose power limit cannot be kept.
 
     Args:
         question: The candidates.
@@ -51,8 +70,6 @@ def power_limit_error(
     placement = question.placement
     device = placement.systems[int(placement.index_C[candidate])].device
     board = board_energy(device)
-    if math.isnan(board.on_w):
-        return UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
     limits_C = placement.power_cap_w_C
     limit_w = math.inf if limits_C is None else float(limits_C[candidate])
     name = "power_cap_w" if limit_w <= board.cap_w else "device.tdp"

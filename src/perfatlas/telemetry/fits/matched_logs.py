@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 MATCH_S: Final = 600.0
+NOT_READY: Final = "not_ready"  # of a pod: its node failed (data/telemetry/reasons.toml)
 LATE_S: Final = 60.0  # by which the consequence may be recorded before its cause
 
 
@@ -88,7 +89,7 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
             f"match_s = {repr_for_error(window_s)}: expected a finite time, 0 s or more"
         )
     ends_E = of_accounting(history)
-    states_E = history.component.is_any([NODE_STATE]) & ~ends_E
+    states_E = history.component.is_any([NODE_STATE])
     devices_E = ~ends_E & ~states_E & history.kind.is_any([FAILURE])
     if not (ends_E.any() or states_E.any()):
         return history, None
@@ -98,7 +99,8 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
     if ends_E.any() and devices_E.any():
         matching.explain_ends(np.flatnonzero(ends_E), np.flatnonzero(devices_E))
     if states_E.any():
-        others_E = devices_E | (ends_E & history.component.is_any(["host"]))
+        of_node_E = history.component.is_any(["host"]) | history.cause.is_any([NOT_READY])
+        others_E = devices_E | (ends_E & of_node_E)
         matching.explain_states(np.flatnonzero(states_E), np.flatnonzero(others_E))
     several = sum(bool(rows_E.any()) for rows_E in (ends_E, states_E, devices_E)) > 1
     told = several or bool(matching.agreement.counts())
@@ -108,12 +110,15 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
 def of_accounting(history: History) -> Bool:
     """Return which events were observed because a job ran (E,).
 
+    States of nodes, beside runs of pods in Kubernetes objects, are those of idle nodes too.
+
     Args:
         history: The history.
     """
     if history.occupancy is None:
         return np.zeros(history.size, bool)
-    return np.isin(history.file_E, np.unique(history.occupancy.file_R))
+    in_file_E = np.isin(history.file_E, np.unique(history.occupancy.file_R))
+    return in_file_E & ~history.component.is_any([NODE_STATE])
 
 
 class _Matching:

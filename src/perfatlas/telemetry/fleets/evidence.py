@@ -119,15 +119,16 @@ def _exposure_kind(cause: CauseFit) -> str:
 def availability_fields(fit: FleetFit) -> dict[str, Any]:
     """Return the availability of a node, "unknown" where no log has repair times.
 
+    Logs that report only failures after which the node goes on say nothing of its availability.
+
     Args:
         fit: The fitted fleet.
     """
     taken = repairs_taken(fit)
     by_name = {cause.name: cause.repair for cause in fit.causes if cause.repair is not None}
+    of_nodes = [c for c in fit.causes if c.component != JOB and c.action != PROCESS]
     downtime, without = 0.0, []
-    for cause in fit.causes:
-        if cause.component == JOB or cause.action == PROCESS:
-            continue
+    for cause in of_nodes:
         durations = by_name.get(taken[cause.name]) or (fit.repair if taken[cause.name] else None)
         if durations is None:
             without.append(cause.name)
@@ -135,7 +136,7 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
         mean_s = cause.mean_down_s or durations.seen.exposure / durations.seen.failures
         parts = fit.watches[cause.component].units / fit.nodes
         downtime += cause.rate.observed_per_s * parts * mean_s
-    if without or not fit.causes:
+    if without or not of_nodes:
         return {"node": "unknown", "without_repair_times": without}
     return {"node": short(1.0 / (1.0 + downtime)), **_open_states(fit)}
 

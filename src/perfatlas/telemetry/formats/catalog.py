@@ -41,6 +41,7 @@ _SIGNS: Final = {
         r"torch|elastic|NCCL|\brank\b|Root Cause|Traceback|\bFAILED\b", re.IGNORECASE
     ),
 }
+_SNAPSHOTS: Final = ("dcgm", "slurm_nodes")  # of a state, which may not have changed
 _NO_OPTIONS: Final = ImportOptions()
 
 
@@ -60,10 +61,10 @@ def format_names() -> tuple[str, ...]:
 
 
 def _refuse_same_log(name: str, files: Sequence[FileCounts]) -> None:
-    """Raise for a log that is passed twice; scrapes of an exporter may be equal."""
+    """Raise for a log that is passed twice; scrapes and snapshots may be equal."""
     known: dict[tuple[str, ...], str] = {}
     for file in files:
-        key = (file.data_hash, file.path) if name == "dcgm" else (file.data_hash,)
+        key = (file.data_hash, file.path) if name in _SNAPSHOTS else (file.data_hash,)
         if file.total and file.data_hash and key in known:
             raise InvalidSpecError(
                 f"'{file.path}' is the same log as '{known[key]}', byte for byte: its events would"

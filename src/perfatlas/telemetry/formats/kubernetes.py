@@ -4,19 +4,30 @@ Source: the core/v1 types Event, Node and Pod of the Kubernetes API, as written 
     events -A -o json`, `kubectl get nodes -o json` and `kubectl get pods -A -o json`, once or
     repeatedly.
 Limits: tested on hand-written objects. Kubernetes keeps events for an hour by default, so that a
-    history needs collected events. A node is away from the change of its condition Ready to False
-    or Unknown until its change back to True, seen in a later object.
+    history needs collected events, and removes finished pods, whose runs are then missing. A node
+    is away from the change of its condition Ready to False or Unknown until its change back to
+    True, seen in a later object. A pod runs from the start of its first container to the end of its
+    last one.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.telemetry.formats.json_log import JsonLog
 from perfatlas.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.telemetry.formats.reasons import reason_of
-from perfatlas.telemetry.history import JOB, NODE_STATE, Event, History, HistoryBuilder
+from perfatlas.telemetry.history import (
+    JOB,
+    NODE_STATE,
+    NOT_TOLD,
+    Event,
+    History,
+    HistoryBuilder,
+    OccupancyBuilder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +56,7 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
 
 
 def read_kubernetes(paths: Sequence[str | Path]) -> History:
-    """Return the failures that events and node conditions report, with their ends.
+    """Return failures that events and node conditions report, with their ends, and runs of pods.
 
     Args:
         paths: Lists ({"items": [...]}), or one object per line (.jsonl), in time order.
@@ -55,19 +66,42 @@ def read_kubernetes(paths: Sequence[str | Path]) -> History:
             the message names file, record and field.
     """
     reader = _Reader()
-    for path in paths:
+    for reader.file, path in enumerate(paths):
         log = JsonLog(path, "items")
         for item in log.items():
             reader.add(item, log.tally)
-        reader.builder.end_file(log.close())
-    return reader.builder.close()
+        reader.end_file(log)
+    return reader.close()
+
+
+class _Span(NamedTuple):
+    """When a container ran; the end is infinite while it runs."""
+
+    start_s: float
+    end_s: float
+    state: str
+
+
+class _Seen(NamedTuple):
+    """Where the last object of a pod was read, and its node."""
+
+    node: str
+    file: int
+    line: int
 
 
 @dataclass(kw_only=True)
 class _Reader:
-    """Events so far, and the nodes that are away."""
+    """Events and runs of pods so far, and the nodes that are away.
 
+    Events of pods name no node; they wait for the pod, which may follow in the file.
+    """
+
+    file: int = 0
+    waiting: list[Event] = field(default_factory=list)
     builder: HistoryBuilder = field(default_factory=HistoryBuilder)
+    pods: dict[str, _Seen] = field(default_factory=dict)
+    spans: dict[str, dict[tuple[str, float], _Span]] = field(default_factory=dict)
     seen: set[tuple[str, str, float]] = field(default_factory=set)
     away: dict[str, tuple[int, float]] = field(default_factory=dict)
 
@@ -105,7 +139,10 @@ class _Reader:
             time_s, component, found.cause, found.kind, item.number, node=node, job=job,
             detected_s=time_s, action=found.action,
         )  # fmt: skip
-        self._keep(event, tally)
+        if kind == "Pod" and not node:
+            self.waiting.append(event)
+        else:
+            self._keep(event, tally)
 
     def _node(self, item: Item, tally: Tally) -> None:
         name = _name(item)
@@ -127,11 +164,13 @@ class _Reader:
         self._keep(event, tally)
 
     def _pod(self, item: Item, tally: Tally) -> None:
-        """Read why containers of a pod ended."""
+        """Read when containers of a pod ran, and why they ended."""
         spec, metadata = item.inner("spec"), item.inner("metadata")
         node = spec.text("nodeName") if spec else ""
         space = metadata.text("namespace") if metadata else ""
         job, events = f"{space or 'default'}/{_name(item)}", []
+        self.pods[job] = _Seen(node, self.file, item.number)
+        self.spans.setdefault(job, {}).update(_spans(item))
         for ended in _terminations(item):
             code, reason = ended.get("exitCode"), ended.text("reason")
             if code in (0, None):
@@ -154,16 +193,46 @@ class _Reader:
         else:
             tally.ignore("pod without a failed container", item.number)
 
+    def end_file(self, log: JsonLog) -> None:
+        """Add the events of pods that name no node, with the node of their pod."""
+        for event in self.waiting:
+            pod = self.pods.get(event.job)
+            self._keep(event._replace(node=pod.node if pod else ""), log.tally)
+        self.waiting.clear()
+        self.builder.end_file(log.close())
+
+    def close(self) -> History:
+        """Return the history; containers of a pod that ran at the same time are one run."""
+        runs = OccupancyBuilder()
+        for job, seen in self.pods.items():
+            run: _Span | None = None
+            for span in (*sorted(self.spans[job].values()), None):
+                if run is not None and span is not None and span.start_s <= run.end_s:
+                    last = max(run, span, key=lambda one: one.end_s)
+                    run = _Span(run.start_s, last.end_s, last.state)
+                    continue
+                if run is not None:
+                    end_s = NOT_TOLD if math.isinf(run.end_s) else run.end_s
+                    names = (seen.node, job, run.state)
+                    runs.add((run.start_s, end_s), names, seen.file, seen.line)
+                run = span
+        return self.builder.close(runs.close())
+
     def _keep(self, event: Event, tally: Tally) -> None:
-        key = (event.node or event.job, event.cause, event.start_s)
-        if key in self.seen or (event.cause == "not_ready" and event.node in self.away):
+        key = (event.job or event.node, event.cause, event.start_s)
+        if key in self.seen or self._is_away(event):
             tally.merge("already reported", event.line)
             return
         self.seen.add(key)
         tally.parsed += 1
         row = self.builder.add(event)
-        if event.cause == "not_ready":
+        if event.cause == "not_ready" and event.component == NODE_STATE:
             self.away[event.node] = (row, event.start_s)
+
+    def _is_away(self, event: Event) -> bool:
+        """Return whether an event repeats that a node is away."""
+        away = self.away.get(event.node) if event.cause == "not_ready" else None
+        return away is not None and (event.component == NODE_STATE or away[1] <= event.start_s)
 
     def _returns(self, node: str, time_s: float, number: int, tally: Tally) -> None:
         away = self.away.get(node)
@@ -194,6 +263,33 @@ def _conditions(item: Item) -> Iterator[Item]:
 
 def _terminations(item: Item) -> Iterator[Item]:
     """Yield the current and last ends of the containers of a pod."""
+    for container in _containers(item):
+        for key in ("lastState", "state"):
+            state = container.inner(key)
+            ended = state.inner("terminated") if state else None
+            if ended is not None:
+                yield ended
+
+
+def _spans(item: Item) -> Iterator[tuple[tuple[str, float], _Span]]:
+    """Yield when each container of a pod ran, by its name and start, where the object has it."""
+    for container in _containers(item):
+        for key in ("lastState", "state"):
+            state = container.inner(key)
+            for told in ("terminated", "running"):
+                ran = state.inner(told) if state else None
+                if ran is None or ran.get("startedAt") is None:
+                    continue
+                start_s, end_s = ran.time_s("startedAt", None), math.inf
+                if told == "terminated":
+                    end_s = ran.time_s("finishedAt", None)
+                    if end_s < start_s:
+                        raise ran.wrong("is before startedAt", "finishedAt")
+                yield (container.text("name"), start_s), _Span(start_s, end_s, told)
+
+
+def _containers(item: Item) -> Iterator[Item]:
+    """Yield the states of the containers of a pod."""
     status = item.inner("status")
     listed = status.get("containerStatuses") if status else None
     if listed is None:
@@ -203,9 +299,4 @@ def _terminations(item: Item) -> Iterator[Item]:
     for one in listed:
         if not isinstance(one, dict):
             raise item.wrong("has an item that is not a container", "status.containerStatuses")
-        container = item.part(one)
-        for key in ("lastState", "state"):
-            state = container.inner(key)
-            ended = state.inner("terminated") if state else None
-            if ended is not None:
-                yield ended
+        yield item.part(one)

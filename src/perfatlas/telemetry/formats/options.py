@@ -25,7 +25,7 @@ class ImportOptions:
         clock: Time zone, year, boot time and host for lines without them.
         coalesce_s: Repeats of an Xid on a GPU within this time are one event [s].
         tolerance_s: Allowed backward steps of times in a job's log [s].
-        scraped: Time of each dcgm-exporter scrape, by path.
+        scraped: Time of each dcgm-exporter scrape or Slurm snapshot, by path.
         rules: Configurations of node-problem-detector.
     """
 

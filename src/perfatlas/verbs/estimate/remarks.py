@@ -12,7 +12,12 @@ import numpy as np
 
 from perfatlas.answer import BOTTLENECK
 from perfatlas.energy import board_energy
-from perfatlas.serving.closed_form import MIN_BOUND_SHARE, beside_prompt, client_side
+from perfatlas.serving.closed_form import (
+    MIN_BOUND_SHARE,
+    beside_prompt,
+    client_side,
+    unreached_limits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,6 +62,7 @@ def estimate_warnings(
         _front_end_limited(question, evaluation),
         _too_long(question),
         _without_energies(question),
+        unreached_limits(question),
         _of_another_release(question),
     ):
         for candidate, text in found:

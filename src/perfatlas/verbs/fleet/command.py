@@ -52,7 +52,8 @@ class ImportFlags:
         node: Host of a log whose lines name none.
         coalesce_s: Seconds within which repeats of an Xid on a GPU count as one event.
         tolerance_s: Seconds by which times in a job's log may run backwards.
-        scraped: Scrape time of each dcgm-exporter file, in order, ISO 8601 with a zone.
+        scraped: Time of each file of dcgm-exporter or `scontrol show node`, in order, ISO 8601;
+            repeatable.
         rules: Configurations of node-problem-detector.
         json: Print one JSON object.
     """

@@ -119,12 +119,12 @@ def print_logs(console: Console, results: Mapping[str, Any]) -> None:
         print_labelled(console, rows)
     node = results["availability"]["node"]
     if node == "unknown":
-        without = results["availability"]["without_repair_times"]
-        causes = ", ".join(without)
+        causes = ", ".join(results["availability"]["without_repair_times"])
+        why = f"have no repair times of {causes}" if causes else "report no node out of service"
         print_line(
             console,
-            f"availability of nodes: unknown, the logs have no repair times of {causes}; import"
-            " node states (docs/telemetry.md) or add [[repair]] to the fleet file",
+            f"availability of nodes: unknown, the logs {why}; import node states"
+            " (docs/telemetry.md) or add [[repair]] to the fleet file",
         )
     else:
         print_line(console, f"availability of nodes: {share_text(node)}")
