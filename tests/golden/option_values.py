@@ -196,7 +196,7 @@ _GOODPUT: Final[Values] = {
     "more_spares": (9, 12),
     "verify_s": (60.0, 600.0),
     "model": ("meta-llama/Llama-3.2-3B", "Qwen/Qwen3-30B-A3B"),
-    "system": ("a100_sxm", "h20"),
+    "system": ("a100_sxm", "gb200"),
     "format": ("fp8", "int8"),
     "step_time_s": (3.0, 7.0),
     "tokens_per_step": (1 << 20, 1 << 19),
