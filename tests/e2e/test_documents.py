@@ -40,6 +40,7 @@ ENTRANCE: Final = ROOT / "docs" / "index.md"
 FOREIGN: Final = frozenset(
     {
         "--aic-python",
+        "--api-server-count",
         "--append-result",
         "--candidates",
         "--detail",
@@ -62,6 +63,7 @@ FOREIGN: Final = frozenset(
         "--simpy-jobs",
         "--simpy-python",
         "--streaming",
+        "--tokenizer-worker-num",
     }
 )
 

@@ -178,7 +178,7 @@ def test_an_engine_without_measured_runs_has_the_interval_of_its_kernels() -> No
     assert answer.results["ttft_s_low"]["mean"] < answer.results["ttft_s"]["mean"]
     told = [said for said in answer.evidence.assumptions if "the 90% interval" in said]
     assert len(told) == 2
-    assert sum("from 9 sources, each counted once" in said for said in told) == 1
+    assert sum("sources and kinds of models, each counted once" in said for said in told) == 1
 
 
 def test_each_kind_shows_its_steps_where_it_served() -> None:

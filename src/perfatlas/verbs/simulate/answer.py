@@ -9,11 +9,9 @@ from perfatlas.answer import (
     Answer,
     AnsweredRun,
     averaged,
-    changes_without_effect,
     engine_assumptions,
     half_widths,
     merged_evidence,
-    no_effect,
     plan_note,
     step_evidence,
 )
@@ -22,7 +20,6 @@ from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
     client_note,
-    closed_form_results,
     interval_note,
     kind_column,
     kinds_evidence,
@@ -83,7 +80,7 @@ from perfatlas.verbs.simulate.steady_results import (
     without_upper_limit,
 )
 from perfatlas.verbs.simulate.typical_steps import typical_step_rows
-from perfatlas.verbs.simulate.unused_in_run import unused_in_run
+from perfatlas.verbs.simulate.unused_in_run import unused_changes, unused_in_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +94,6 @@ if TYPE_CHECKING:
     OnProgress = Callable[[float], bool]
 
 
-HOST_LINK: Final = "device.host_link.bandwidth"  # used only by KV cache offloading, not by steps
 SERIES_ROWS: Final = 2000  # rows of the sampled time series
 SERIES_BINS: Final = 200  # bins of the time series in answers
 
@@ -287,7 +283,7 @@ def _simulation(
         *resolved.warnings,
         *no_effect_remarks(traffic, scenario, resolved, ready),
         *(unused_in_run(traffic, scenario, one.outcome) if seeds == 1 else ()),
-        *_unused_changes(traffic, scenario),
+        *unused_changes(traffic, scenario),
         *prices_without_power(ready, energies),
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)
@@ -308,18 +304,6 @@ def _simulation(
         has_energy=known_energy(ready),
         outages=ready.entry.replicas.availability.outages,
     )
-
-
-def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
-    """Return warnings about system changes without effect on steps or KV cache."""
-    if traffic.replica_kinds is not None:
-        return []
-    fields = scenario.model_dump(exclude_unset=True, exclude_none=True)
-    if scenario.mode != "disaggregated":
-        fields |= {"concurrency": scenario.concurrency or scenario.dp or 1}
-    notes = changes_without_effect(closed_form_results, fields)
-    offloads = traffic.host_cache_bytes is not None
-    return [text for text in notes if not (offloads and text == no_effect(HOST_LINK))]
 
 
 def _repetition(run: Run, watch: OnProgress | None, *, drawn: bool) -> _Repetition:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.answer import changes_without_effect, no_effect
+from perfatlas.scenario.deployments import closed_form_results
 from perfatlas.vocabulary.fields import value_text
 
 if TYPE_CHECKING:
@@ -23,8 +25,26 @@ _SCALING: Final = (
     *("autoscale_down_after_s", "start_up_s", "min_replicas", "max_replicas"),
 )
 _ROUTING: Final = ("routing", "cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
+HOST_LINK: Final = "device.host_link.bandwidth"  # used only by KV cache offloading, not by steps
 _FAILING: Final = ("on_failure", "retry_after_s")
 _SSD: Final = ("ssd_cache_bytes", "ssd_bandwidth")
+
+
+def unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
+    """Return warnings about system changes without effect on steps or KV cache.
+
+    Args:
+        traffic: The traffic.
+        scenario: What serves it.
+    """
+    if traffic.replica_kinds is not None:
+        return []
+    fields = scenario.model_dump(exclude_unset=True, exclude_none=True)
+    if scenario.mode != "disaggregated":
+        fields |= {"concurrency": scenario.concurrency or scenario.dp or 1}
+    notes = changes_without_effect(closed_form_results, fields)
+    offloads = traffic.host_cache_bytes is not None
+    return [text for text in notes if not (offloads and text == no_effect(HOST_LINK))]
 
 
 def unused_in_run(traffic: Traffic, scenario: Scenario, outcome: Outcome) -> list[str]:
