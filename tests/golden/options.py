@@ -102,7 +102,11 @@ def _change_all(
             given = {name: len({*wanted} & one.fields.keys()) for name, one in left.items()}
             left = {name: left[name] for name in sorted(left, key=given.__getitem__, reverse=True)}
         part = dict(itertools.islice(left.items(), limits.at_a_time))
-        again = ("ignored",) if limits.each is None else ("ignored", "refused")
+        again = (
+            ("ignored",)
+            if limits.each is None
+            else tuple(one for one in OUTCOMES if one != "moved")
+        )
         record.add(part, changes(verb, part, wanted, again))
         left = {name: one for name, one in left.items() if name not in part}
 
