@@ -176,7 +176,8 @@ def changes(
 ) -> Iterator[Change]:
     """Yield every change of some questions.
 
-    Further values are tried where the first is ignored: it may be what holds by default.
+    Further values are tried where the first is ignored: it may be what holds by default. Of those
+    tried, the change is yielded that moved a number, else one with a remark, else a refused one.
 
     Args:
         verb: One of `VERBS`.
@@ -203,14 +204,20 @@ def _tabulated(
     before = {one: answer for one, answer in answers.items() if not answer["error"]}
     for name in names:
         left = {one: _others(verb, fields[one], name) for one in before}
+        tried: dict[str, list[Change]] = {one: [] for one in before}
         for place in range(len(others_of(verb)[name])):
             asked = {one: v[place] for one, v in left.items() if place < len(v)}
             rows = [{**fields[one], name: value} for one, value in asked.items()]
             for one, new in zip(asked, _estimates(rows), strict=True):
                 outcome = _compared(name, before[one], new)
+                tried[one].append(Change(one, name, asked[one], outcome))
                 if outcome not in again or place == len(left[one]) - 1:
-                    yield Change(one, name, asked[one], outcome)
+                    yield min(tried[one], key=_rank)
                     del left[one]
+
+
+def _rank(change: Change) -> int:
+    return ("moved", "remarked", "refused", "ignored").index(change.outcome)
 
 
 def _estimates(rows: Sequence[Fields]) -> list[Fields]:
@@ -242,14 +249,14 @@ def _alone(
             if isinstance(old, str):
                 continue
             for name in names:
-                change = None
+                tried: list[Change] = []
                 for value in _others(verb, fields, name):
                     new = _answer(ask, {**fields, name: value})
-                    change = Change(question, name, value, _answered(name, old, new))
-                    if change.outcome not in again:
+                    tried.append(Change(question, name, value, _answered(name, old, new)))
+                    if tried[-1].outcome not in again:
                         break
-                if change:
-                    yield change
+                if tried:
+                    yield min(tried, key=_rank)
 
 
 def _function(verb: str) -> str:

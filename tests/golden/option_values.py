@@ -349,7 +349,7 @@ def _by_type(field: Field) -> tuple[Any, ...]:
             default = 1.0 if field.default in (None, 0) else float(field.default)
             least = max(part.at_least or 0.0, part.above or 0.0)
             most = min(bound for bound in (part.at_most, part.below, math.inf) if bound is not None)
-            numbers = (0.7 * default, 3.0 * default, 0.3 * default)
+            numbers: tuple[float, ...] = (0.7 * default, 3.0 * default, 0.3 * default)
             if field.default in (None, 0, 1):  # sizes, or numbers of unknown magnitude
                 numbers += (2.0, 4.0, 8.0, 128.0) if field.type is int else (300.0, 3e5)
             legal = [one for one in numbers if least < one < most]

@@ -5,7 +5,7 @@ every change that does none of these and, for each field, the questions of each 
 has its reason in `UNFELT`, "silent" has none, and exits 1 if there is any. `--each 8` changes a
 field until it moved a number of 8 questions, those first that set most of the fields left.
 `--record FILE` keeps the questions that are done, so that a later run goes on. `--all` prints last
-what became of each field in each verb.
+the outcome of each field in each verb.
 """
 
 from __future__ import annotations
