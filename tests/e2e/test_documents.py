@@ -51,6 +51,7 @@ FOREIGN: Final = frozenset(
         "--enable-two-batch-overlap",
         "--host",
         "--llm-python",
+        "--muon-tp-mode",
         "--no-async-scheduling",
         "--nthreads",
         "--nworkers",

@@ -233,7 +233,7 @@ def test_tables_of_the_simulator_are_the_step() -> None:
                 "expert_exchange": "deepep",
                 "batch_overlap": "single_batch",
             },
-            "Qwen/Qwen3-235B-A22B has no shared experts",
+            "shared expert beside the exchange, and Qwen/Qwen3-235B-A22B has none",
         ),
     ],
 )

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.formats import Format
-    from perfatlas.models import Model
     from perfatlas.step import Candidates
 
 
@@ -94,25 +93,17 @@ def kernel_engine(name: str | None) -> EngineProfile:
         raise InvalidSpecError(f"kernel_family must be the name of an engine: {error}") from error
 
 
-def launched_engine(fields: Mapping[str, Any], model: Model) -> EngineProfile | InvalidSpecError:
+def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecError:
     """Return the engine with the settings of its launch, or why it refuses them.
 
     Args:
         fields: engine, expert_exchange and batch_overlap.
-        model: The model it serves.
 
     Raises:
         InvalidSpecError: There is no such engine.
     """
     engine = resolve_engine(fields["engine"])
     try:
-        found = with_launch_settings(engine, fields["expert_exchange"], fields["batch_overlap"])
+        return with_launch_settings(engine, fields["expert_exchange"], fields["batch_overlap"])
     except InvalidSpecError as problem:
         return problem
-    if found.batch_overlap.value == "single_batch" and not model.architecture.has_shared_experts:
-        return InvalidSpecError(
-            f"batch_overlap = single_batch of {found.id} runs shared experts beside the exchange"
-            f" of tokens, and {model.name} has no shared experts; set batch_overlap = two_batch or"
-            " leave it out"
-        )
-    return found

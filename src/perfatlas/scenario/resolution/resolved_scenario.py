@@ -192,7 +192,8 @@ def candidates_of(
         PerfatlasError: The model or engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
-    profile = launched_engine(fields, model := resolve_model(fields["model"]))
+    model = resolve_model(fields["model"])
+    profile = launched_engine(fields)
     if isinstance(profile, InvalidSpecError):
         refusals.refuse(rows_C, _always(profile), workers.stage)
         return None

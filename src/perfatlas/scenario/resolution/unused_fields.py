@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.models import MoeFfn, resolve_model
+from perfatlas.models import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
@@ -215,7 +215,7 @@ def overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
         return nothing
     named = values["batch_overlap"]
     try:
-        groups = resolve_model(values["model"]).architecture.layers
+        shared = resolve_model(values["model"]).architecture.has_shared_experts
         overlaps = [one for one in resolve_engine(values["engine"]).overlaps if one.batch_overlap]
         systems = [resolve_system(values[name]) for name in SYSTEMS if values.get(name)]
     except PerfatlasError:
@@ -223,7 +223,7 @@ def overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
     overlaps = [one for one in overlaps if one.batch_overlap == named]
     if not overlaps:  # two batches, or refused with the engine's settings
         return None
-    if not any(isinstance(one.ffn, MoeFfn) and one.ffn.shared_intermediate_size for one in groups):
+    if not shared:
         why = f"{named} runs the shared expert beside the exchange, and"
         model = value_text(values["model"])
         return Missing(f"{why} {model} has none", "set batch_overlap = two_batch")
