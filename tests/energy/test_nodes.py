@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -84,3 +85,36 @@ def test_nodes_without_data_have_no_power_and_tables_equal_estimates() -> None:
     assert found["power_w"][1] > 0.0
     assert found["node_power_w"][1] != found["node_power_w"][1]
     assert found["facility_power_w"][2] != found["facility_power_w"][2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"system": "l40s"}, "processors, switches and fans of pcie_2_8_5_200 is unknown"),
+        ({"system": "mi355x"}, "processors, switches and fans of ubb_8_400 is unknown"),
+        (
+            {"mode": "disaggregated", "system": "h100_sxm", "decode_system": "b200_sxm"},
+            "no power of nodes is predicted for two pools on different nodes",
+        ),
+    ],
+)
+def test_prices_without_the_power_of_nodes_are_remarked_on(
+    fields: dict[str, Any], why: str
+) -> None:
+    asked: dict[str, Any] = {"model": LLAMA, "isl": 64, "osl": 4, **fields}
+    told = f"pue = 1.25 and usd_per_kwh = 0.1 have no effect here: .*{why}"
+    found = perfatlas.estimate(**asked, pue=1.25, usd_per_kwh=0.1).warnings
+    assert re.search(told, " ".join(found))
+    rows = {name: [value] * 3 for name, value in asked.items()}
+    rows |= {"pue": [1.25, None, None], "usd_per_kwh": [0.1, 0.1, None]}
+    first, second, third = perfatlas.estimate_table(rows).columns["warnings"]
+    assert re.search(told, first)
+    assert "usd_per_kwh = 0.1 has no effect here" in second
+    assert "no effect" not in third
+    found = perfatlas.simulate(**asked, num_requests=10, request_rate=5.0, usd_per_kwh=0.1).warnings
+    assert any(text.startswith("usd_per_kwh = 0.1 has no effect here") for text in found)
+
+
+def test_prices_with_the_power_of_nodes_have_no_remark() -> None:
+    answer = perfatlas.estimate(model=LLAMA, system="h100_sxm", pue=1.25, usd_per_kwh=0.1)
+    assert not any("pue" in text for text in answer.warnings)

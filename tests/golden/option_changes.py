@@ -22,7 +22,7 @@ from tests.golden.option_values import others_of
 from tests.golden.question import Question, read_questions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from perfatlas.scenario.deployments import Priced
 
@@ -37,8 +37,6 @@ _LIMITS: Final = {
     "ep": "experts of one token at the bound",
     "moe_tp": "experts of one token at the bound",
     "power_cap_w": "a limit above what the GPUs draw",
-    "pue": "nodes without known power",
-    "usd_per_kwh": "nodes without known power",
 }
 _OPERATORS: Final = {"clock_ratio": "an operator that waits for memory at the bound"}
 UNFELT: Final[dict[str, dict[str, str]]] = {
@@ -125,15 +123,19 @@ def asked_of(verb: str) -> dict[str, Asked]:
     example = tuple(shlex.split(example_of(verb))[1:])
     for question in (*read_questions(), Question(name=f"{verb} example", commands=(example,))):
         if question.verb == verb and not question.silicon and "refusal" not in question.name:
-            fields = _fields_of(question)
+            fields = fields_of(question)
             if fields is not None:
                 found[question.name] = Asked(fields, question.files)
     recorded = {name: asked for name, asked in found.items() if not name.endswith("example")}
     return recorded or found
 
 
-def _fields_of(question: Question) -> Fields | None:
-    """Return the fields of the command line, None if it has more commands or other options."""
+def fields_of(question: Question) -> Fields | None:
+    """Return the fields of the command line, None if it has more commands or other options.
+
+    Args:
+        question: The question.
+    """
     if len(question.commands) != 1:
         return None
     rows, words = verb_fields(question.verb), [*question.commands[0], "--"]
@@ -166,18 +168,25 @@ def sample(verb: str, size: int, seed: int = 0) -> dict[str, Asked]:
     return {name: asked[name] for name in chosen}
 
 
-def changes(verb: str, questions: dict[str, Asked], names: Iterable[str]) -> Iterator[Change]:
+def changes(
+    verb: str,
+    questions: dict[str, Asked],
+    names: Iterable[str],
+    again: Collection[str] = ("ignored",),
+) -> Iterator[Change]:
     """Yield every change of some questions.
 
-    Further values are tried where the first is ignored: it may be what holds by default.
+    Further values are tried where the first is ignored: it may be what holds by default. Of those
+    tried, the change is yielded that moved a number, else one with a remark, else a refused one.
 
     Args:
         verb: One of `VERBS`.
         questions: Fields by the names of the questions.
         names: The fields to change.
+        again: Outcomes after which further values are tried.
     """
     one_by_one = verb != "estimate" or any(asked.files for asked in questions.values())
-    return (_alone if one_by_one else _tabulated)(verb, questions, [*names])
+    return (_alone if one_by_one else _tabulated)(verb, questions, [*names], again)
 
 
 def _others(verb: str, fields: Fields, name: str) -> list[Any]:
@@ -186,21 +195,29 @@ def _others(verb: str, fields: Fields, name: str) -> list[Any]:
     return [value for value in others_of(verb)[name] if str(value) != now]
 
 
-def _tabulated(verb: str, questions: dict[str, Asked], names: Sequence[str]) -> Iterator[Change]:
+def _tabulated(
+    verb: str, questions: dict[str, Asked], names: Sequence[str], again: Collection[str]
+) -> Iterator[Change]:
     """Yield the changes of estimates, a table for each field and value."""
     fields = {one: asked.fields for one, asked in questions.items()}
     answers = dict(zip(fields, _estimates(list(fields.values())), strict=True))
     before = {one: answer for one, answer in answers.items() if not answer["error"]}
     for name in names:
         left = {one: _others(verb, fields[one], name) for one in before}
+        tried: dict[str, list[Change]] = {one: [] for one in before}
         for place in range(len(others_of(verb)[name])):
             asked = {one: v[place] for one, v in left.items() if place < len(v)}
             rows = [{**fields[one], name: value} for one, value in asked.items()]
             for one, new in zip(asked, _estimates(rows), strict=True):
                 outcome = _compared(name, before[one], new)
-                if outcome != "ignored" or place == len(left[one]) - 1:
-                    yield Change(one, name, asked[one], outcome)
+                tried[one].append(Change(one, name, asked[one], outcome))
+                if outcome not in again or place == len(left[one]) - 1:
+                    yield min(tried[one], key=_rank)
                     del left[one]
+
+
+def _rank(change: Change) -> int:
+    return ("moved", "remarked", "refused", "ignored").index(change.outcome)
 
 
 def _estimates(rows: Sequence[Fields]) -> list[Fields]:
@@ -221,7 +238,9 @@ def _compared(name: str, old: Fields, new: Fields) -> str:
     return "remarked" if any(name in text for text in said) else "ignored"
 
 
-def _alone(verb: str, questions: dict[str, Asked], names: Sequence[str]) -> Iterator[Change]:
+def _alone(
+    verb: str, questions: dict[str, Asked], names: Sequence[str], again: Collection[str]
+) -> Iterator[Change]:
     """Yield the changes of questions that are answered one by one."""
     for question, (fields, files) in questions.items():
         ask = _simulate_with({}) if verb == "simulate" else getattr(perfatlas, _function(verb))
@@ -230,14 +249,14 @@ def _alone(verb: str, questions: dict[str, Asked], names: Sequence[str]) -> Iter
             if isinstance(old, str):
                 continue
             for name in names:
-                change = None
+                tried: list[Change] = []
                 for value in _others(verb, fields, name):
                     new = _answer(ask, {**fields, name: value})
-                    change = Change(question, name, value, _answered(name, old, new))
-                    if change.outcome != "ignored":
+                    tried.append(Change(question, name, value, _answered(name, old, new)))
+                    if tried[-1].outcome not in again:
                         break
-                if change:
-                    yield change
+                if tried:
+                    yield min(tried, key=_rank)
 
 
 def _function(verb: str) -> str:

@@ -196,7 +196,7 @@ _GOODPUT: Final[Values] = {
     "more_spares": (9, 12),
     "verify_s": (60.0, 600.0),
     "model": ("meta-llama/Llama-3.2-3B", "Qwen/Qwen3-30B-A3B"),
-    "system": ("a100_sxm", "h20"),
+    "system": ("a100_sxm", "gb200"),
     "format": ("fp8", "int8"),
     "step_time_s": (3.0, 7.0),
     "tokens_per_step": (1 << 20, 1 << 19),
@@ -349,7 +349,9 @@ def _by_type(field: Field) -> tuple[Any, ...]:
             default = 1.0 if field.default in (None, 0) else float(field.default)
             least = max(part.at_least or 0.0, part.above or 0.0)
             most = min(bound for bound in (part.at_most, part.below, math.inf) if bound is not None)
-            numbers = (0.7 * default, 3.0 * default, 0.3 * default)
+            numbers: tuple[float, ...] = (0.7 * default, 3.0 * default, 0.3 * default)
+            if field.default in (None, 0, 1):  # sizes, or numbers of unknown magnitude
+                numbers += (2.0, 4.0, 8.0, 128.0) if field.type is int else (300.0, 3e5)
             legal = [one for one in numbers if least < one < most]
             return tuple(math.ceil(one) if field.type is int else one for one in legal)
     return ()

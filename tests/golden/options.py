@@ -3,8 +3,9 @@
 A change moves a number of the answer, is refused, or the answer says that it has no effect. Prints
 every change that does none of these and, for each field, the questions of each outcome: "ignored"
 has its reason in `UNFELT`, "silent" has none, and exits 1 if there is any. `--each 8` changes a
-field until 8 questions did not refuse it. `--record FILE` keeps the questions that are done, so
-that a later run goes on.
+field until it moved a number of 8 questions, those first that set most of the fields left.
+`--record FILE` keeps the questions that are done, so that a later run goes on. `--all` prints last
+the outcome of each field in each verb.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.golden.option_changes import UNFELT, Change, changes, sample
+from tests.golden.option_questions import further_questions
 from tests.golden.option_values import VERBS, others_of
 
 if TYPE_CHECKING:
@@ -26,15 +28,25 @@ if TYPE_CHECKING:
 
     from tests.golden.option_changes import Asked
 
+Outcomes = dict[str, Counter[str]]
 AT_A_TIME: Final = 40  # questions of one table of estimates
+FEW: Final = 8  # of one where each field needs a few
 SILENT: Final = "silent"
 OUTCOMES: Final = ("moved", "refused", "remarked", "ignored", SILENT)
 
 
-def _parts(questions: dict[str, Asked], size: int) -> Iterator[dict[str, Asked]]:
-    names = [*questions]
-    for start in range(0, len(names), size):
-        yield {name: questions[name] for name in names[start : start + size]}
+class Limits(NamedTuple):
+    """Where a run ends.
+
+    Args:
+        each: Questions that a field moves, None for all.
+        end_s: CPU time after which no further question is taken [s].
+        at_a_time: Questions changed together.
+    """
+
+    each: int | None
+    end_s: float
+    at_a_time: int
 
 
 class Record:
@@ -76,28 +88,45 @@ class Record:
                     stream.write(json.dumps(kept) + "\n")
 
 
-def _report(verb: str, asked: argparse.Namespace, cpu_s: float) -> int:
-    """Change the fields of questions, print what each field did; return the silent changes.
+def _change_all(
+    verb: str, questions: dict[str, Asked], names: Sequence[str], record: Record, limits: Limits
+) -> None:
+    """Change the fields of the questions that a record lacks, and add them to it."""
+    left = {name: one for name, one in questions.items() if name not in record.changes}
+    while left and time.process_time() < limits.end_s:
+        moved = Counter(one.field for one in record.all() if one.outcome == "moved")
+        wanted = [name for name in names if limits.each is None or moved[name] < limits.each]
+        if not wanted:
+            break
+        if limits.each is not None:  # a field that a question sets is legal beside its others
+            given = {name: len({*wanted} & one.fields.keys()) for name, one in left.items()}
+            left = {name: left[name] for name in sorted(left, key=given.__getitem__, reverse=True)}
+        part = dict(itertools.islice(left.items(), limits.at_a_time))
+        again = (
+            ("ignored",)
+            if limits.each is None
+            else tuple(one for one in OUTCOMES if one != "moved")
+        )
+        record.add(part, changes(verb, part, wanted, again))
+        left = {name: one for name, one in left.items() if name not in part}
+
+
+def _report(verb: str, asked: argparse.Namespace, cpu_s: float) -> Outcomes:
+    """Change the fields of questions, print what each field did; return it.
 
     Args:
         verb: One of `VERBS`.
         asked: The arguments.
         cpu_s: Time after which no further question is taken [s].
     """
-    questions, start_s = sample(verb, asked.size), time.process_time()
+    questions, start_s = sample(verb, asked.size) | further_questions(verb), time.process_time()
     names = [*(asked.fields or others_of(verb))]
     record = Record(asked.record, [verb, str(asked.each or ""), *names])
-    left = {name: one for name, one in questions.items() if name not in record.changes}
-    for part in _parts(left, AT_A_TIME if verb == "estimate" else 1):
-        if time.process_time() > start_s + cpu_s:
-            break
-        answered = Counter(one.field for one in record.all() if one.outcome != "refused")
-        wanted = [name for name in names if asked.each is None or answered[name] < asked.each]
-        record.add(part, changes(verb, part, wanted))
-    found = [change for name in questions for change in record.changes.get(name, ())]
+    at_a_time = 1 if verb != "estimate" else AT_A_TIME if asked.each is None else FEW
+    _change_all(verb, questions, names, record, Limits(asked.each, start_s + cpu_s, at_a_time))
     reasons = UNFELT.get(verb, {})
     counts = {name: Counter[str]() for name in names}
-    for change in found:
+    for change in (change for name in questions for change in record.changes.get(name, ())):
         silent = change.outcome == "ignored"
         counts[change.field][
             change.outcome if not silent or change.field in reasons else SILENT
@@ -111,7 +140,22 @@ def _report(verb: str, asked: argparse.Namespace, cpu_s: float) -> int:
     sys.stdout.write(f"{verb}: {done} of {len(questions)} questions, {spent_s:.0f} CPU s\n")
     sys.stdout.write(_table(counts))
     sys.stdout.flush()
-    return sum(one[SILENT] for one in counts.values())
+    return counts
+
+
+def _matrix(found: Mapping[str, Outcomes]) -> str:
+    """Return the outcomes of each field in each verb, a line for each field.
+
+    The first of `OUTCOMES` that any question had, "." if it was not asked, none if the verb does
+    not have the field; "silent" wins over all others.
+    """
+    order = (SILENT, *OUTCOMES)
+    rows: dict[str, list[str]] = {}
+    for verb, counts in found.items():
+        for name, outcomes in counts.items():
+            first = next((one for one in order if outcomes[one]), ".")
+            rows.setdefault(name, []).append(f"{verb} {first}")
+    return "".join(f"{name:26} {', '.join(cells)}\n" for name, cells in sorted(rows.items()))
 
 
 def _table(counts: Mapping[str, Counter[str]]) -> str:
@@ -134,18 +178,20 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="every verb")
     parser.add_argument("--size", type=int, default=10**6, help="questions of each verb")
     parser.add_argument("--fields", nargs="*", default=(), help="by default all")
-    parser.add_argument("--each", type=int, help="questions that answer a field, by default all")
+    parser.add_argument("--each", type=int, help="questions that a field moves, by default all")
     parser.add_argument("--cpu-minutes", type=float, default=8.0, help="of all verbs together")
     parser.add_argument("--record", type=Path, help="file in which questions are kept once done")
     asked = parser.parse_args(words)
     verbs = VERBS if asked.all else (asked.verb,)
-    left_s, silent = asked.cpu_minutes * 60.0, 0
+    left_s, found = asked.cpu_minutes * 60.0, dict[str, Outcomes]()
     for index, verb in enumerate(verbs):
         start_s = time.process_time()
         # unused time of a verb goes to those that follow
-        silent += _report(verb, asked, left_s / (len(verbs) - index))
+        found[verb] = _report(verb, asked, left_s / (len(verbs) - index))
         left_s -= time.process_time() - start_s
-    return 1 if silent else 0
+    if asked.all:
+        sys.stdout.write(_matrix(found))
+    return int(any(one[SILENT] for counts in found.values() for one in counts.values()))
 
 
 if __name__ == "__main__":

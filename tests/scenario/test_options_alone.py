@@ -11,7 +11,9 @@ from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import questions, verb_fields
 from perfatlas.quantities import InvalidSpecError
 from tests.golden.option_changes import UNFELT, Change, asked_of, changes, sample
+from tests.golden.option_questions import FURTHER, further_questions
 from tests.golden.option_values import VERBS, others_of
+from tests.golden.options import main
 
 ALWAYS: Final = (
     *("estimate-aggregated-00", "estimate-disaggregated-01", "estimate-speculative-00"),
@@ -82,6 +84,21 @@ def test_every_field_changed_alone(verb: str) -> None:
     found = [*changes(verb, few, others_of(verb))]
     assert found
     assert ignored(verb, found) == []
+
+
+def test_every_further_question_asks_fields_of_a_verb() -> None:
+    found = [name for verb in VERBS for name in further_questions(verb)]
+    assert len(set(found)) == len(FURTHER.read_text("utf-8").splitlines())
+
+
+def test_a_field_is_changed_until_it_moved_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--verb", "goodput stragglers", "--fields", "gpus", "step_time_s", "--each", "2"]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("goodput stragglers: 2 of 4 questions")
+    assert [line.split() for line in lines[2:4]] == [
+        [name, "2", "-", "-", "-", "-"] for name in ("gpus", "step_time_s")
+    ]
 
 
 def test_a_change_that_nothing_reads_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

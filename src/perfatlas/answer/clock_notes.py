@@ -48,7 +48,7 @@ def clock_note(
         known: Whether power decides clocks: not at the roofline, nor without energies.
     """
     if causes == ZEROS_ALONE and not known:
-        return "tensors of zeros change no time: no clock is predicted here"
+        return "input_distribution = zeros changes no time: no clock is predicted here"
     lender = board_energy(device).lender
     clock = f"of {lender} at its TDP" if lender else "sustained at the TDP"
     verb = "leaves" if len(causes) == 1 and causes != ZEROS_ALONE else "leave"

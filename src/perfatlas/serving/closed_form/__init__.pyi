@@ -66,6 +66,8 @@ from .results import (
     number_cells as number_cells,
     plain_results as plain_results,
     result_columns as result_columns,
+    unused_prices as unused_prices,
+    unused_prices_text as unused_prices_text,
 )
 from .running_load import (
     served_sequences as served_sequences,

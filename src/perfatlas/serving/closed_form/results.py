@@ -5,12 +5,13 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.energy import node_columns
+from perfatlas.energy import node_columns, node_power
 from perfatlas.files import NumberCells
 from perfatlas.vocabulary.metrics import (
     METRICS,
@@ -159,6 +160,39 @@ def node_results(
     }
     pue, usd_per_kwh = (np.array([np.nan if one is None else one]) for one in prices)
     return plain_results(node_columns(columns, nodes, pue, usd_per_kwh))
+
+
+def unused_prices(
+    results: Mapping[str, Any], nodes: Sequence[Node], prices: tuple[float | None, float | None]
+) -> list[str]:
+    """Return a warning if PUE or price of one answer have no effect, as its power is unknown.
+
+    Args:
+        results: Results with those of `node_results`.
+        nodes: Its node.
+        prices: PUE and price of a kWh [USD], None if not given.
+    """
+    if results.get("node_power_w", 0.0) is not None or prices == (None, None):
+        return []
+    return [unused_prices_text(nodes[0], prices)]
+
+
+def unused_prices_text(node: Node, prices: tuple[float | None, float | None]) -> str:
+    """Return the warning that PUE and price have no effect without the power of nodes.
+
+    Args:
+        node: The node, without known power.
+        prices: PUE and price of a kWh [USD], None if not given; not both.
+    """
+    if node.name == DIFFERENT:
+        why = "no power of nodes is predicted for two pools on different nodes"
+    elif math.isnan(node_power(node).host_w):
+        why = f"the power of processors, switches and fans of {node.name} is unknown"
+    else:
+        why = "the power of its GPUs is not predicted"
+    named = zip(("pue", "usd_per_kwh"), prices, strict=True)
+    given = [f"{name} = {value:g}" for name, value in named if value is not None]
+    return f"{' and '.join(given)} {'have' if given[1:] else 'has'} no effect here: {why}"
 
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:

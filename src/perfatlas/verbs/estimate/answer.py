@@ -39,6 +39,7 @@ from perfatlas.serving.closed_form import (
     energies_at,
     node_results,
     result_columns,
+    unused_prices,
 )
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, estimate_warnings, pool_warnings
 from perfatlas.vocabulary.metrics import metrics_of
@@ -109,7 +110,8 @@ def _with_nodes(scenario: Scenario, answer: Answer, nodes: Sequence[Node]) -> An
     """Return an answer with the power of nodes and facility."""
     prices = scenario.pue, scenario.usd_per_kwh
     results = {**answer.results, **node_results(answer.results, nodes, prices)}
-    return replace(answer, results=results)
+    notes = unused_prices(results, nodes, prices)
+    return replace(answer, results=results, warnings=(*answer.warnings, *notes))
 
 
 def _simulated(scenario: Scenario, formula: Answer, energy: TokenEnergy) -> Answer:

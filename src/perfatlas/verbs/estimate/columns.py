@@ -36,6 +36,7 @@ from perfatlas.serving.closed_form import (
     prompt_rejection,
     rejects_prompts,
     result_columns,
+    unused_prices_text,
 )
 from perfatlas.verbs.estimate.remarks import estimate_warnings, pool_warnings
 
@@ -75,6 +76,7 @@ class EstimateColumns:
         simulated_N: Rows with simulated latencies and rates (N,).
         tiers_N: Tier of the times of each row, "" if it is not priced (N,).
         bounds_N: What binds most of the prefill and of the decode step of each row, by phase.
+        unused_prices: Warning by row that PUE or price have no effect, as power is unknown.
         rows_priced: Number of operator shapes priced by physics.
         distinct_shapes: Number of distinct ones among them, in blocks of `BLOCK_ROWS` rows.
     """
@@ -91,6 +93,7 @@ class EstimateColumns:
         self.may_be_simulated_N = may_be_simulated(resolution.columns)
         self.tiers_N = [""] * resolution.size
         self.bounds_N = {phase: [""] * resolution.size for phase in PHASES}
+        self.unused_prices: dict[int, str] = {}
         self.rows_priced = 0
         self.distinct_shapes = 0
         self._priced: Priced = {}
@@ -140,8 +143,13 @@ class EstimateColumns:
         """
         given = self.resolution.columns.take(rows_C)
         known = {name: values_N[rows_C] for name, values_N in self.columns.items()}
-        prices = given.numbers("pue"), given.numbers("usd_per_kwh")
-        self.put(rows_C, node_columns(known, common_nodes(*pools), *prices))
+        prices, nodes = (given.numbers("pue"), given.numbers("usd_per_kwh")), common_nodes(*pools)
+        columns = node_columns(known, nodes, *prices)
+        self.put(rows_C, columns)
+        priced_C = np.isfinite(prices[0]) | np.isfinite(prices[1])
+        for c in np.flatnonzero(priced_C & np.isnan(columns["node_power_w"])).tolist():
+            pue, usd = (None if np.isnan(one_C[c]) else float(one_C[c]) for one_C in prices)
+            self.unused_prices[int(rows_C[c])] = unused_prices_text(nodes[c], (pue, usd))
 
     def refuse(self, rows_C: IntArray, error: PerfatlasError, pool: int = -1) -> None:
         """Mark rows as invalid whose pool or simulation cannot be evaluated.

@@ -67,8 +67,11 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         for row, texts in zip(group.rows_C.tolist(), group.warnings(), strict=True):
             note = "; ".join(texts)
             warnings[row] = note.replace(LEAVES_OUT, "") if found.simulated_N[row] else note
-    for row, unused in unused_changes_of_rows(table, found).items():
-        warnings[row] = "; ".join(filter(None, (warnings[row], *unused)))
+    unused = unused_changes_of_rows(table, found)
+    for row, text in found.unused_prices.items():
+        unused[row] = [text, *unused.get(row, ())]
+    for row, notes in unused.items():
+        warnings[row] = "; ".join(filter(None, (warnings[row], *notes)))
     refusals = found.resolution.refusals
     for row in refusals.rows():
         error = refusals.error(row)

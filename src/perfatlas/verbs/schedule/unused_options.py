@@ -29,7 +29,7 @@ _AFTER_LOSS: Final = (
 _READ_AFTER: Final[dict[str, tuple[str, ...]]] = {
     "no job waits for nodes": ("backfill", "depth", "half_life_s", "shares", "required"),
     "no job is backfilled": ("backfill", "depth"),
-    "no node fails in the simulated time": ("repair_s", *_AFTER_LOSS),
+    "no node fails in the simulated time": ("repair_s", "repair_power_w", *_AFTER_LOSS),
     "no job loses a node": _AFTER_LOSS,
     "no job starts again": ("restart_s", "keeps_place"),
 }

@@ -34,13 +34,8 @@ from perfatlas.scenario.deployments import (
     slowed,
     traffic_warnings,
 )
-from perfatlas.scenario.fields import (
-    Traffic,
-    plain_values,
-)
-from perfatlas.scenario.resolution import (
-    with_formats,
-)
+from perfatlas.scenario.fields import Traffic, plain_values
+from perfatlas.scenario.resolution import with_formats
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
@@ -61,6 +56,7 @@ from perfatlas.verbs.simulate.energy import (
     energy_results,
     known_energy,
     mean_power,
+    prices_without_power,
     run_energy,
     spent_energy,
 )
@@ -281,22 +277,21 @@ def _simulation(
 ) -> Simulation:
     traffic, scenario, _ = inputs
     seeds = one.results.get("seeds_simulated", 1)
+    energies = energy_results(ready, one.spent, one.results)
     notes = (*resolved.assumptions, *seeds_note(traffic, seeds), *traffic.assumptions())
     remarks = (
         *resolved.warnings,
         *no_effect_remarks(traffic, scenario, resolved, ready),
         *(unused_in_run(traffic, scenario, one.outcome) if seeds == 1 else ()),
         *unused_changes(traffic, scenario),
+        *prices_without_power(ready, energies),
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)
-    series = {
-        "seed": traffic.seed,
-        **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
-    }
+    series: dict[str, Any] = {"seed": traffic.seed}
+    series |= binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS)
     if known_energy(ready):
         series |= binned_power(one.outcome.series, one.outcome.energy, SERIES_BINS)
     costs = cost_results(one.results, traffic.usd_per_gpu_hour)
-    energies = energy_results(ready, one.spent, one.results)
     one = one._replace(results=one.results | energies | costs | {"series": series})
     return Simulation(
         answer=_answer(ready, resolved, one, inputs),

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.closed_form import TokenEnergy, common_nodes, energies_at, node_results
+from perfatlas.serving.closed_form import (
+    TokenEnergy,
+    common_nodes,
+    energies_at,
+    node_results,
+    unused_prices,
+)
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.hardware import Node
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Deployment, Service
     from perfatlas.serving.outcome import Outcome
@@ -137,9 +144,26 @@ def energy_results(
     )
     energy = TokenEnergy(prefill_j, decode_j, on_w, cap_w, low, high)
     found = energies_at(energy, _rates(results), tokens / completed)
-    nodes = common_nodes(*(pool.question for pool in ready.pools))
-    prices = ready.entry.scenario.pue, ready.entry.scenario.usd_per_kwh
+    nodes, prices = _nodes_and_prices(ready)
     return found | _ends_of_run(found, results) | node_results({**results, **found}, nodes, prices)
+
+
+def prices_without_power(ready: Service, energies: Mapping[str, Any]) -> list[str]:
+    """Return a warning if PUE or price have no effect, as the power of nodes is unknown.
+
+    Args:
+        ready: The deployment.
+        energies: Result of `energy_results`.
+    """
+    return unused_prices(energies, *_nodes_and_prices(ready))
+
+
+def _nodes_and_prices(
+    ready: Service,
+) -> tuple[Sequence[Node], tuple[float | None, float | None]]:
+    """Return the common node of all pools, PUE and price of a kWh [USD]."""
+    nodes = common_nodes(*(pool.question for pool in ready.pools))
+    return nodes, (ready.entry.scenario.pue, ready.entry.scenario.usd_per_kwh)
 
 
 def mean_power(results: Mapping[str, Any]) -> dict[str, float]:
