@@ -21,7 +21,15 @@ TITLES: Final = {
     "by_format": "By source and format",
     "by_model": "By source and model",
     "by_stack": "By container",
+    "by_generation": "A GPU generation left out of the fit, by source, GPU and kind of model",
 }
+# Fitted numbers: field, heading, factor to the unit of the heading.
+FITTED: Final = (
+    ("efficiency_compute", "speed of kernels", 1.0),
+    ("efficiency_experts", "of experts", 1.0),
+    ("host_s_per_moe_layer", "host per MoE layer [ms]", 1e3),
+    ("jitter", "jitter", 1.0),
+)
 ERRORS: Final = ("mape", "median_error", "bias", "inside_90")
 HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%")
 
@@ -49,11 +57,30 @@ def page_text(found: Mapping[str, Any]) -> str:
     template = resources.files("perfatlas").joinpath("data/validation/training_page.md")
     parts = [template.read_text("utf-8").rstrip()]
     parts += [f"## {title}\n\n{_errors(found[name])}" for name, title in TITLES.items()]
+    parts.append(_fits(found["generation_fits"]))
     parts.append("## A trace and the run that it is part of\n\n" + _trace(found["trace"]))
     refused = [[row["source"], row["reason"], f"{row['rows']}"] for row in found["refused"]]
     parts.append("## Refused rows\n\n" + table(["source", "reason", "rows"], refused))
     parts.append("## Peak memory\n\n" + _memory(found["memory"]))
     return "\n\n".join(parts) + "\n"
+
+
+def _fits(fits: Sequence[Mapping[str, Any]]) -> str:
+    """Return the numbers that are fitted without a generation; nothing is fitted to 0 runs."""
+    cells = [
+        [
+            fit["generation"],
+            fit["engine"],
+            f"{fit['rows']}",
+            *(
+                f"{factor * fit[name]:.3g}" if fit["rows"] and name in fit else "-"
+                for name, _, factor in FITTED
+            ),
+        ]
+        for fit in fits
+    ]
+    headings = ["left out", "engine", "fitted runs", *(heading for _, heading, _ in FITTED)]
+    return table(headings, cells)
 
 
 def _trace(rows: Sequence[Mapping[str, Any]]) -> str:
