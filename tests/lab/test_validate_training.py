@@ -14,6 +14,7 @@ from perfatlas.lab.validate.training.fits import (
 )
 from perfatlas.lab.validate.training.generations import generation_rows
 from perfatlas.lab.validate.training.page import page_text
+from perfatlas.lab.validate.training.peers import calculon_rows
 from perfatlas.lab.validate.training.runs import published_runs, rules
 from perfatlas.lab.validate.training.scores import error_of, part_scores
 
@@ -46,10 +47,13 @@ def test_errors_are_of_step_times() -> None:
 
 
 def test_the_page_has_every_part() -> None:
-    chosen = [run for run in published_runs() if run.run["peak_mem_gib"] or run.refused][:60]
-    text = page_text(part_scores(chosen, [FIT, {**FIT, "generation": "ampere", "rows": 0}]))
+    runs = published_runs()
+    chosen = [run for run in runs if run.run["peak_mem_gib"] or run.refused][:60]
+    scores = part_scores(chosen, [FIT, {**FIT, "generation": "ampere", "rows": 0}])
+    text = page_text(scores)
     for title in ("All rows", "By source and GPU", "Refused rows", "Peak memory"):
         assert f"## {title}" in text
+    assert "| mean absolute error |" in page_text({**scores, "calculon": calculon_rows(runs)})
     asked = sum(run.question is not None for run in chosen)
     assert f"| hopper left out | {asked} |" in text
     assert "| hopper | torchtitan | 1 | 0.5 | - | 0 | 0 |" in text
@@ -82,3 +86,10 @@ def test_runs_answered_together_are_predicted_as_alone() -> None:
 
 def test_splits_are_stated() -> None:
     assert set(rules()["split"]) == {"time", "generation", "model", "release", "memory"}
+
+
+def test_calculon_is_compared_on_the_rows_that_it_predicts() -> None:
+    rows = calculon_rows(published_runs())
+    assert len(rows) == len(rules()["calculon"]["step_s"]) == 8
+    mean = sum(abs(row["calculon_error"]) for row in rows) / len(rows)
+    assert mean == pytest.approx(0.0365, abs=5e-4)  # what its own validation prints

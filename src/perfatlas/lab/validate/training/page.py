@@ -58,6 +58,8 @@ def page_text(found: Mapping[str, Any]) -> str:
     parts = [template.read_text("utf-8").rstrip()]
     parts += [f"## {title}\n\n{_errors(found[name])}" for name, title in TITLES.items()]
     parts.append(_fits(found["generation_fits"]))
+    if found["calculon"]:
+        parts.append("## Beside Calculon\n\n" + _calculon(found["calculon"]))
     parts.append("## A trace and the run that it is part of\n\n" + _trace(found["trace"]))
     refused = [[row["source"], row["reason"], f"{row['rows']}"] for row in found["refused"]]
     parts.append("## Refused rows\n\n" + table(["source", "reason", "rows"], refused))
@@ -81,6 +83,25 @@ def _fits(fits: Sequence[Mapping[str, Any]]) -> str:
     ]
     headings = ["left out", "engine", "fitted runs", *(heading for _, heading, _ in FITTED)]
     return table(headings, cells)
+
+
+def _calculon(rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        [
+            row["model"],
+            row["recompute"],
+            *(f"{row[name]:.2f}" for name in ("measured_s", "predicted_s", "calculon_s")),
+            *(f"{row[name]:+.1%}" for name in ("error", "calculon_error")),
+        ]
+        for row in rows
+    ]
+    means = [
+        f"{sum(abs(row[name]) for row in rows) / len(rows):.1%}"
+        for name in ("error", "calculon_error")
+    ]
+    cells.append(["mean absolute error", *[""] * 4, *means])
+    steps = [f"{who} [s]" for who in ("published", "perfatlas", "Calculon")]
+    return table(["model", "recompute", *steps, "error", "error of Calculon"], cells)
 
 
 def _trace(rows: Sequence[Mapping[str, Any]]) -> str:

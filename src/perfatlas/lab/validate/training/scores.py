@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.lab.validate.training.generations import fit_generations, generation_rows
+from perfatlas.lab.validate.training.peers import calculon_rows
 from perfatlas.lab.validate.training.runs import published_runs, rules
 from perfatlas.lab.validate.training.trace import trace_comparison
 from perfatlas.training.profiles import resolve_training_engine, unseen_release
@@ -39,8 +40,9 @@ def validate_training() -> Row:
         `totals`: all scored rows, the mean over sources, and the dense and MoE rows of Megatron;
         a part for each key of `PARTS`; `splits`: rows that a split leaves out; `generation_fits`:
         the numbers fitted without a GPU generation; `by_generation`: the errors on that generation;
-        `trace`: the published trace of a pair; `memory`: predicted and published peaks; `refused`:
-        reasons with the number of rows; `rows`: every scored run.
+        `calculon`: the same steps by Calculon; `trace`: the published trace of a pair; `memory`:
+        predicted and published peaks; `refused`: reasons with the number of rows; `rows`: every
+        scored run.
 
     Limits: Recomputation that a page does not state is taken as none.
     """
@@ -64,6 +66,7 @@ def part_scores(runs: Sequence[PublishedRun], fits: Sequence[Row]) -> Row:
         "splits": [*_splits(rows), *_left_out(generations)],
         "generation_fits": list(fits),
         "by_generation": _by(generations, GENERATION),
+        "calculon": calculon_rows(runs),
         "trace": trace_comparison(),
         "memory": [row for row in rows if row["peak_bytes"] is not None],
         "refused": [
