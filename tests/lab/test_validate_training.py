@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
+import numpy as np
 import pytest
 
+from perfatlas.lab.validate.training.fits import (
+    UNFITTED,
+    fit_training_engine,
+    predicted_steps,
+)
+from perfatlas.lab.validate.training.generations import generation_rows
 from perfatlas.lab.validate.training.page import page_text
+from perfatlas.lab.validate.training.peers import calculon_rows
 from perfatlas.lab.validate.training.runs import published_runs, rules
 from perfatlas.lab.validate.training.scores import error_of, part_scores
+
+# Numbers of torchtitan as a fit without Hopper would return them, if it had other runs.
+FIT: Final[dict[str, Any]] = {
+    "generation": "hopper",
+    "engine": "torchtitan",
+    "rows": 1,
+    **UNFITTED,
+    "efficiency_compute": 0.5,
+    "release": {},
+}
 
 
 def test_every_run_is_asked_or_refused_with_a_reason() -> None:
@@ -27,11 +47,49 @@ def test_errors_are_of_step_times() -> None:
 
 
 def test_the_page_has_every_part() -> None:
-    chosen = [run for run in published_runs() if run.run["peak_mem_gib"] or run.refused][:60]
-    text = page_text(part_scores(chosen))
+    runs = published_runs()
+    chosen = [run for run in runs if run.run["peak_mem_gib"] or run.refused][:60]
+    scores = part_scores(chosen, [FIT, {**FIT, "generation": "ampere", "rows": 0}])
+    text = page_text(scores)
     for title in ("All rows", "By source and GPU", "Refused rows", "Peak memory"):
         assert f"## {title}" in text
+    assert "| mean absolute error |" in page_text({**scores, "calculon": calculon_rows(runs)})
+    asked = sum(run.question is not None for run in chosen)
+    assert f"| hopper left out | {asked} |" in text
+    assert "| hopper | torchtitan | 1 | 0.5 | - | 0 | 0 |" in text
+    assert "| ampere | torchtitan | 0 | - | - | - | - |" in text
+
+
+def test_a_generation_is_predicted_with_the_numbers_of_its_fit() -> None:
+    runs = [run for run in published_runs() if run.run["peak_mem_gib"]]
+    half, whole = (
+        generation_rows(runs, [{**FIT, "efficiency_compute": speed}]) for speed in (0.5, 1.0)
+    )
+    assert len(half) == len(whole) == len(runs)
+    assert all(slow["error"] > fast["error"] for slow, fast in zip(half, whole, strict=True))
+    assert generation_rows(runs, [{**FIT, "rows": 0}]) == []
+
+
+def test_a_fit_without_a_generation_has_no_run_of_it() -> None:
+    hopper = rules()["split"]["generation"]["hopper"]
+    fit = fit_training_engine("torchtitan", without=hopper)
+    assert fit["rows"] == 0
+    assert fit["release"] == {}
+
+
+def test_runs_answered_together_are_predicted_as_alone() -> None:
+    runs = [run for run in published_runs() if run.run["model"] == "llama3-8b"][:12]
+    together = predicted_steps(runs, {"jitter": 0.0})
+    alone = [predicted_steps([run], {"jitter": 0.0})[:, 0] for run in runs]
+    np.testing.assert_allclose(together.T, alone)
 
 
 def test_splits_are_stated() -> None:
     assert set(rules()["split"]) == {"time", "generation", "model", "release", "memory"}
+
+
+def test_calculon_is_compared_on_the_rows_that_it_predicts() -> None:
+    rows = calculon_rows(published_runs())
+    assert len(rows) == len(rules()["calculon"]["step_s"]) == 8
+    mean = sum(abs(row["calculon_error"]) for row in rows) / len(rows)
+    assert mean == pytest.approx(0.0365, abs=5e-4)  # what its own validation prints

@@ -19,11 +19,13 @@ HEADINGS: Final = {
     "totals": {"what": "", **ERRORS},
     "splits": {"what": "", **ERRORS},
     "by_source": {"source": "", **ERRORS},
+    "by_generation": {"generation": "", "source": "", "gpu": "GPU", "kind": "", **ERRORS},
 }
 TITLES: Final = {
     "totals": "published training steps",
     "splits": "rows that a split leaves out of the fit",
     "by_source": "by source",
+    "by_generation": "a GPU generation left out of the fit",
 }
 
 

@@ -46,7 +46,7 @@ UNFITTED: Final = {
 }
 
 
-def fit_training_engine(name: str) -> dict[str, Any]:
+def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, Any]:
     """Return the numbers of a training engine and of its releases, fitted to published runs.
 
     Each number makes the mean absolute logarithm of measured over predicted time least; `jitter`
@@ -56,11 +56,14 @@ def fit_training_engine(name: str) -> dict[str, Any]:
 
     Args:
         name: Name of the engine.
+        without: GPUs, as the table of runs names them, whose runs are left out.
 
     Returns:
         The numbers by field; `rows`: runs that they are fitted to; `release`: speeds by version.
+        Without a run to fit, nothing is slower than its kernels.
     """
     own = [run for run in published_runs() if _of_engine(run, name)]
+    own = [run for run in own if run.run["gpu"] not in without]
     early = [run for run in own if run.run["stack"] <= rules()["split"]["time"]["last_fitted"]]
     numbers: dict[str, Any] = dict(UNFITTED)
     scaled = _scaled(early)
@@ -155,31 +158,58 @@ def _release_speeds(
     return found
 
 
+def predicted_steps(
+    runs: Sequence[PublishedRun],
+    numbers: Mapping[str, Any],
+    speeds: Mapping[str, Mapping[str, float]] | None = None,
+) -> FloatArray:
+    """Return predicted, low and high times of runs with other numbers of the engine (3, R) [s].
+
+    Args:
+        runs: Runs that were not refused (R,).
+        numbers: Fields of the engine.
+        speeds: Further fields by release.
+    """
+    step_s_VR = np.zeros((3, len(runs)))
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    questions = [_refitted(published, numbers, speeds or {}) for published in runs]
+    for at, (published, question) in enumerate(zip(runs, questions, strict=True)):
+        groups.setdefault(_shared(published, question), []).append(at)
+    for places in groups.values():
+        steps = training_steps(_together([questions[at] for at in places]))
+        step_s_VR[:, places] = steps.step_s_C, steps.low_s_C, steps.high_s_C
+    return step_s_VR
+
+
 def _residuals(
     runs: Sequence[PublishedRun],
     numbers: Mapping[str, Any],
     speeds: Mapping[str, Mapping[str, float]] | None = None,
 ) -> FloatArray:
     """Return ln(measured/predicted) of runs with other numbers of the engine (R,)."""
-    residual_R = np.zeros(len(runs))
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for at, published in enumerate(runs):
-        groups.setdefault(_shared(published), []).append(at)
-    for places in groups.values():
-        questions = [one for at in places if (one := runs[at].question) is not None]
-        own = (speeds or {}).get(questions[0].engine.id.split("@")[1], {})
-        engine = replace(questions[0].engine, **{**numbers, **own})
-        steps = training_steps(replace(_together(questions), engine=engine))
-        measured_s = [float(runs[at].run["step_time_s_derived"]) for at in places]
-        residual_R[places] = np.log(np.array(measured_s) / steps.step_s_C)
+    measured_s_R = np.array([float(one.run["step_time_s_derived"]) for one in runs])
+    residual_R: FloatArray = np.log(measured_s_R / predicted_steps(runs, numbers, speeds)[0])
     return residual_R
 
 
-def _shared(published: PublishedRun) -> tuple[Any, ...]:
-    """Return what runs share that are answered together."""
-    question, run = published.question, published.run
+def _refitted(
+    published: PublishedRun,
+    numbers: Mapping[str, Any],
+    speeds: Mapping[str, Mapping[str, float]],
+) -> TrainingQuestion:
+    """Return the question of a run with other numbers; releases that share them are one engine."""
+    question = published.question
     if question is None:
         raise ValueError(published.refused)
+    engine = question.engine
+    own = speeds.get(engine.id.split("@")[1], {})
+    fields = {**numbers, **own, "id": engine.name, "date": "", "fit": ""}
+    return replace(question, engine=replace(engine, **fields))
+
+
+def _shared(published: PublishedRun, question: TrainingQuestion) -> tuple[Any, ...]:
+    """Return what runs share that are answered together."""
+    run = published.run
     names = ("formats", "schedule", "expert_overlap", "dispatcher", "cuda_graphs")
     return (
         run["model"], run["layers"], run["heads"], question.engine, question.recipe,

@@ -21,7 +21,15 @@ TITLES: Final = {
     "by_format": "By source and format",
     "by_model": "By source and model",
     "by_stack": "By container",
+    "by_generation": "A GPU generation left out of the fit, by source, GPU and kind of model",
 }
+# Fitted numbers: field, heading, factor to the unit of the heading.
+FITTED: Final = (
+    ("efficiency_compute", "speed of kernels", 1.0),
+    ("efficiency_experts", "of experts", 1.0),
+    ("host_s_per_moe_layer", "host per MoE layer [ms]", 1e3),
+    ("jitter", "jitter", 1.0),
+)
 ERRORS: Final = ("mape", "median_error", "bias", "inside_90")
 HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%")
 
@@ -49,11 +57,51 @@ def page_text(found: Mapping[str, Any]) -> str:
     template = resources.files("perfatlas").joinpath("data/validation/training_page.md")
     parts = [template.read_text("utf-8").rstrip()]
     parts += [f"## {title}\n\n{_errors(found[name])}" for name, title in TITLES.items()]
+    parts.append(_fits(found["generation_fits"]))
+    if found["calculon"]:
+        parts.append("## Beside Calculon\n\n" + _calculon(found["calculon"]))
     parts.append("## A trace and the run that it is part of\n\n" + _trace(found["trace"]))
     refused = [[row["source"], row["reason"], f"{row['rows']}"] for row in found["refused"]]
     parts.append("## Refused rows\n\n" + table(["source", "reason", "rows"], refused))
     parts.append("## Peak memory\n\n" + _memory(found["memory"]))
     return "\n\n".join(parts) + "\n"
+
+
+def _fits(fits: Sequence[Mapping[str, Any]]) -> str:
+    """Return the numbers that are fitted without a generation; nothing is fitted to 0 runs."""
+    cells = [
+        [
+            fit["generation"],
+            fit["engine"],
+            f"{fit['rows']}",
+            *(
+                f"{factor * fit[name]:.3g}" if fit["rows"] and name in fit else "-"
+                for name, _, factor in FITTED
+            ),
+        ]
+        for fit in fits
+    ]
+    headings = ["left out", "engine", "fitted runs", *(heading for _, heading, _ in FITTED)]
+    return table(headings, cells)
+
+
+def _calculon(rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        [
+            row["model"],
+            row["recompute"],
+            *(f"{row[name]:.2f}" for name in ("measured_s", "predicted_s", "calculon_s")),
+            *(f"{row[name]:+.1%}" for name in ("error", "calculon_error")),
+        ]
+        for row in rows
+    ]
+    means = [
+        f"{sum(abs(row[name]) for row in rows) / len(rows):.1%}"
+        for name in ("error", "calculon_error")
+    ]
+    cells.append(["mean absolute error", *[""] * 4, *means])
+    steps = [f"{who} [s]" for who in ("published", "perfatlas", "Calculon")]
+    return table(["model", "recompute", *steps, "error", "error of Calculon"], cells)
 
 
 def _trace(rows: Sequence[Mapping[str, Any]]) -> str:

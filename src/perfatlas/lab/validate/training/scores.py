@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.lab.validate.training.generations import fit_generations, generation_rows
+from perfatlas.lab.validate.training.peers import calculon_rows
 from perfatlas.lab.validate.training.runs import published_runs, rules
 from perfatlas.lab.validate.training.trace import trace_comparison
 from perfatlas.training.profiles import resolve_training_engine, unseen_release
@@ -27,6 +29,7 @@ PARTS: Final = {
     "by_model": ("source", "model"),
     "by_stack": ("source", "stack"),
 }
+GENERATION: Final = ("generation", "source", "gpu", "kind")
 DENSE: Final = ("llama3-8b", "llama3-70b", "llama3.1-405b")
 
 
@@ -35,27 +38,35 @@ def validate_training() -> Row:
 
     Returns:
         `totals`: all scored rows, the mean over sources, and the dense and MoE rows of Megatron;
-        a part for each key of `PARTS`; `trace`: the published trace of
-        a pair; `memory`: predicted and published peaks; `refused`: reasons
-        with the number of rows; `rows`: every scored run.
+        a part for each key of `PARTS`; `splits`: rows that a split leaves out; `generation_fits`:
+        the numbers fitted without a GPU generation; `by_generation`: the errors on that generation;
+        `calculon`: the same steps by Calculon; `trace`: the published trace of a pair; `memory`:
+        predicted and published peaks; `refused`: reasons with the number of rows; `rows`: every
+        scored run.
 
     Limits: Recomputation that a page does not state is taken as none.
     """
-    return part_scores(published_runs())
+    runs = published_runs()
+    return part_scores(runs, fit_generations(runs))
 
 
-def part_scores(runs: Sequence[PublishedRun]) -> Row:
+def part_scores(runs: Sequence[PublishedRun], fits: Sequence[Row]) -> Row:
     """Return the errors of some runs, as `validate_training` does.
 
     Args:
         runs: Published runs, asked or refused.
+        fits: Numbers fitted without a GPU generation, from `fit_generations`.
     """
+    generations = generation_rows(runs, fits)
     rows = [_scored(run) for run in runs if run.question is not None]
     reasons = Counter((run.run["source"], run.refused) for run in runs if run.refused)
     return {
         "totals": _totals(rows),
         **{name: _by(rows, keys) for name, keys in PARTS.items()},
-        "splits": _splits(rows),
+        "splits": [*_splits(rows), *_left_out(generations)],
+        "generation_fits": list(fits),
+        "by_generation": _by(generations, GENERATION),
+        "calculon": calculon_rows(runs),
         "trace": trace_comparison(),
         "memory": [row for row in rows if row["peak_bytes"] is not None],
         "refused": [
@@ -173,8 +184,6 @@ def _splits(rows: Sequence[Row]) -> list[Row]:
     held = {f"containers after {last}, with its numbers": later}
     for name, moe in (("dense", False), ("MoE", True)):
         held[f"the same, {name}"] = [row for row in later if (row["model"] not in DENSE) is moe]
-    for name, gpus in split["generation"].items():
-        held[f"{name} left out"] = [row for row in rows if row["gpu"] in gpus]
     left_out = split["model"]["left_out"]
     held["models left out"] = [row for row in rows if row["model"] in left_out]
     megatron = [row for row in rows if row["source"].startswith("Megatron-Bridge")]
@@ -187,3 +196,15 @@ def _splits(rows: Sequence[Row]) -> list[Row]:
         held[f"Megatron-Bridge, {name}, not fitted"] = [*ends, *unseen]
         held[f"Megatron-Bridge, {name}, fitted"] = [row for row in early if row not in unseen]
     return [{"what": name, **error_of(part)} for name, part in held.items() if part]
+
+
+def _left_out(rows: Sequence[Row]) -> list[Row]:
+    """Return the errors on each generation, and of its dense and MoE rows, with fits without it."""
+    found = []
+    for generation in dict.fromkeys(row["generation"] for row in rows):
+        own = [row for row in rows if row["generation"] == generation]
+        parts = {f"{generation} left out": own}
+        for kind in ("dense", "MoE"):
+            parts[f"the same, {kind}"] = [row for row in own if row["kind"] == kind]
+        found += [{"what": name, **error_of(part)} for name, part in parts.items() if part]
+    return found
