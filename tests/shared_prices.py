@@ -1,4 +1,4 @@
-"""Step prices that tests share: most of the time of a short simulation goes into its price tables.
+"""Step prices that the tests of a file share: they are most of the time of a short simulation.
 
 A table is found under what decides it: the fields of the scenario and the limits, as within one
 answer, and the text of an engine or system that is a file. Tests that patch anything share none:
