@@ -1,4 +1,4 @@
-"""Seeded draws, sample quantiles and rates from counts."""
+"""Seeded draws, sample quantiles, rates from counts and the slowest of many ranks."""
 
 from __future__ import annotations
 

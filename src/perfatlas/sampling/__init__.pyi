@@ -10,6 +10,11 @@ from .rates import (
     rate_posterior as rate_posterior,
     standard_errors as standard_errors,
 )
+from .slowest import (
+    DISTRIBUTIONS as DISTRIBUTIONS,
+    expected_slowdown as expected_slowdown,
+    slowdown_quantile as slowdown_quantile,
+)
 from .steady_series import (
     FEWEST as FEWEST,
     SETTLED as SETTLED,

@@ -1,21 +1,19 @@
 """The slowest of many ranks: the cost of synchronisation.
 
-Shape legend: C candidates, Z points of a quadrature.
+Shape legend: C candidates.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfatlas.fleet.laws import FloatArray, not_negative, positive, whole
+from perfatlas.sampling import expected_slowdown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-_REACH: Final = 12.0  # standard deviations; none of 1e16 ranks is expected beyond 8.3
-_POINTS: Final = 2401
 
 
 class SlowestStep(NamedTuple):
@@ -43,24 +41,13 @@ def largest_normal(ranks: ArrayLike) -> FloatArray:
     Raises:
         InvalidSpecError: Less than one rank, or a fraction of one.
 
-    Source: E = integral of (z > 0) - Phi(z)^n over z.
-
     Example:
         >>> from perfatlas.fleet.closed_form import largest_normal
         >>> [f"{value:.3f}" for value in largest_normal([8, 64, 1024, 16384])]
         ['1.424', '2.344', '3.248', '3.971']
     """
-    from scipy.special import log_ndtr
-
-    n = np.atleast_1d(whole("ranks", ranks, lowest=1)).astype(np.float64)
-    z_Z = np.linspace(-_REACH, _REACH, _POINTS)
-    below_CZ = np.exp(n[:, None] * log_ndtr(z_Z))
-    step = z_Z[1] - z_Z[0]
-    # the jump of (z > 0) lies on a grid point, where the trapezoid rule takes half of it
-    value = step * ((z_Z > 0.0) + 0.5 * (z_Z == 0.0) - below_CZ).sum(axis=1)
-    value = np.where(
-        n == 1.0, 0.0, value
-    )  # the exact value for one rank, which the sum misses by rounding
+    n = np.atleast_1d(whole("ranks", ranks, lowest=1)).astype(np.int64)
+    value = expected_slowdown("normal", np.ones(n.shape), n)
     return np.asarray(value.reshape(np.shape(ranks)), np.float64)
 
 

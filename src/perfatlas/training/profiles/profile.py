@@ -67,7 +67,7 @@ class TrainingEngine:
             calibrations, which is FlashAttention-3's.
         jitter: Standard deviation of a rank's step time over its mean; the step waits for the
             slowest rank.
-        jitter_distribution: Distribution of a rank's step time, as in `training.jitter`.
+        jitter_distribution: Distribution of a rank's step time, of `sampling.DISTRIBUTIONS`.
         error_low: ln(measured/predicted) of dense models at the 5% quantile of the validation.
         error_high: The same at the 95% quantile.
         error_low_moe: As error_low, of MoE models.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.training.jitter import expected_slowdown
+from perfatlas.sampling import expected_slowdown
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives

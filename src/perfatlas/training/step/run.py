@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.training.jitter import expected_slowdown
+from perfatlas.sampling import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form import slowest_step
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.training.jitter import DISTRIBUTIONS, expected_slowdown, slowdown_quantile
+from perfatlas.sampling import DISTRIBUTIONS, expected_slowdown, slowdown_quantile
 
 RANKS = np.array([1, 2, 3, 64, 8192, 100_000])
 
@@ -62,11 +61,3 @@ def test_numbers_out_of_range_are_refused() -> None:
         expected_slowdown("normal", one, 0 * two)
     with pytest.raises(InvalidSpecError, match="probability is 1"):
         slowdown_quantile("normal", one, two, 1.0)
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 64, 1024, 16384])
-def test_normal_jitter_is_that_of_goodput_stragglers(ranks: int) -> None:
-    """Two methods for one quantity: a job may take it from either command, and from one only."""
-    of_step = expected_slowdown("normal", np.array([0.02]), np.array([ranks]))[0]
-    of_fleet = slowest_step(1.0, 0.0, 0.02, ranks).step_s - 1.0
-    assert of_step == pytest.approx(float(of_fleet), abs=1e-7)

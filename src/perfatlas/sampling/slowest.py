@@ -1,4 +1,4 @@
-"""Jitter: a synchronous step ends with its slowest rank.
+"""The slowest of many ranks, with which a synchronous step ends.
 
 Each of n ranks takes its time times 1 + x, with x drawn from a stated distribution, independently
 in every step; the step takes the maximum. Quantiles of the maximum follow from those of one rank:
@@ -71,7 +71,7 @@ def slowdown_quantile(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.training.jitter import slowdown_quantile
+        >>> from perfatlas.sampling import slowdown_quantile
         >>> one, many = np.array([0.01, 0.01]), np.array([1, 1024])
         >>> slowdown_quantile("normal", one, many, 0.9).round(4).tolist()
         [0.0128, 0.0371]
@@ -104,7 +104,7 @@ def expected_slowdown(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.training.jitter import expected_slowdown
+        >>> from perfatlas.sampling import expected_slowdown
         >>> one, ranks = np.array([0.01, 0.01]), np.array([2, 8192])
         >>> expected_slowdown("exponential", one, ranks).round(5).tolist()
         [0.005, 0.08588]
