@@ -66,7 +66,7 @@ def test_search(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert line_with(lines, "mi300x", "≥", "≤")
     assert not {"≥", "≤"} & set(line_with(lines, "h100", "tp 2", "ms"))
-    assert "at its roofline, here and in the chart" in " ".join(lines)
+    assert "at its roofline, in the chart too" in " ".join(lines)
 
 
 def test_kinds_of_replicas(capsys: pytest.CaptureFixture[str]) -> None:

@@ -244,4 +244,4 @@ def test_the_interval_of_a_simulation_covers_random_arrivals() -> None:
     }
     covered = confidence_lines(answer)[-1]
     assert covered.startswith("the 90% interval covers step times and")
-    assert "random arrivals and lengths" in covered
+    assert "at a request rate, random traffic" in covered

@@ -28,10 +28,7 @@ MIXED: Final = "operators without measured kernels are at their roofline"
 # what the interval covers, by the command or its first word
 COVERED: Final = {
     "estimate": "the 90% interval covers steps on other machines, not arrivals",
-    "simulate": (
-        "the 90% interval covers step times and, at a steady request rate, random arrivals and"
-        " lengths"
-    ),
+    "simulate": "the 90% interval covers step times and, at a request rate, random traffic",
     "kernel": "the 90% interval covers such kernels on other machines, with cold caches",
     "kernel elementwise": (
         "the 90% interval covers such kernels on other machines, with activations in L2 where they"

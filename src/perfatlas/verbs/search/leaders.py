@@ -240,7 +240,7 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     verb = "is" if len(simulated) == 1 else "are"
     count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
     if len(simulated) < len(leaders):
-        count += " (the others have features without simulation and no queueing in their results)"
+        count += " (the others cannot be, and have no queueing)"
     if now == 1:
         others = f"; {moved} others change rank" if moved else ""
         return [f"{count}: the best by closed forms stays first{others}"]
