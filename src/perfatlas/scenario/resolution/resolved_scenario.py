@@ -275,7 +275,7 @@ def _refuse_node_limits(
     column = workers.columns["system"]
     gpu_w_C = gpu_limits_w(workers.columns, rows_C, systems)
     limited_C = np.isfinite(workers.power_cap_w_N[rows_C]) | np.isfinite(gpu_w_C)
-    for code in np.unique(column.codes_N[rows_C[limited_C]]).tolist():
+    for code in dict.fromkeys(column.codes_N[rows_C[limited_C]].tolist()):
         if (system := systems.get(column.values[code])) and (unknown := unknown_power(system)):
             of_system_C = limited_C & (column.codes_N[rows_C] == code)
             refusals.refuse(rows_C[of_system_C], _always(unknown), workers.stage)
