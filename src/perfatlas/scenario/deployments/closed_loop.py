@@ -166,11 +166,17 @@ def _span(
     end: str,
     others: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
-    """Extend the interval of TPOT to the low, and that of TTFT to the high end of other clients."""
+    """Extend the interval of TPOT to the low, and that of TTFT to the high end of other clients.
+
+    The rate per user follows TPOT.
+    """
     name, outer = {"low": ("tpot_s", min), "high": ("ttft_s", max)}[end]
     for held, other in zip(found, others, strict=True):
         if other.get(name) is not None and held.get(f"{name}_{end}") is not None:
             held[f"{name}_{end}"] = outer(held[f"{name}_{end}"], other[name])
+        if end == "low" and held.get("output_tokens_per_s_per_user_high") is not None:
+            rate = output_tokens_per_s_per_user(held["tpot_s_low"])
+            held["output_tokens_per_s_per_user_high"] = rate
 
 
 def _widen(results: dict[str, Any]) -> None:
