@@ -19,6 +19,7 @@ from perfatlas.answer import Answer, Evidence
 from perfatlas.cli import main
 from perfatlas.commands.flags import OutputFlags
 from perfatlas.commands.output import TableQuestion, answer_rows, answer_table, table_run
+from perfatlas.declarations import commands, verb_fields
 from perfatlas.files import read_table, write_table
 from perfatlas.quantities import InvalidSpecError, UsageError
 
@@ -292,17 +293,7 @@ UNREAD = [
     ("a\tb\n1\t2\n", "separated by tabs"),
     ("who,what\n1,2\n", "(found 'who', 'what'); columns are named like flags"),
 ]
-VERBS = [
-    "estimate",
-    "kernel gemm",
-    "collective",
-    "simulate",
-    "goodput",
-    "goodput spares",
-    "goodput domains",
-    "goodput stragglers",
-    "fleet schedule",
-]
+VERBS = [name for name, (_, command) in commands().items() if command.table or command.row]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -355,6 +346,17 @@ def test_a_lone_surrogate_is_the_error_of_its_row(tmp_path: Path, target: str) -
     assert table.cells("error_code") == [None, "invalid", "invalid", None]
     assert "lone surrogate" in table.cells("error")[1]
     assert table.cells("number") == [0, None, None, 3]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_stops_at_a_lone_surrogate(tmp_path: Path, verb: str) -> None:
+    field = next(iter(verb_fields(verb)))
+    (tmp_path / "in.jsonl").write_text(f'{{"{field}": "\\ud83d"}}\n{{"{field}": "\\ude00"}}\n')
+    words = ["--table", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.csv")]
+    assert main([*verb.split(), *words]) == 0  # its rows have their errors
+    table = read_table(tmp_path / "out.csv")
+    assert table.cells("error_code") == ["invalid", "invalid"]
+    assert all("lone surrogate" in text for text in table.cells("error"))
 
 
 def test_nothing_is_answered_if_the_output_cannot_be_written(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def unused_system(inputs: Schedule) -> str:
     if inputs.together == "anywhere" and found.gpus_per_node == without.gpus_per_node:
         return (
             f"system = {inputs.system} does not affect placement with together = anywhere: its"
-            " domains only determine the number of domains per job in --per-job"
+            " domains only determine the number of domains per job"
         )
     return ""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.jobs.model import COMPLETED, TICKS_PER_SECOND
 from perfatlas.quantities import counted
-from perfatlas.vocabulary.metrics import gpu_hours, statistics
+from perfatlas.vocabulary.metrics import gpu_hours, share, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +56,9 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     preemption or to add a repaired node: each takes restart_s with any response. The count for
     max_restarts is internal to the launcher.
 
+    Where nodes are in domains, `single_domain_share` is the share of started jobs that ran within
+    one and `domains_per_job` their mean number.
+
     Of all GPU time, `productive_share` is the work of jobs that completed, `under_way_share` that
     of jobs still running, `unfinished_share` that of jobs that failed permanently, reached their
     time limit or were cancelled; lost work is in none of them.
@@ -79,6 +82,19 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
         "restarts": int(outcome.column("restarts")[taken_J].sum()),
         "preemptions": int(outcome.column("preempted")[taken_J].sum()),
         "lost_gpu_hours": lost,
+        **_locality(outcome),
+    }
+
+
+def _locality(outcome: ScheduleOutcome) -> dict[str, float | None]:
+    """Return over how many domains jobs ran, nothing where the nodes are in none."""
+    if outcome.cluster.nodes_per_domain is None and outcome.cluster.nodes_per_leaf is None:
+        return {}
+    domains_J = outcome.column("spread")[outcome.taken_J]
+    domains_J = domains_J[domains_J > 0]  # of jobs that started
+    return {
+        "single_domain_share": share(int((domains_J == 1).sum()), domains_J.size),
+        "domains_per_job": share(int(domains_J.sum()), domains_J.size),
     }
 
 

@@ -52,6 +52,7 @@ DETAILS: Final = ("load", "stranded_share", "fragmented_share", "backfilled", "r
 FIGURES: Final = (
     *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
 )
+LOCALITY: Final = ("single_domain_share", "domains_per_job")  # where nodes are in domains
 COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # shown if not 0
 ENERGIES: Final = ("cluster_energy_j", *PARTS)
 COSTS: Final = ("cluster_electricity_usd", "lost_work_electricity_usd")
@@ -176,6 +177,11 @@ def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str,
         and not (brief and name in DETAILS)
     ]
     lines += [
+        (METRICS[name].label, format_value(name, results[name]))
+        for name in LOCALITY
+        if results.get(name) is not None
+    ]
+    lines += [
         (METRICS[name].label, _energy_text(name, results[name]))
         for name in (*ENERGIES, *COSTS)
         if name in results and (results[name] or not brief)
@@ -282,6 +288,9 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     differing = {name: column for name, column in columns.items() if len(set(column)) > 1}
     ending = any(ENDING & set(row["changes"]) for row in compared)
     first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
+    near = [row.get("single_domain_share") for row in compared]
+    if None not in near and len(set(near)) > 1:
+        first["in one domain"] = [share_text(value) for value in near]
     never = any(row["never_started"] for row in compared)
     others = {"under way": "under_way_share", "unfinished": "unfinished_share"}
     told = {label: name for label, name in others.items() if any(row[name] for row in compared)}

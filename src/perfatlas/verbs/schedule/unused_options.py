@@ -109,7 +109,7 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
             if any(getattr(one, name) is not None for one, _ in ones):
                 notes[
                     f"{name} does not affect placement with together = anywhere: it only"
-                    " determines the number of domains per job in --per-job"
+                    " determines the number of domains per job"
                 ] = None
     return list(notes)
 

@@ -191,6 +191,27 @@ JOBS: Final = (
         description="Share of GPU time idle on partly allocated nodes.",
     ),
     Metric(
+        name="single_domain_share",
+        label="jobs within one domain",
+        short="in one domain",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=SCHEDULE,
+        asked_with={"nodes_per_domain": 2},
+        description="Share of started jobs with all their nodes in one domain, or under one leaf"
+        " switch where nodes have no domains, at their first start.",
+    ),
+    Metric(
+        name="domains_per_job",
+        label="domains per job",
+        better="lower",
+        verbs=SCHEDULE,
+        asked_with={"nodes_per_domain": 2},
+        description="Mean number of domains, or of leaf switches where nodes have no domains, of"
+        " a started job.",
+    ),
+    Metric(
         name="states",
         label="states of jobs",
         holds="object",
