@@ -79,6 +79,9 @@ def test_nodes_of_a_job_are_those_of_its_system() -> None:
     overridden = goodput(system="gb200", gpus_per_node=72, **asked)
     assert overridden.results["mtti_s"] == pytest.approx(1e7 / 20)
     assert any("overrides the 4 of gb200" in text for text in overridden.evidence.assumptions)
+    # nodes of most systems have as many GPUs as is assumed without one
+    usual = goodput(**asked, system="h20").evidence.assumptions
+    assert any("system = h20 has no effect, as it is the default" in text for text in usual)
     with pytest.raises(InvalidSpecError, match="system"):
         goodput(system="gb200", mtti_s=1e5, gpus=8, checkpoint_write_s=60, restart_s=300)
 

@@ -185,7 +185,10 @@ def test_a_tighter_precision_runs_more_requests_unless_their_number_is_set() -> 
     asked |= {"isl": 64, "osl": 4}
     completed = []
     for precision in (0.05, 0.01):
-        found = perfatlas.simulate(**asked, sampling_precision=precision).results  # type: ignore[arg-type]
+        answer = perfatlas.simulate(**asked, sampling_precision=precision)  # type: ignore[arg-type]
+        shortest = f"sampling_precision = {precision} is reached by the shortest run, of 8,000"
+        assert any(shortest in t for t in answer.evidence.assumptions) == (precision == 0.05)
+        found = answer.results
         assert found["precision_reached"]
         for name in ("ttft_s", "tpot_s"):
             half_width = found[f"{name}_seed_half_width"]["mean"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.declarations import verb_fields
 from perfatlas.fleet.model import failure_domains
 from perfatlas.quantities import InvalidSpecError, counted
 
@@ -46,7 +47,10 @@ def topology_notes(inputs: Goodput) -> list[str]:
     if "gpus_per_node" in inputs.model_fields_set and count != found.gpus_per_node:
         known = found.gpus_per_node
         return [f"gpus_per_node = {count} overrides the {known} of {inputs.system}"]
-    return [f"{counted(found.gpus_per_node, 'GPU')} per node, as in {inputs.system}"]
+    told = f"{counted(found.gpus_per_node, 'GPU')} per node, as in {inputs.system}"
+    if found.gpus_per_node == verb_fields("goodput")["gpus_per_node"].default:
+        told += f": system = {inputs.system} has no effect, as it is the default"
+    return [told]
 
 
 def size_of_domain(inputs: Domains) -> tuple[int, str]:

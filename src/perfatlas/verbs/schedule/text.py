@@ -289,8 +289,9 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     ending = any(ENDING & set(row["changes"]) for row in compared)
     first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
     near = [row.get("single_domain_share") for row in compared]
-    if None not in near and len(set(near)) > 1:
-        first["in one domain"] = [share_text(value) for value in near]
+    known = [value for value in near if value is not None]
+    if len(known) == len(near) and len(set(known)) > 1:
+        first["in one domain"] = [share_text(value) for value in known]
     never = any(row["never_started"] for row in compared)
     others = {"under way": "under_way_share", "unfinished": "unfinished_share"}
     told = {label: name for label, name in others.items() if any(row[name] for row in compared)}

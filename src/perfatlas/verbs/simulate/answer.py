@@ -71,10 +71,10 @@ from perfatlas.verbs.simulate.results import (
 from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
     gaps_between,
+    length_note,
     load_results,
     steady_rates,
     steady_warnings,
-    transient_note,
     window_results,
     without_steady_mean,
     without_upper_limit,
@@ -237,7 +237,7 @@ def simulation_of(
             run, one.outcome, scenario, lambda one: split_fields({**fields, **one}), known
         )
     resolved = run.resolved._replace(
-        assumptions=(*run.resolved.assumptions, *transient_note(run, results)),
+        assumptions=(*run.resolved.assumptions, *length_note(run, results)),
         warnings=(*warnings, *run.resolved.warnings),
     )
     return _simulation(run.ready, resolved, one, (traffic, scenario, fields))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.sampling import batch_precision
 from perfatlas.serving.outcome import measured_window, request_latencies
+from perfatlas.verbs.simulate.run_length import FIRST
 from perfatlas.vocabulary.metrics import SEEDS, STATISTICS
 
 if TYPE_CHECKING:
@@ -190,13 +191,22 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
     return [notes]
 
 
-def transient_note(run: Run, results: Mapping[str, Any]) -> list[str]:
-    """Return the remark on results that include the warm-up, one text at most.
+def length_note(run: Run, results: Mapping[str, Any]) -> list[str]:
+    """Return the remark on what decided the length of a run, one text at most.
+
+    Results of a fixed number of requests include the warm-up; a precision that the shortest run
+    has leaves that run as it is.
 
     Args:
         run: What ran.
         results: Of it.
     """
+    asked = run.traffic
+    if run.window is not None and run.precise and "sampling_precision" in asked.model_fields_set:
+        if asked.num_requests is None or asked.num_requests > FIRST:
+            return []
+        reached = f"sampling_precision = {asked.sampling_precision:.3g} is reached by"
+        return [f"{reached} the shortest run, of {asked.num_requests:,} requests"]
     warm_up = results.get("warm_up_requests") or 0
     if run.window is not None or not warm_up:
         return []
