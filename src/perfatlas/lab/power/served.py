@@ -128,6 +128,7 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
         "osl": max(round(float(row["avg_output_tokens"])), 1),
         "format": None,
         "moe_format": None,
+        **served["launch"],
         "tp": gpus,
         "attention_dp": None,
         "ep": None,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
-LENGTHS: Final = ("first", "low", "high")  # input lengths besides the scored ones
+LENGTHS: Final = ("low", "high", "rates")  # input lengths besides the scored ones
 # Figures of single runs in energy_measured.csv: model, GPUs, sequences.
 NAMED: Final = (
     ("meta-llama/Llama-3.1-8B-Instruct", (8, 512)),
