@@ -35,7 +35,7 @@ def test_no_verb_warns_of_a_clock_that_is_not_raised(clock: float) -> None:
 
 
 def test_a_limit_and_a_lock_at_one_clock_draw_the_same_power() -> None:
-    asked = {"m": 8192, "n": 8192, "k": 8192, "system": "h100_sxm"}
+    asked: dict[str, Any] = {"m": 8192, "n": 8192, "k": 8192, "system": "h100_sxm"}
     limited = perfatlas.kernel_gemm(**asked, power_cap_w=500.0).results
     times = {
         ratio: perfatlas.kernel_gemm(**asked, clock_ratio=ratio).results["time_s"]

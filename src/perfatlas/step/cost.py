@@ -79,7 +79,7 @@ class StepClock(NamedTuple):
         energy_share: Energy of the chip over that at the voltage of the highest clock.
         lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
         limit_share: Part of `energy_share` that the TDP leaves at the sustained clock.
-        saved_w: Power that the board draws less without kernels than at the clock between steps [W].
+        saved_w: Power without kernels between steps, less that at the clock of the step [W].
     """
 
     ratio: FloatArray
