@@ -21,8 +21,8 @@ def decode_host_s(**fields: object) -> float:
 
 
 def test_the_host_time_by_hand() -> None:
-    # 126 us and 4.42 us for each of 1,024 sequences, and 50 ns for each of their 1,000 tokens so far:
-    # 0.126 + 4.526 + 51.2 ms, longer than the GPU takes
+    # 126 us and 4.42 us for each of 1,024 sequences, and 50 ns for each of their 1,000 tokens so
+    # far: 0.126 + 4.526 + 51.2 ms, longer than the GPU takes
     found = decode_host_s(sampling_penalties=True)
     assert found == pytest.approx(126e-6 + 1024 * (4.42e-6 + 1000 * 50e-9), rel=1e-6)
     assert decode_host_s() < 0.9 * found
@@ -42,5 +42,5 @@ def test_simulations_wait_for_the_host_as_the_closed_form_does() -> None:
 
 
 def test_engines_without_a_measured_time_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="sglang@.* has no host time of penalties; use"):
+    with pytest.raises(InvalidSpecError, match=r"sglang@.* has no host time of penalties; use"):
         perfatlas.estimate(**ASKED, batch=8, engine="sglang", sampling_penalties=True)

@@ -1,4 +1,4 @@
-"""Prompts that served runs sent several times, and what of them was in the prefix cache.
+"""Prompts that served runs sent several times, and the share of them in the prefix cache.
 
 Shape legend: N runs.
 """
@@ -60,15 +60,14 @@ def _cached(
 ) -> dict[str, int | None]:
     """Return the cached prefix of a run, and the blocks that its mean batch needs."""
     isl, osl, batch = fields["isl"], fields["osl"], fields["concurrency"]
-    held = batch * (isl + osl)
+    held, ranks = batch * (isl + osl), fields["attention_dp"] or 1
     blocks = None
     if held > capacity:
-        ranks = fields["attention_dp"] or 1
         blocks = math.ceil(held / BLOCK / ranks) + batch
     share = repeated_share(row) * kept_share(
         batch, isl, osl, _requests(row), max(capacity - batch * (isl + osl / 2), 0.0)
     )
-    return {"prefix": min(round(share * isl), isl - BLOCK), "kv_blocks": blocks}
+    return {"prefix": min(round(share / ranks * isl), isl - BLOCK), "kv_blocks": blocks}
 
 
 def repeated_share(row: Mapping[str, str]) -> float:
