@@ -141,6 +141,7 @@ def compare(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -229,6 +230,9 @@ def compare(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -333,6 +337,7 @@ def estimate(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -418,6 +423,9 @@ def estimate(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -527,6 +535,7 @@ def explain(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -617,6 +626,9 @@ def explain(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -872,6 +884,7 @@ def frontier(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -958,6 +971,9 @@ def frontier(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -1781,6 +1797,7 @@ def max_request_rate(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -1964,6 +1981,9 @@ def max_request_rate(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2133,6 +2153,7 @@ def required_replicas(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2319,6 +2340,9 @@ def required_replicas(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2458,6 +2482,7 @@ def search(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -2560,6 +2585,9 @@ def search(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
@@ -2846,6 +2874,7 @@ def simulate(
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
+    sampling_penalties: bool = False,
     format: str | None = None,
     gemm_format: str | None = None,
     moe_format: str | None = None,
@@ -3024,6 +3053,9 @@ def simulate(
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
             which is none. Needs an MoE model and attention_dp above 1; single_batch: shared
             experts.
+        sampling_penalties: Requests set a repetition, presence or frequency penalty, for which
+            vLLM reads all output tokens of its sequences on the host in every step. Default:
+            false.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
             means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.

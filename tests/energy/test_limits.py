@@ -62,10 +62,7 @@ def test_a_limit_and_the_clock_that_it_leaves_agree() -> None:
     ratio = float(np.interp(-limited.results["ttft_s"], -np.array(times), ratios))
     assert f"leaves prefill steps {ratio:.2f}" in note
     locked = served(isl=4096, osl=1, batch=8, clock_ratio=ratio)
-    # the locked clock also lowers what a board draws without kernels: 52 W beyond its idle power
-    voltage = 1.0 - 0.695 * (1.0 - ratio)
-    less_w = 52.2 * (1.0 - ratio * voltage**2)
-    assert locked["power_w"] == pytest.approx(450.0 - less_w, rel=5e-3)
+    assert locked["power_w"] == pytest.approx(450.0, rel=5e-3)
 
 
 def test_a_locked_clock_takes_the_voltage_that_the_tdp_sustains() -> None:
@@ -73,6 +70,11 @@ def test_a_locked_clock_takes_the_voltage_that_the_tdp_sustains() -> None:
     full, locked = served(osl=1, batch=64), served(osl=1, batch=64, clock_ratio=0.98)
     assert full["power_w"] == pytest.approx(700.0, rel=1e-6)
     assert 0.94 * 700.0 < locked["power_w"] < 700.0
+
+
+def _left_clock(answer: perfatlas.Answer) -> float:
+    (note,) = (text for text in answer.evidence.assumptions if "leaves prefill steps" in text)
+    return float(note.partition("leaves prefill steps ")[2].split()[0])
 
 
 def test_the_energies_of_the_parts_sum_to_that_of_the_whole() -> None:
@@ -84,10 +86,10 @@ def test_the_energies_of_the_parts_sum_to_that_of_the_whole() -> None:
         prefill = [row for row in answer.breakdown if row["phase"] == "prefill"]
         parts_j = sum(row["energy_j"] for row in prefill)
         step_s = sum(row["time_s"] for row in prefill)
-        locked = fields.get("clock_ratio", 1.0)
-        on_w = 70.0 + 52.2 * locked * (1.0 - 0.695 * (1.0 - locked)) ** 2
+        clock = _left_clock(answer) if "power_cap_w" in fields else fields.get("clock_ratio", 1.0)
+        on_w = 70.0 + 52.2 * clock * (1.0 - 0.695 * (1.0 - clock)) ** 2
         watts = on_w + parts_j / step_s
-        assert watts == pytest.approx(answer.results["power_w"], rel=1e-6)
+        assert watts == pytest.approx(answer.results["power_w"], rel=2e-3)  # clock of two digits
 
 
 def test_idle_gpus_draw_the_power_of_a_board_without_kernels() -> None:
@@ -114,7 +116,7 @@ def test_limits_of_tables_equal_those_of_single_estimates() -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        ({"power_cap_w": 150.0}, InvalidSpecError, "power_cap_w = 150 W cannot be kept: .* to 3"),
+        ({"power_cap_w": 150.0}, InvalidSpecError, "power_cap_w = 150 W cannot be kept: .* to 2"),
         (
             {"system": "h100_sxm{device.tdp=150W}"},
             InvalidSpecError,

@@ -89,6 +89,9 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     "host time of steps": (
         lambda e: rows(e, "host", model=SMALL, system="b200_sxm", batch=250, isl=16),
         lambda e: rows(e, "host", model=SMALL, system="b200_sxm", batch=1, isl=16),
+        lambda e: rows(
+            e, "host", model=SMALL, batch=250, isl=16, osl=4000, sampling_penalties=True
+        ),
     ),
     "memory": (
         lambda e: memory(e, tp=2),

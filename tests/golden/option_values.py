@@ -38,6 +38,7 @@ _SERVING: Final[Values] = {
     "dp": (2, 3),
     "expert_distribution": ("balanced", "power_law_1.2"),
     "expert_exchange": ("deepep", "all_to_all"),
+    "sampling_penalties": (True,),
     "batch_overlap": ("two_batch", "single_batch"),
     "format": ("fp8", "int8"),
     "gemm_format": ("fp8", "int8"),

@@ -15,9 +15,10 @@ from perfatlas.lab.power import (
     sample_counts,
     served_power,
 )
+from perfatlas.lab.power.cached_prompts import kept_share, repeated_share
 from perfatlas.lab.power.served import scenario_of
 from perfatlas.lab.runs import shared_folder
-from perfatlas.lab.validate.power import served_models
+from perfatlas.lab.validate.power import served_models, served_sizes
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import UnsupportedError
 
@@ -103,6 +104,22 @@ def test_served_models_are_predicted_without_any_of_their_watts() -> None:
     assert not served.refused
     rows = served_models(served)
     assert sum(row["rows"] for row in rows) == len(served.rows)
-    for gpu, most in (("H100", 0.12), ("B200", 0.125)):
+    assert sum(row["rows"] for row in served_sizes(served)) == len(served.rows)
+    for gpu, most in (("H100", 0.12), ("B200", 0.12)):
         own = served.text("gpu") == gpu
         assert power_error(served.timed_w()[own], served.measured_w[own])["mape"] < most
+
+
+def test_repeated_requests_by_hand() -> None:
+    run = {"task": "lm-arena-chat", "model": "meta-llama/Llama-3.1-70B-Instruct", "gpu": "H100"}
+    row = {**run, "n_gpus": "4", "max_num_seqs": "512"}  # sends 1,024 requests twice
+    assert repeated_share(row) == pytest.approx((2048 - 1024) / (2048 - 512))
+    assert repeated_share({**row, "max_num_seqs": "1024"}) == 1.0  # the first 1,024 run before
+    assert repeated_share({**row, "max_num_seqs": "256"}) == 0.0  # sends them once
+
+
+def test_a_full_cache_keeps_the_prompts_of_running_requests_alone() -> None:
+    kept = [kept_share(512, 570, 350, 1024, free) for free in (0.0, 2e5, 4e5, 1e6)]
+    assert kept[0] == pytest.approx(np.exp(-2.0))
+    assert kept == sorted(kept)
+    assert kept[-1] == 1.0

@@ -17,6 +17,8 @@ from .choices import (
 from .clock_notes import (
     clock_causes as clock_causes,
     clock_note as clock_note,
+    raised_clock_notes as raised_clock_notes,
+    raised_step_notes as raised_step_notes,
 )
 from .envelope import (
     BOTTLENECK as BOTTLENECK,

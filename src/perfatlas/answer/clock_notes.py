@@ -5,14 +5,57 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from perfatlas.energy import board_energy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perfatlas.hardware import Device
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import Placement, StepCost
 
 ZEROS_ALONE: Final = ("tensors of zeros",)
+ROUNDING: Final = 1e-9  # relative, above which a power exceeds its limit
+
+
+def raised_clock_notes(
+    subject: str, clock_C: FloatArray, watts_C: FloatArray, limit_w_C: FloatArray
+) -> Iterator[tuple[int, str]]:
+    """Yield candidates whose raised clock takes more power than their limit, and a warning.
+
+    Args:
+        subject: What runs, such as "decode steps".
+        clock_C: Clock over the sustained one that a user locks (C,).
+        watts_C: Power at that clock without a limit (C,) [W].
+        limit_w_C: Power limit (C,) [W].
+    """
+    above_C = (clock_C > 1.0) & (watts_C > limit_w_C * (1.0 + ROUNDING))
+    for c in np.flatnonzero(above_C).tolist():
+        yield (
+            c,
+            (
+                f"clock_ratio = {clock_C[c]:g}: {subject} would draw {watts_C[c]:,.0f} W, above the"
+                f" limit of {limit_w_C[c]:,.0f} W: a real device lowers the clock, so these times"
+                " are lower limits, and power and energy are those at the limit"
+            ),
+        )
+
+
+def raised_step_notes(cost: StepCost, placement: Placement) -> Iterator[tuple[int, str]]:
+    """Yield candidates whose steps exceed their power limit at a raised clock, and a warning.
+
+    Args:
+        cost: A step of the candidates.
+        placement: Their devices, clocks and limits.
+    """
+    if placement.clock_ratio_C is None:
+        return
+    power = placement.power()
+    watts_C = power.on_w + cost.energy_j() / cost.total_s()
+    subject = f"{cost.operators[0].phase} steps"
+    yield from raised_clock_notes(subject, placement.clock_ratio_C, watts_C, power.cap_w)
 
 
 def clock_causes(

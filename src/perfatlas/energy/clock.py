@@ -23,7 +23,7 @@ LOWEST: Final = 0.2  # of the sustained clock; devices do not go far below
 TOLERANCE: Final = 1e-3  # a limit that binds is reached from below within this share
 MOST_EVALUATIONS: Final = 12
 LIMIT_ROUNDING: Final = 1e-9  # above which a limit binds
-HALVINGS: Final = 20  # of the interval of clocks, in closed form between evaluations
+HALVINGS: Final = 12  # of the interval of clocks, in closed form between evaluations
 _TINY: Final = float(np.finfo(np.float64).tiny)
 
 
@@ -168,19 +168,18 @@ class _State(NamedTuple):
 
     Args:
         clock: Sustained clock over the highest.
+        volts: Voltage at the sustained clock over that at the highest.
         share: Energy of the chip over that at the voltage of the highest clock.
     """
 
     clock: FloatArray
+    volts: FloatArray
     share: FloatArray
 
     def energy_share(self, ratio: FloatArray, power: PowerColumns) -> FloatArray:
         """Return the share of the chip's energy at clocks over the sustained one (..., C)."""
-        here, there = (
-            voltage(clock, power.voltage_slope, power.voltage_floor)
-            for clock in (ratio * self.clock, self.clock)
-        )
-        relative = here / there
+        here = voltage(ratio * self.clock, power.voltage_slope, power.voltage_floor)
+        relative = here / self.volts
         share: FloatArray = self.share * relative * relative
         return share
 
@@ -196,7 +195,8 @@ def _calibrated_state(full: StepEnergy, power: PowerColumns) -> _State:
     relative = np.maximum(np.sqrt(share), power.voltage_floor)
     needed = full.peak_s / np.maximum(full.compute_s, _TINY) * power.peak_clock
     clock: FloatArray = np.maximum(1.0 - (1.0 - relative) / power.voltage_slope, needed)
-    return _State(np.minimum(clock, 1.0), share)
+    clock = np.minimum(clock, 1.0)
+    return _State(clock, voltage(clock, power.voltage_slope, power.voltage_floor), share)
 
 
 def highest_ratio(state: _State, power: PowerColumns) -> FloatArray:
@@ -271,5 +271,6 @@ def _power_w(
 ) -> FloatArray:
     """Return the mean power of steps at a clock (..., C) [W]."""
     dynamic_j = state.energy_share(ratio, power) * totals.chip_j + totals.memory_j
-    watts: FloatArray = power.on_w + dynamic_j / np.maximum(totals.time_s, _TINY)
+    on_w = power.on_w - power.saved_w(ratio)
+    watts: FloatArray = on_w + dynamic_j / np.maximum(totals.time_s, _TINY)
     return watts

@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +54,43 @@ class PowerColumns:
     highest_clock: FloatArray
     low: FloatArray
     high: FloatArray
+
+    def on_at(self, ratio: FloatArray) -> FloatArray:
+        """Return the power of boards without kernels at clocks over the highest (..., C) [W].
+
+        What a board draws beyond its idle power is that of running clocks, in proportion to the
+        clock and the squared voltage; above the highest clock it stays that of the highest.
+
+        Args:
+            ratio: Clocks over the highest, or over a sustained one.
+
+        Source: dynamic power of a clock network, f V^2; idle power at 345 MHz and that at the
+            highest clock are measured (data/energy/boards.toml), none between.
+
+        Example:
+            >>> import numpy as np
+            >>> from perfatlas.energy import power_columns
+            >>> from perfatlas.hardware import resolve_system
+            >>> from perfatlas.kernels.devices import DeviceColumns
+            >>> h100 = DeviceColumns(
+            ...     devices=(resolve_system("h100_sxm").device,), index_C=np.array([0])
+            ... )
+            >>> power_columns(h100).on_at(np.array([1.2, 1.0, 0.5])).round(1).tolist()
+            [122.2, 122.2, 81.1]
+        """
+        clock = np.minimum(ratio, 1.0)
+        relative = voltage(clock, self.voltage_slope, self.voltage_floor)
+        on_w: FloatArray = self.idle_w + (self.sustained_on_w - self.idle_w) * clock * relative**2
+        return on_w
+
+    def saved_w(self, ratio: FloatArray) -> FloatArray:
+        """Return by how much `on_w` exceeds the power without kernels at clocks (..., C) [W].
+
+        Args:
+            ratio: Clocks of steps over the sustained clock.
+        """
+        saved: FloatArray = np.maximum(self.on_w - self.on_at(ratio), 0.0)
+        return saved
 
     def limited_j(self, energy_j: FloatArray, time_s: FloatArray) -> FloatArray:
         """Return the dynamic energy that fits under the cap (C,) [J].
@@ -108,17 +145,14 @@ def power_columns(
 ) -> PowerColumns:
     """Return the power of the device of each candidate.
 
-    A locked clock holds between kernels too: what a board draws beyond its idle power is that of
-    running clocks, in proportion to the clock and the squared voltage.
+    A locked clock holds between kernels too (`PowerColumns.on_at`); that of a limit holds in the
+    steps that exceed it.
 
     Args:
         devices: Device of each candidate.
         limit_w_C: Power limit that a user sets (C,) [W], None for none; it acts below that of the
             device.
         locked_C: Clock that a user locks over the highest (C,); 1 locks none, None for none.
-
-    Source: dynamic power of a clock network, f V^2; idle power at 345 MHz and that at the highest
-        clock are measured (data/energy/boards.toml), none between.
     """
     boards = [board_energy(device) for device in devices.devices]
     found = {
@@ -127,12 +161,8 @@ def power_columns(
         if name != "sustained_on_w"
     }
     found["sustained_on_w"] = found["on_w"]
-    if locked_C is not None:
-        clock_C = np.minimum(locked_C, 1.0)
-        relative_C = voltage(clock_C, found["voltage_slope"], found["voltage_floor"])
-        awake_C = (found["on_w"] - found["idle_w"]) * clock_C * relative_C**2
-        found["on_w"] = found["idle_w"] + awake_C
     if limit_w_C is not None:
         for name in ("cap_w", "clock_limit_w"):
             found[name] = np.minimum(found[name], limit_w_C)
-    return PowerColumns(**found)
+    power = PowerColumns(**found)
+    return power if locked_C is None else replace(power, on_w=power.on_at(locked_C))

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def with_launch_settings(
-    profile: EngineProfile, expert_exchange: str | None, batch_overlap: str | None
+    profile: EngineProfile,
+    expert_exchange: str | None,
+    batch_overlap: str | None,
+    *,
+    penalties: bool = False,
 ) -> EngineProfile:
     """Return an engine with the settings of a launch; None keeps its default.
 
@@ -20,9 +24,11 @@ def with_launch_settings(
         profile: The engine.
         expert_exchange: Exchange of tokens between attention-DP ranks.
         batch_overlap: "none", "two_batch" or "single_batch".
+        penalties: Whether requests set sampling penalties.
 
     Raises:
-        InvalidSpecError: The engine has no such overlap, or refuses it with the exchange.
+        InvalidSpecError: The engine has no such overlap, or refuses it with the exchange, or the
+            host time of sampling penalties is unknown.
 
     Example:
         >>> from perfatlas.engines import resolve_engine, with_launch_settings
@@ -35,6 +41,13 @@ def with_launch_settings(
     wanted = profile.batch_overlap.value if batch_overlap is None else batch_overlap
     if wanted != profile.batch_overlap.value:
         changes["batch_overlap"] = replace(profile.batch_overlap, value=wanted)
+    if penalties:
+        changes["host"] = replace(profile.host, penalties=True)
+    if penalties and profile.host.per_penalized_token_s is None:
+        raise InvalidSpecError(
+            f"sampling_penalties: {profile.id} has no host time of penalties; use an engine with"
+            " host.per_penalized_token, such as vllm, or leave sampling_penalties out"
+        )
     found = replace(profile, **changes) if changes else profile
     if wanted != "none":
         _refuse(found, wanted)

@@ -139,6 +139,9 @@ class HostTime:
         step_s: Scheduling and input preparation per step [s].
         per_sequence_s: Additional time per sequence in the step [s].
         per_layer_prefill_s: Kernel launch time per layer if no full CUDA graph runs [s].
+        per_penalized_token_s: Time per output token that decoding sequences have so far, if
+            requests set sampling penalties [s]; None if unknown.
+        penalties: Whether requests set sampling penalties.
         overlapped: The next step is prepared during GPU work; only the excess is exposed.
         source: Reference for the times.
     """
@@ -148,6 +151,12 @@ class HostTime:
     per_layer_prefill_s: float
     overlapped: bool
     source: str
+    per_penalized_token_s: float | None = None
+    penalties: bool = False
+
+    def history_token_s(self) -> float:
+        """Return the time per output token that a decoding sequence has so far [s]."""
+        return (self.per_penalized_token_s or 0.0) if self.penalties else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,7 @@ class Candidates:
             expert_distribution=self.expert_distribution,
             silicon_version=self.silicon_version,
             drafts=self.drafts,
+            history_C=0.5 * self.load.osl if self.profile.host.history_token_s() else None,
         )
 
     def take(self, rows: Sequence[int]) -> Candidates:

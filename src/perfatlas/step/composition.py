@@ -90,7 +90,8 @@ def _limited(
     sustained = energy if calibrated is None else calibrated
     share_SC = energy_share(sustained, ratio_SC, power)
     limit_SC = energy_share(sustained, np.ones_like(ratio_SC), power)
-    found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, strict=True)
+    saved_SC = power.saved_w(ratio_SC)
+    found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, saved_SC, strict=True)
     clocks = (StepClock(*one) for one in found)
     return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
 

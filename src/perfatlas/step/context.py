@@ -96,6 +96,8 @@ class StepContext:
         expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
         silicon_version: Version of the measured tables, "" for that of the calibrations.
         drafts: Draft tokens per sequence and decode step; 0 without speculative decoding.
+        history_C: Output tokens that decoding sequences have so far, on average (C,), if the host
+            reads them in every step; None if it does not.
     """
 
     architecture: Architecture
@@ -107,6 +109,15 @@ class StepContext:
     expert_distribution: str = "uniform"
     silicon_version: str = ""
     drafts: int = 0
+    history_C: FloatArray | None = None
+
+    def sequence_host_s(self) -> FloatArray | float:
+        """Return the host time of each decoding sequence in a step, (C,) or one number [s]."""
+        host = self.profile.host
+        if self.history_C is None:
+            return host.per_sequence_s
+        own_s_C: FloatArray = host.per_sequence_s + self.history_C * host.history_token_s()
+        return own_s_C
 
     def limits_act(self) -> bool:
         """Return whether a lock, a power limit or the tensors' values may change a step's clock."""

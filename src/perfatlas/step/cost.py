@@ -79,12 +79,14 @@ class StepClock(NamedTuple):
         energy_share: Energy of the chip over that at the voltage of the highest clock.
         lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
         limit_share: Part of `energy_share` that the TDP leaves at the sustained clock.
+        saved_w: Power without kernels between steps, less that at the clock of the step [W].
     """
 
     ratio: FloatArray
     energy_share: FloatArray
     lowest_w: FloatArray
     limit_share: FloatArray
+    saved_w: FloatArray
 
     @classmethod
     def sustained(cls, time_s: FloatArray) -> StepClock:
@@ -94,7 +96,7 @@ class StepClock(NamedTuple):
             time_s: Times of steps (C,) [s], of which only the shape is read.
         """
         ones = np.ones_like(time_s)
-        return cls(ones, ones, np.full_like(ones, np.nan), ones)
+        return cls(ones, ones, np.full_like(ones, np.nan), ones, np.zeros_like(ones))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,9 +201,14 @@ class StepCost:
     def energy_j(self) -> FloatArray:
         """Return the dynamic energy of the step (C,) [J].
 
-        Hidden operators count; the power drawn between kernels does not.
+        Hidden operators count; the power drawn between kernels does not, but what a lower clock of
+        the step saves of it does.
         """
-        return self.total("chip_energy_j_CO") + self.total("memory_energy_j_CO")
+        energy_C = self.total("chip_energy_j_CO") + self.total("memory_energy_j_CO")
+        return energy_C - self._saved_j()
+
+    def _saved_j(self) -> FloatArray:
+        return self.clock.saved_w * self.total_s()
 
     def unlimited_operator_energy_j(self) -> FloatArray:
         """Return the dynamic energy of each operator where the TDP lowers no voltage (C, O) [J].
@@ -219,7 +226,7 @@ class StepCost:
 
     def unlimited_energy_j(self) -> FloatArray:
         """Return the dynamic energy of the step where the TDP lowers no voltage (C,) [J]."""
-        energy_C: FloatArray = self.unlimited_operator_energy_j().sum(axis=1)
+        energy_C: FloatArray = self.unlimited_operator_energy_j().sum(axis=1) - self._saved_j()
         return energy_C
 
     def tier_codes(self) -> IntArray:

@@ -109,8 +109,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)
-    host = context.profile.host
-    host_s = host.step_s + batch * host.per_sequence_s
+    host_s = context.profile.host.step_s + batch * context.sequence_host_s()
     return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s, batches_C=batches)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas.energy import board_energy
 from perfatlas.files import file_hash
 from perfatlas.hardware import resolve_system
+from perfatlas.lab.power.cached_prompts import with_cached_prompts
 from perfatlas.lab.power.splits import power_splits
 from perfatlas.lab.runs import missing_data, read_table, shared_folder
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
@@ -92,7 +93,7 @@ def served_power(isl: str = "isl") -> ServedPower:
     """Return the runs of the text and code tasks with their predictions.
 
     Args:
-        isl: Which of the assumed input lengths: isl, first, low or high.
+        isl: Which of the assumed input lengths: isl, first, low, high or rates.
 
     Raises:
         MissingDependencyError: The file is missing.
@@ -105,7 +106,8 @@ def served_power(isl: str = "isl") -> ServedPower:
     if file_hash(path) != f"sha256:{served['sha256']}":
         raise UnsupportedError(f"{path} is not the file of data/validation/power.toml")
     rows = [row for row in read_table(path) if row["task"] in served["tasks"]]
-    return _predicted(rows, [scenario_of(row, isl) for row in rows])
+    fields = [scenario_of(row, isl) | served["launch"] for row in rows]
+    return _predicted(rows, with_cached_prompts(rows, fields))
 
 
 def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
@@ -187,10 +189,13 @@ def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any
 
 
 def _values(question: Candidates) -> tuple[NDArray[np.bool_], dict[str, FloatArray]]:
-    """Return whether candidates fit in memory, and their `VALUES`, each (C,)."""
+    """Return whether candidates fit in memory, and their `VALUES`, each (C,).
+
+    Those whose blocks are stated did fit: sequences share the blocks of repeated prompts.
+    """
     evaluation = evaluate(question)
     columns, energy = result_columns(question, evaluation), evaluation.energy
-    return evaluation.memory.fits, {
+    return evaluation.memory.fits | np.isfinite(question.limits.kv_blocks), {
         "dynamic": energy.dynamic_j,
         "on": energy.on_w,
         "cap": energy.cap_w,

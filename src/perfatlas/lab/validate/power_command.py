@@ -19,6 +19,14 @@ ERRORS: Final = {
     "goal_met": "met",
 }
 SERVED: Final = {"gpu": "", "given": "given", "energies": "energies", "rows": "runs", **ERRORS}
+BY: Final = {
+    "rows": "runs",
+    "rate_bias": "rate bias",
+    "timed_bias": "measured rate: bias",
+    "timed_mape": "measured rate: MAPE",
+    "end_bias": "end to end: bias",
+    "end_mape": "end to end: MAPE",
+}
 WAYS: Final = {"one": "one clock", "apart": "apart", "relative": "relative", "lower": "lower"}
 HEADINGS: Final = {
     "kernels": {
@@ -38,16 +46,8 @@ HEADINGS: Final = {
         "mape_issue_1": "issue share 1",
     },
     "served": SERVED,
-    "models": {
-        "gpu": "",
-        "model": "",
-        "rows": "runs",
-        "rate_bias": "rate bias",
-        "timed_bias": "measured rate: bias",
-        "timed_mape": "measured rate: MAPE",
-        "end_bias": "end to end: bias",
-        "end_mape": "end to end: MAPE",
-    },
+    "models": {"gpu": "", "model": "", **BY},
+    "sizes": {"gpu": "", "n_gpus": "GPUs", "kind": "", **BY},
     "inputs": {"isl": "input", **SERVED},
     "ratios": {
         "runs": "runs",
@@ -80,6 +80,7 @@ TITLES: Final = {
     "loads": "sustained loads, measured rate; not fitted, but not blind",
     "served": "W/GPU of served models",
     "models": "served models by rate and power, shipped energies",
+    "sizes": "the same by number of GPUs",
     "inputs": "with other input lengths",
     "ratios": "J/token of B200 over H100",
     "figures": "named figures",

@@ -34,6 +34,7 @@ SHARED_FIELDS: Final = (
     "expert_distribution",
     "expert_exchange",
     "batch_overlap",
+    "sampling_penalties",
     "speculative_depth",
     "speculative_acceptance",
 )

@@ -97,13 +97,18 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
     """Return the engine with the settings of its launch, or why it refuses them.
 
     Args:
-        fields: engine, expert_exchange and batch_overlap.
+        fields: engine, expert_exchange, batch_overlap and sampling_penalties.
 
     Raises:
         InvalidSpecError: There is no such engine.
     """
     engine = resolve_engine(fields["engine"])
     try:
-        return with_launch_settings(engine, fields["expert_exchange"], fields["batch_overlap"])
+        return with_launch_settings(
+            engine,
+            fields["expert_exchange"],
+            fields["batch_overlap"],
+            penalties=fields["sampling_penalties"],
+        )
     except InvalidSpecError as problem:
         return problem

@@ -151,13 +151,13 @@ def mixed_step(
     shared_C: NDArray[np.bool_] = load.mixed()
     if not shared_C.any():
         return chunk
-    host = load.question.profile.host
+    host, sequence_s = load.question.profile.host, load.question.context().sequence_host_s()
     return MixedStep(
         chunk=chunk,
         decode=decode,
         shared_C=shared_C,
         alone=AloneShares(*(np.where(shared_C, share_C, 0.0) for share_C in alone)),
-        decoding_s_C=np.where(shared_C, (load.batch - 1.0) * host.per_sequence_s, 0.0),
+        decoding_s_C=np.where(shared_C, (load.batch - 1.0) * sequence_s, 0.0),
         overlapped=host.overlapped,
     )
 

@@ -265,7 +265,9 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
 def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
     """Return the distinct decode steps, and that of each candidate (C,)."""
     batch_C, keys_C = loaded.decoding()
-    first_U, index_C = _distinct(loaded.question, [batch_C, keys_C])
+    history_C = loaded.question.context().history_C
+    key = [batch_C, keys_C] if history_C is None else [batch_C, keys_C, history_C]
+    first_U, index_C = _distinct(loaded.question, key)
     some = loaded.question.take(first_U.tolist())
     step = decode_work(some.context(), batch_C[first_U], keys_C[first_U])
     return _Steps.of(some, step, loaded.occupied()[first_U]), index_C

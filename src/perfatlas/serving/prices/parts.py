@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
 # Operators that run once per sampled sequence, with their collective.
 HEAD: Final = ("lm_head", "sampling")
+CHIP: Final = "chip_energy_j_CO"
 TABULATED: Final = tuple(
     name for name, column in columns_of(PricedOperators).items() if column.tabulated
 )
@@ -148,7 +149,11 @@ class StepParts:
 
     def _totals(self, cost: StepCost, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
         """Return the totals of all quantities over all or some operators (N, R)."""
-        return np.stack([cost.total(name, some_O) for name in self.quantities])
+        totals_NR = np.stack([cost.total(name, some_O) for name in self.quantities])
+        if CHIP in self.quantities and cost.clock.saved_w.any():
+            busy_s_R = cost.total("time_s_CO", some_O)
+            totals_NR[self.quantities.index(CHIP)] -= cost.clock.saved_w * busy_s_R
+        return totals_NR
 
 
 def step_parts(
@@ -192,6 +197,7 @@ def _repeated(context: StepContext, rows: int) -> StepContext:
         context,
         plan=replace(plan, **{name: np.repeat(size, rows) for name, size in vars(plan).items()}),
         placement=context.placement.take(np.zeros(rows, np.int64)),
+        history_C=None if context.history_C is None else np.repeat(context.history_C, rows),
     )
 
 

@@ -127,7 +127,7 @@ def price_table(
     host = context.profile.host
     prices = tables.of(parts.quantities[0])._replace(
         host_step=int(whole_ticks(host.step_s)),
-        host_sequence=int(whole_ticks(host.per_sequence_s)),
+        host_sequence=int(whole_ticks(float(np.mean(context.sequence_host_s())))),
         host_prefill=int(whole_ticks(context.architecture.num_layers * host.per_layer_prefill_s)),
         host_overlapped=host.overlapped,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.answer import BOTTLENECK
+from perfatlas.answer import BOTTLENECK, raised_step_notes
 from perfatlas.energy import board_energy
 from perfatlas.serving.closed_form import (
     MIN_BOUND_SHARE,
@@ -56,7 +56,7 @@ def estimate_warnings(
     for found in (
         _whole_prompts(question, evaluation),
         _at_bound(question, [steps[phase] for phase in phases]),
-        _above_power(question, [steps[phase] for phase in phases]),
+        *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
         _front_end_limited(question, evaluation),
@@ -150,25 +150,6 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
         yield c, NO_KERNELS.format(device=system.device.name)
     for cost in costs:
         yield from _some_at_bound(cost, requested_C & ~none_C)
-
-
-def _above_power(question: Candidates, costs: Sequence[StepCost]) -> Notes:
-    """Yield a warning if a raised clock takes more power than the limit of the device."""
-    locked_C = question.placement.clock_ratio_C
-    if locked_C is None:
-        return
-    power = question.placement.power()
-    for cost in costs:
-        watts_C = power.on_w + cost.energy_j() / cost.total_s()
-        above_C = (locked_C > 1.0) & (watts_C > power.cap_w * (1.0 + ROUNDING))
-        for c in np.flatnonzero(above_C).tolist():
-            phase = cost.operators[0].phase
-            notes = (
-                f"clock_ratio = {locked_C[c]:g}: {phase} steps would draw {watts_C[c]:,.0f} W,"
-                f" above the limit of {power.cap_w[c]:,.0f} W: a real device lowers the clock, so"
-                " these times are lower limits, and power and energy are those at the limit"
-            )
-            yield c, notes
 
 
 def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:

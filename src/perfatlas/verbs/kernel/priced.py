@@ -16,6 +16,7 @@ from perfatlas.answer import (
     price_columns,
     quantization_note,
     quantization_of,
+    raised_clock_notes,
     require_tier,
     single_evidence,
     single_row,
@@ -112,7 +113,7 @@ class PricedQuestions:
 
         A roofline time has no interval; a device without known energies has neither.
         """
-        power = power_columns(self.devices, limits_w(self.inputs))
+        power = power_columns(self.devices, limits_w(self.inputs), self.devices.clock_ratio_C)
         prices = on_any_machine(self.prices)
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
@@ -148,13 +149,26 @@ class PricedQuestions:
         Args:
             c: Index of the query.
         """
-        if self.inputs[c].tier == "bound" or self.prices.match_CO[c, 0] >= 0:
+        if self.prices.match_CO[c, 0] >= 0:
+            return self._raised_clock(c)
+        if self.inputs[c].tier == "bound":
             return ()
         warning = (
             f"{self.system.device.name} has no measured kernels for this operator and format; the"
             " time is the roofline, a lower limit"
         )
         return (warning,)
+
+    def _raised_clock(self, c: int) -> tuple[str, ...]:
+        """Return the warning about a clock that takes more power than the limit."""
+        clock = self.inputs[c].clock_ratio
+        if clock <= 1.0:
+            return ()
+        power = power_columns(self.devices, limits_w(self.inputs))
+        energy_j = self.prices.chip_energy_j_CO[c, 0] + self.prices.memory_energy_j_CO[c, 0]
+        watts = power.on_w[c] + energy_j / self.prices.time_s_CO[c, 0]
+        columns = (np.array([one]) for one in (clock, watts, power.cap_w[c]))
+        return tuple(text for _, text in raised_clock_notes("this kernel", *columns))
 
 
 def _rates(work_C: FloatArray, time_s_C: FloatArray) -> list[float | None]:

@@ -353,7 +353,7 @@ def _answer(
     inputs: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Answer:
     traffic, scenario, fields = inputs
-    rows, shown = typical_step_rows(ready, resolved.requests, one.outcome)
+    rows, shown, raised = typical_step_rows(ready, resolved.requests, one.outcome)
     standing = [*ready.descriptions(), *resolved.assumptions, *shown, client_note(ready)]
     if not ready.heterogeneous:
         standing += engine_assumptions(ready.decoding.question)
@@ -371,7 +371,11 @@ def _answer(
         results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),
-        warnings=(*resolved.warnings, *traffic_warnings(ready, resolved, one.outcome, one.results)),
+        warnings=(
+            *resolved.warnings,
+            *traffic_warnings(ready, resolved, one.outcome, one.results),
+            *raised,
+        ),
     )
 
 

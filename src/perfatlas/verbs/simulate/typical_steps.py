@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import breakdown_rows
+from perfatlas.answer import breakdown_rows, raised_step_notes
 from perfatlas.models import StepTokens
 from perfatlas.scenario.deployments import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
@@ -80,8 +80,8 @@ def _description(prompt: int, batch: int, keys: int) -> str:
 
 def typical_step_rows(
     ready: Service, requests: Requests, outcome: Outcome
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the breakdown rows of a simulation, and sentences that describe them.
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """Return the breakdown rows of a simulation, sentences that describe them, and warnings.
 
     There are none if no request completed. Each of several replica types has its own rows, named by
     its number.
@@ -92,11 +92,11 @@ def typical_step_rows(
         outcome: Results of the run.
     """
     if (outcome.finished_N < 0).all():
-        return [], ["no breakdown, as no request completed"]
+        return [], ["no breakdown, as no request completed"], []
     if not ready.heterogeneous:
         steps = typical_steps(ready, requests, outcome)
-        return _rows(steps, ""), [steps.note]
-    rows, note = [], []
+        return _rows(steps, ""), [steps.note], _raised(ready, steps, "")
+    rows, note, warnings = [], [], []
     for part in parts_of(ready, outcome):
         if (part.outcome.finished_N < 0).all():
             note.append(f"{part.name}: no breakdown, as it completed no request")
@@ -104,7 +104,16 @@ def typical_step_rows(
         steps = typical_steps(part.ready, requests, part.outcome)
         rows += _rows(steps, f"{part.name} ")
         note.append(f"{part.name}: {steps.note}")
-    return rows, note
+        warnings += _raised(part.ready, steps, f"{part.name}: ")
+    return rows, note, warnings
+
+
+def _raised(ready: Service, steps: TypicalSteps, name: str) -> list[str]:
+    """Return warnings about clocks that take more power than the limit."""
+    pools = [(ready.entry, steps.prefill)]
+    pools += [] if steps.decode is None else [(ready.decoding, steps.decode)]
+    found = (raised_step_notes(cost, pool.question.placement) for pool, cost in pools)
+    return [f"{name}{text}" for notes in found for _, text in notes]
 
 
 def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:

@@ -237,6 +237,14 @@ class Plan:
             ),
         ),
     ] = None
+    sampling_penalties: Annotated[
+        bool,
+        Row(
+            "Requests set a repetition, presence or frequency penalty, for which vLLM reads all"
+            " output tokens of its sequences on the host in every step.",
+            elsewhere=("repetition_penalty", "presence_penalty", "frequency_penalty"),
+        ),
+    ] = False
 
 
 @group("Formats", 4)

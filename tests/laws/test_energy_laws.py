@@ -1,0 +1,84 @@
+"""Laws of power and energy, on random tables of scenarios."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+from perfatlas.verbs.estimate import estimate_columns
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+ROWS: Final = 40
+MODELS: Final = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "Qwen/Qwen3-30B-A3B")
+SYSTEMS: Final = ("h100_sxm", "h200_sxm", "b200_sxm")
+TIMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+ROUNDING: Final = 1e-9
+
+
+def drawn(seed: int) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(seed)
+    return {
+        "model": rng.choice(MODELS, ROWS).tolist(),
+        "system": rng.choice(SYSTEMS, ROWS).tolist(),
+        "tp": [4] * ROWS,
+        "isl": rng.integers(16, 4000, ROWS).tolist(),
+        "osl": rng.integers(2, 600, ROWS).tolist(),
+        "batch": rng.integers(1, 64, ROWS).tolist(),
+    }
+
+
+def numbers(table: dict[str, list[Any]], *names: str) -> list[FloatArray]:
+    found = estimate_columns(table)
+    return [np.array(found.columns[name], np.float64) for name in (*names, "power_w")]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_limit_speeds_nothing_up_and_is_kept(seed: int) -> None:
+    table = drawn(seed)
+    *free, free_w = numbers(table, *TIMES)
+    caps = np.random.default_rng(seed).uniform(0.5, 1.1, ROWS) * free_w
+    *capped, capped_w = numbers(table | {"power_cap_w": caps.tolist()}, *TIMES)
+    kept = np.isfinite(capped_w)  # others cannot keep their limit
+    assert kept.sum() > ROWS / 2
+    assert (capped_w[kept] <= caps[kept] * (1.0 + ROUNDING)).all()
+    for slow, fast in zip(capped, free, strict=True):
+        assert (slow[kept] >= fast[kept] * (1.0 - ROUNDING)).all()
+    *loose, loose_w = numbers(table | {"power_cap_w": [2000.0] * ROWS}, *TIMES)
+    assert np.array_equal([*loose, loose_w], [*free, free_w])  # above all TDPs
+
+
+@pytest.mark.parametrize("seed", [2])
+def test_a_lower_limit_is_never_faster_than_a_higher_one(seed: int) -> None:
+    table = drawn(seed)
+    (free_w,) = numbers(table)
+    low, high = ({"power_cap_w": (share * free_w).tolist()} for share in (0.7, 0.9))
+    *slow, slow_w = numbers(table | low, *TIMES)
+    *fast, fast_w = numbers(table | high, *TIMES)
+    both = np.isfinite(slow_w) & np.isfinite(fast_w)
+    assert both.sum() > ROWS / 2
+    assert (slow_w[both] <= fast_w[both] * (1.0 + ROUNDING)).all()
+    for low_s, high_s in zip(slow, fast, strict=True):
+        assert (low_s[both] >= high_s[both] * (1.0 - 1e-3)).all()  # limits are kept within 0.1%
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_a_larger_batch_of_a_memory_bound_decode_takes_less_energy_per_token(seed: int) -> None:
+    table = drawn(seed) | {"isl": [64] * ROWS, "osl": [512] * ROWS, "model": [MODELS[0]] * ROWS}
+    table["batch"] = np.random.default_rng(seed).integers(1, 16, ROWS).tolist()
+    more = table | {"batch": [2 * one for one in table["batch"]]}
+    name = "energy_per_output_token_j"
+    (few_j, _), (more_j, _) = numbers(table, name), numbers(more, name)
+    assert (more_j < few_j).all()
+
+
+@pytest.mark.parametrize("seed", [4])
+def test_energy_per_token_is_power_over_rate(seed: int) -> None:
+    names = ("energy_per_output_token_j", "energy_per_request_j", "output_tokens_per_s_per_gpu")
+    table = drawn(seed)
+    token_j, request_j, rate, watts = numbers(table, *names)
+    assert token_j * rate == pytest.approx(watts)
+    assert request_j == pytest.approx(token_j * np.array(table["osl"]))
