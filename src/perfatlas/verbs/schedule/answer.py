@@ -35,6 +35,7 @@ from perfatlas.verbs.schedule.steady_stream import (
     measured_jobs,
     sized_stream,
     transient_note,
+    unfilled_warning,
 )
 from perfatlas.verbs.schedule.unused_options import (
     check_source_columns,
@@ -161,7 +162,14 @@ def fleet_schedule(
         )
     elif inputs.jobs is None:
         results["warm_up_jobs"] = measured_jobs(outcome)[0]
-        base = replace(base, notes=(*base.notes, *transient_note(results)))
+        base = replace(
+            base,
+            notes=(*base.notes, *transient_note(results)),
+            warnings=(
+                *base.warnings,
+                *unfilled_warning(results, outcome.shares()["idle_no_jobs"]),
+            ),
+        )
     if outcomes[1:]:
         results["compared"], remark = _compared(changes, others, outcomes[1:])
         base = replace(base, warnings=(*base.warnings, *filter(None, [remark])))
