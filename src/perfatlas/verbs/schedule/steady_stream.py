@@ -334,19 +334,19 @@ def transient_note(results: Mapping[str, Any]) -> list[str]:
     return [note]
 
 
-def unfilled_warning(results: Mapping[str, Any], idle: float) -> list[str]:
+def unfilled_warning(results: Mapping[str, Any], outcome: ScheduleOutcome) -> list[str]:
     """Return a warning where a fixed number of generated jobs ends before they fill the cluster.
 
     Args:
         results: Results with `load` and `allocated_share`.
-        idle: Share of GPU time without a job while no job waits.
+        outcome: The schedule.
     """
-    load = results["load"]
+    load, idle = results["load"], outcome.shares()["idle_no_jobs"]
     if load is None or idle <= max(1.0 - load, 0.0) + UNFILLED:
         return []
     note = (
-        f"{results['allocated_share']:.0%} of the GPU time is allocated at a load of {load:.0%}: the"
-        f" cluster starts empty, and {counted(results['jobs'], 'job')} end before it fills; leave"
-        " num_jobs out to measure the steady state"
+        f"{results['allocated_share']:.0%} of the GPU time is allocated at a load of {load:.0%}:"
+        f" the cluster starts empty, and {counted(results['jobs'], 'job')} end before it fills;"
+        " leave num_jobs out to measure the steady state"
     )
     return [note]
