@@ -183,8 +183,8 @@ def _steady_state(
         notes, warnings = transient_note(found), unfilled_warning(results, outcome)
     else:
         return run, {}
-    remarks = {"notes": (*run.notes, *notes), "warnings": (*run.warnings, *warnings)}
-    return replace(run, **remarks), found
+    told = replace(run, notes=(*run.notes, *notes), warnings=(*run.warnings, *warnings))
+    return told, found
 
 
 def _compared(
