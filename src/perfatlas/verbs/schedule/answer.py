@@ -35,6 +35,7 @@ from perfatlas.verbs.schedule.steady_stream import (
     measured_jobs,
     sized_stream,
     transient_note,
+    unfilled_warning,
 )
 from perfatlas.verbs.schedule.unused_options import (
     check_source_columns,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
+    from perfatlas.verbs.schedule.steady_stream import Stream
 
 MOST_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
 SLACK: Final = 1.5
@@ -152,16 +154,8 @@ def fleet_schedule(
     outcome = outcomes[0]
     load = offered(base.jobs, base.cluster, stream=base.inputs.jobs is None)
     results = results_of(outcome, base.job_source.trace, load)
-    if stream is not None:
-        results |= stream.results()
-        base = replace(
-            base,
-            notes=(*base.notes, stream.note(base.jobs.size)),
-            warnings=(*base.warnings, *stream.warnings()),
-        )
-    elif inputs.jobs is None:
-        results["warm_up_jobs"] = measured_jobs(outcome)[0]
-        base = replace(base, notes=(*base.notes, *transient_note(results)))
+    base, found = _steady_state(base, stream, outcome, results)
+    results |= found
     if outcomes[1:]:
         results["compared"], remark = _compared(changes, others, outcomes[1:])
         base = replace(base, warnings=(*base.warnings, *filter(None, [remark])))
@@ -176,6 +170,21 @@ def fleet_schedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
+
+
+def _steady_state(
+    run: Prepared, stream: Stream | None, outcome: ScheduleOutcome, results: Mapping[str, Any]
+) -> tuple[Prepared, dict[str, Any]]:
+    """Return a run with the remarks on its steady state, and the results of it."""
+    if stream is not None:
+        found, notes, warnings = stream.results(), [stream.note(run.jobs.size)], stream.warnings()
+    elif run.inputs.jobs is None:
+        found = {"warm_up_jobs": measured_jobs(outcome)[0]}
+        notes, warnings = transient_note(found), unfilled_warning(results, outcome)
+    else:
+        return run, {}
+    told = replace(run, notes=(*run.notes, *notes), warnings=(*run.warnings, *warnings))
+    return told, found
 
 
 def _compared(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from perfatlas.jobs.model import TICKS_PER_SECOND
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.sampling import FEWEST, SETTLED, batch_precision, stability_of, warm_up
 from perfatlas.verbs.schedule.jobs import offered
 from perfatlas.verbs.schedule.prepared import Prepared, prepare
@@ -37,6 +37,7 @@ SATURATED: Final = (0.1, 0.6)  # of the time of all work on all GPUs: the queue 
 LONG_RUN: Final = 99.0  # percentile of the run times that the saturated window is measured in
 TURNOVERS: Final = 5.0  # long runs that the saturated window holds
 GROWING: Final = 0.5  # least growth of waiting work over the excess of the load over the capacity
+UNFILLED: Final = 0.15  # share of GPU time idle without a waiting job, above that of the load
 POINTS: Final = 100  # times at which waiting work is averaged
 
 
@@ -329,5 +330,23 @@ def transient_note(results: Mapping[str, Any]) -> list[str]:
         f"the first {count:,} jobs are warm-up (MSER-5) and are included, as num_jobs is set;"
         " without it the stream is as long as the precision of the mean wait needs, and is"
         " measured after them"
+    )
+    return [note]
+
+
+def unfilled_warning(results: Mapping[str, Any], outcome: ScheduleOutcome) -> list[str]:
+    """Return a warning where a fixed number of generated jobs ends before they fill the cluster.
+
+    Args:
+        results: Results with `load` and `allocated_share`.
+        outcome: The schedule.
+    """
+    load, idle = results["load"], outcome.shares()["idle_no_jobs"]
+    if load is None or idle <= max(1.0 - load, 0.0) + UNFILLED:
+        return []
+    note = (
+        f"{results['allocated_share']:.0%} of the GPU time is allocated at a load of {load:.0%}:"
+        f" the cluster starts empty, and {counted(results['jobs'], 'job')} end before it fills;"
+        " leave num_jobs out to measure the steady state"
     )
     return [note]

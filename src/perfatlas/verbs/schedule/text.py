@@ -288,14 +288,12 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     differing = {name: column for name, column in columns.items() if len(set(column)) > 1}
     ending = any(ENDING & set(row["changes"]) for row in compared)
     first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
-    near = [row.get("single_domain_share") for row in compared]
-    known = [value for value in near if value is not None]
-    if len(known) == len(near) and len(set(known)) > 1:
-        first["in one domain"] = [share_text(value) for value in known]
     never = any(row["never_started"] for row in compared)
     others = {"under way": "under_way_share", "unfinished": "unfinished_share"}
     told = {label: name for label, name in others.items() if any(row[name] for row in compared)}
-    shares = {"useful": "productive_share", **told, "held": "allocated_share"}
+    near = {row.get("single_domain_share") for row in compared}
+    domains = {"one domain": "single_domain_share"} if len(near) > 1 and None not in near else {}
+    shares = {"useful": "productive_share", **domains, **told, "held": "allocated_share"}
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])
