@@ -90,5 +90,5 @@ def test_the_parts_of_the_energy_per_token_sum_to_it() -> None:
     *found, token_j, _ = numbers(table, *parts, "energy_per_output_token_j")
     known = np.isfinite(token_j)
     assert known.any()
-    assert sum(found)[known] == pytest.approx(token_j[known])
+    assert np.sum(found, axis=0)[known] == pytest.approx(token_j[known])
     assert all((one[known] > 0.0).all() for one in found)
