@@ -82,3 +82,13 @@ def test_energy_per_token_is_power_over_rate(seed: int) -> None:
     token_j, request_j, rate, watts = numbers(table, *names)
     assert token_j * rate == pytest.approx(watts)
     assert request_j == pytest.approx(token_j * np.array(table["osl"]))
+
+
+def test_the_parts_of_the_energy_per_token_sum_to_it() -> None:
+    parts = [f"{part}_energy_per_output_token_j" for part in ("prefill", "decode", "awake")]
+    table = drawn(5) | {"pp": [1, 2] * (ROWS // 2)}
+    *found, token_j, _ = numbers(table, *parts, "energy_per_output_token_j")
+    known = np.isfinite(token_j)
+    assert known.any()
+    assert np.sum(found, axis=0)[known] == pytest.approx(token_j[known])
+    assert all((one[known] > 0.0).all() for one in found)

@@ -28,7 +28,8 @@ DETAILS: Final = frozenset((
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
     *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "idle_energy_j"),
     *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
-    "peak_deployment_power_w",
+    *("peak_deployment_power_w", "prefill_energy_per_output_token_j"),
+    *("decode_energy_per_output_token_j", "awake_energy_per_output_token_j"),
 ))  # fmt: skip
 OF_FLOP: Final = ("flop", "flop_per_s", "peak_share", "arithmetic_intensity")
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")

@@ -63,7 +63,8 @@ class TokenEnergy(NamedTuple):
             osl: Output tokens of a request (C,).
 
         Returns:
-            `power_w` of one GPU, `energy_per_output_token_j` and `energy_per_request_j` of all.
+            `power_w` of one GPU; of all GPUs, `energy_per_output_token_j`, its parts spent on
+            prompts, on decodes and by boards without kernels, and `energy_per_request_j`.
         """
         rate, low_rate, high_rate = rates
         power_w = np.minimum(self.on_w + self.dynamic_j * rate, self.cap_w)
@@ -81,6 +82,10 @@ class TokenEnergy(NamedTuple):
         )
         columns = {"power_w": power_w, "energy_per_output_token_j": token_j}
         columns["energy_per_request_j"] = token_j * osl
+        kept = (power_w - self.on_w) / np.maximum(self.dynamic_j * rate, np.finfo(np.float64).tiny)
+        columns["prefill_energy_per_output_token_j"] = kept * self.prefill_j
+        columns["decode_energy_per_output_token_j"] = kept * self.decode_j
+        columns["awake_energy_per_output_token_j"] = self.on_w / rate
         for end, watts, joules in zip(("_low", "_high"), ends_w, ends_j, strict=True):
             columns[f"power_w{end}"] = watts
             columns[f"energy_per_output_token_j{end}"] = joules

@@ -38,6 +38,42 @@ ENERGY: Final = (
         ),
     ),
     Metric(
+        name="prefill_energy_per_output_token_j",
+        label="energy of prefill per output token",
+        short="prefill J/token",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=BOTH,
+        description=(
+            "Part of `energy_per_output_token_j`: dynamic energy of prompts, beyond what the"
+            " decodes in their steps alone spend."
+        ),
+    ),
+    Metric(
+        name="decode_energy_per_output_token_j",
+        label="energy of decode per output token",
+        short="decode J/token",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=BOTH,
+        description="Part of `energy_per_output_token_j`: dynamic energy of decode steps.",
+    ),
+    Metric(
+        name="awake_energy_per_output_token_j",
+        label="energy of boards without kernels per output token",
+        short="awake J/token",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=BOTH,
+        description=(
+            "Part of `energy_per_output_token_j`: what all GPUs draw beside their kernels, in"
+            " steps, pipeline bubbles, between steps and in idle replicas."
+        ),
+    ),
+    Metric(
         name="energy_per_request_j",
         label="energy per request",
         short="J/request",
