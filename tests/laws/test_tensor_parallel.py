@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -45,11 +45,11 @@ def legal(model: str) -> list[int]:
 
 def question(model: str, batch: int, isl: int, **shared: str) -> Candidates:
     """Return one question with a column for every legal size of a model."""
-    fields: dict[str, Any] = {"model": model, "system": "b300_sxm", "tier": "bound", "osl": 64}
-    fields |= shared
+    fields: dict[str, object] = {"model": model, "system": "b300_sxm", "tier": "bound", **shared}
+    fields |= {"batch": batch, "isl": isl, "osl": 64}
     sizes = legal(model)
     found, problems = resolve_scenarios(
-        [Scenario(**fields, tp=tp, batch=batch, isl=isl) for tp in sizes]
+        [Scenario.model_validate({**fields, "tp": tp}) for tp in sizes]
     )
     assert found is not None
     assert problems == [None] * len(sizes)
