@@ -73,10 +73,8 @@ def shared_price_tables() -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(
-    item: pytest.Item, nextitem: pytest.Item | None
-) -> Generator[None, object, object]:
-    """Share prices in one file, but not with a test that patches anything, from either side."""
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Share prices, but not with a test that patches anything, from either side."""
     patches = "monkeypatch" in getattr(item, "fixturenames", ())
     kept = dict(PRICES) if patches else {}
     if patches:
@@ -87,8 +85,6 @@ def pytest_runtest_protocol(
         if patches:
             PRICES.clear()
             PRICES.update(kept)
-        if nextitem is None or nextitem.path != item.path:
-            PRICES.clear()
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,4 +1,4 @@
-"""Step prices that the tests of a file share: they are most of the time of a short simulation.
+"""Step prices that the tests of a process share: they are most of the time of a short simulation.
 
 A table is found under what decides it: the fields of the scenario and the limits, as within one
 answer, and the text of an engine or system that is a file. Tests that patch anything share none:
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MOST: Final = 32  # tables of a process, some MB each; the least recently used goes first
+MOST: Final = 96  # tables of a process, some MB each; the least recently used goes first
 PRICES: Final[dict[Any, Any]] = {}
 MARKS: Final = (".toml", ".json", "/")  # of a file; models of the catalog have a "/" too
 

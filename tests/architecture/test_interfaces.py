@@ -3,11 +3,13 @@ from __future__ import annotations
 import ast
 import importlib
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+from tests.architecture.sources import ROOT, tree_of
 
-ROOT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 PACKAGES = sorted(path.parent for path in (ROOT / "src" / "perfatlas").rglob("*/__init__.py"))
 FOLDERS = ("src", "tests", "docs", "benchmarks")
 
@@ -25,7 +27,7 @@ def _imports() -> dict[str, set[Path]]:
     found: dict[str, set[Path]] = {}
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     for path in (*paths, ROOT / "src" / "perfatlas" / "__init__.pyi"):
-        _collect(path, ast.parse(path.read_text("utf-8")), found)
+        _collect(path, tree_of(path), found)
     return found
 
 
@@ -44,29 +46,42 @@ def _collect(path: Path, tree: ast.Module, found: dict[str, set[Path]]) -> None:
                 found.setdefault(f"{owner}.{node.attr}", set()).add(path)
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: str(p.relative_to(ROOT / "src")))
-def test_every_name_of_an_interface_is_used_outside_its_package(package: Path) -> None:
-    module = ".".join(package.relative_to(ROOT / "src").parts)
+def test_every_name_of_an_interface_is_used_outside_its_package() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     prose = "\n".join(page.read_text("utf-8") for page in pages)
     unused = [
-        name
+        f"{_module(package)}.{name}"
+        for package in PACKAGES
         for name in _names_of(package)
-        if not any(package not in path.parents for path in _imports().get(f"{module}.{name}", ()))
-        and f"{package.name}.{name}" not in prose
+        if not _is_used(package, name) and f"{package.name}.{name}" not in prose
     ]
-    assert unused == [], f"{module}: take them out of __init__.pyi, or use them"
+    assert unused == [], "take them out of __init__.pyi, or use them"
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: str(p.relative_to(ROOT / "src")))
-def test_every_name_of_an_interface_exists(package: Path) -> None:
-    module = importlib.import_module(".".join(package.relative_to(ROOT / "src").parts))
-    missing = [name for name in _names_of(package) if not hasattr(module, name)]
+def _module(package: Path) -> str:
+    return ".".join(package.relative_to(ROOT / "src").parts)
+
+
+def _is_used(package: Path, name: str) -> bool:
+    paths = _imports().get(f"{_module(package)}.{name}", ())
+    return any(package not in path.parents for path in paths)
+
+
+def test_every_name_of_an_interface_exists() -> None:
+    missing = [
+        f"{_module(package)}.{name}"
+        for package in PACKAGES
+        for name in _names_of(package)
+        if not hasattr(importlib.import_module(_module(package)), name)
+    ]
     assert missing == []
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: str(p.relative_to(ROOT / "src")))
-def test_no_name_of_an_interface_is_also_a_module(package: Path) -> None:
+def test_no_name_of_an_interface_is_also_a_module() -> None:
     """A module of the same name would hide the name from importers of the module."""
-    modules = {path.stem for path in package.iterdir()}
-    assert modules.isdisjoint(_names_of(package))
+    hidden = {
+        _module(package): names
+        for package in PACKAGES
+        if (names := {path.stem for path in package.iterdir()} & set(_names_of(package)))
+    }
+    assert hidden == {}

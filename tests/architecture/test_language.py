@@ -148,7 +148,19 @@ def finder(phrase: Phrase) -> re.Pattern[str]:
     )
 
 
-FINDERS: Final = tuple((finder(phrase), phrase) for phrase in BANNED)
+def needed(pattern: str) -> str:
+    """Return a word that every match of a pattern contains, "" if it may be one of several."""
+    outside = pattern
+    for part in (r"\\.", r"\[[^]]*\][?*+]?", r"\([^()]*\)[?*+]?", r"\([^()]*\)[?*+]?"):
+        outside = re.sub(part, " ", outside)
+    if "|" in outside or "(" in outside:
+        return ""
+    words = re.findall(r"[A-Za-z]+[?*{]?", outside)
+    return max((re.sub(r".[?*{]$", "", word) for word in words), key=len, default="").casefold()
+
+
+# most texts lack the word: looking for it takes a tenth of the time of the pattern
+FINDERS: Final = tuple((needed(phrase.pattern), finder(phrase), phrase) for phrase in BANNED)
 
 
 def revised_files() -> list[Path]:
@@ -167,17 +179,21 @@ def revised_files() -> list[Path]:
 
 def banned_in(text: str) -> list[str]:
     """Return the banned phrases of a text with their lines and what to write instead."""
+    folded = text.casefold()
     return [
         f"line {text.count(chr(10), 0, found.start()) + 1}: {found.group().strip()!r}:"
         f" write {phrase.instead!r}"
-        for pattern, phrase in FINDERS
+        for word, pattern, phrase in FINDERS
+        if word in folded
         for found in pattern.finditer(text)
     ]
 
 
-@pytest.mark.parametrize("path", revised_files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_revised_texts_contain_no_banned_phrase(path: Path) -> None:
-    assert banned_in(path.read_text("utf-8")) == []
+def test_revised_texts_contain_no_banned_phrase() -> None:
+    # one test for all files: a thousand tests of a millisecond take longer to run than their text
+    found = {path: banned_in(path.read_text("utf-8")) for path in revised_files()}
+    assert {str(path.relative_to(ROOT)): told for path, told in found.items() if told} == {}
+    assert len(found) > 1000
 
 
 def test_every_revised_path_exists() -> None:
@@ -185,10 +201,20 @@ def test_every_revised_path_exists() -> None:
     assert [name for name in EXEMPT if not (ROOT / name).exists()] == []
 
 
-@pytest.mark.parametrize("phrase", BANNED, ids=lambda phrase: phrase.example)
-def test_a_planted_phrase_is_found(phrase: Phrase) -> None:
-    assert banned_in(f'def plain() -> str:\n    """\n{phrase.example}.\n"""\n')
-    assert finder(phrase).search(phrase.example)
+def test_a_needed_word_is_in_every_match() -> None:
+    assert needed(r"\bbelongs? to no flag\b") == "belong"
+    assert needed(r"\b(is|are) of (no )?use\b") == "use"
+    assert needed(r"\breason, in words\b|\bput into words\b") == ""
+    assert needed(r"\d %(?! \w+(\[\w+\])? ==)") == ""
+    for phrase in BANNED:
+        assert needed(phrase.pattern) in phrase.example.casefold(), phrase.pattern
+
+
+def test_every_planted_phrase_is_found() -> None:
+    for phrase in BANNED:
+        planted = f'def plain() -> str:\n    """\n{phrase.example}.\n"""\n'
+        assert banned_in(planted), phrase.example
+        assert finder(phrase).search(phrase.example), phrase.example
 
 
 @pytest.mark.parametrize(
@@ -202,6 +228,5 @@ def test_phrases_are_found_over_line_breaks(text: str) -> None:
     assert len(banned_in(text)) == 1
 
 
-@pytest.mark.parametrize("phrase", BANNED, ids=lambda phrase: phrase.example)
-def test_a_replacement_is_not_banned_itself(phrase: Phrase) -> None:
-    assert banned_in(phrase.instead) == []
+def test_no_replacement_is_banned_itself() -> None:
+    assert {phrase.instead: told for phrase in BANNED if (told := banned_in(phrase.instead))} == {}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.hardware import resolve_system
 from perfatlas.models import resolve_model
 from perfatlas.parallelism import plan_problems
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
+from perfatlas.step import candidate_memory
 from perfatlas.verbs.estimate import estimate
 from tests.laws.support import (
     distinct_models,
@@ -21,11 +24,12 @@ from tests.laws.support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.step import Candidates
 
 SIZES = (1, 2, 4, 8, 16, 32)
 
 
+@cache
 def legal(model: str) -> list[int]:
     """Return the tensor-parallel sizes a model can be divided by."""
     return [
@@ -39,20 +43,16 @@ def legal(model: str) -> list[int]:
     ]
 
 
-def evaluations(model: str, batch: int, isl: int, **shared: object) -> list[Evaluation]:
-    found = []
-    for tp in legal(model):
-        question = question_of(
-            model=model,
-            system="b300_sxm",
-            tier="bound",
-            tp=tp,
-            batch=batch,
-            isl=isl,
-            osl=64,
-            **shared,
-        )
-        found.append(evaluated_on(question, free_communication(question.placement.systems[0])))
+def question(model: str, batch: int, isl: int, **shared: str) -> Candidates:
+    """Return one question with a column for every legal size of a model."""
+    fields: dict[str, object] = {"model": model, "system": "b300_sxm", "tier": "bound", **shared}
+    fields |= {"batch": batch, "isl": isl, "osl": 64}
+    sizes = legal(model)
+    found, problems = resolve_scenarios(
+        [Scenario.model_validate({**fields, "tp": tp}) for tp in sizes]
+    )
+    assert found is not None
+    assert problems == [None] * len(sizes)
     return found
 
 
@@ -67,18 +67,22 @@ def evaluations(model: str, batch: int, isl: int, **shared: object) -> list[Eval
 def test_never_slower_with_free_communication(
     model: str, batch: int, isl: int, engine: str
 ) -> None:
-    times = evaluations(model, batch, isl, engine=engine)
-    assert rises_not(np.array([t.latencies.ttft_s[0] for t in times]))
-    assert rises_not(np.array([t.latencies.tpot_s[0] for t in times]))
+    asked = question(model, batch, isl, engine=engine)
+    (system,) = asked.placement.systems
+    latencies = evaluated_on(asked, free_communication(system)).latencies
+    assert latencies.tpot_s.size == len(legal(model))
+    assert rises_not(latencies.ttft_s)
+    assert rises_not(latencies.tpot_s)
 
 
 @given(model=st.sampled_from(distinct_models()), batch=st.integers(1, 64))
 @settings(max_examples=40)
 def test_memory_of_a_rank_never_grows(model: str, batch: int) -> None:
-    memory = [t.memory for t in evaluations(model, batch, 512)]
-    assert rises_not(np.array([m.weights_bytes[0] for m in memory]))
-    assert rises_not(np.array([m.kv_bytes[0] for m in memory]))
-    assert rises_not(np.array([m.activation_bytes[0] for m in memory]))
+    memory = candidate_memory(question(model, batch, 512))
+    assert memory.weights_bytes.size == len(legal(model))
+    assert rises_not(memory.weights_bytes)
+    assert rises_not(memory.kv_bytes)
+    assert rises_not(memory.activation_bytes)
 
 
 @pytest.mark.parametrize("system", ["a100_sxm", "h200_sxm", "gb200"])

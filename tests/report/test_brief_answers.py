@@ -20,10 +20,10 @@ from perfatlas.verbs.schedule.text import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
 from perfatlas.verbs.train.search.text import print_layouts
-from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, with_files
+from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, answered_with_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 MOST_LINES = 33
 WIDTH = 80
@@ -62,17 +62,10 @@ PRINTERS = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    folder: Path = tmp_path_factory.mktemp("asked")
-    others = {**OTHERS, **with_files(folder)}
+def answers() -> dict[str, dict[str, Any]]:
     found = {name: answered(name) for name in ASKED}
-    return {
-        name: answer.to_dict()
-        for name, answer in {
-            **found,
-            **{name: one.answer() for name, one in others.items()},
-        }.items()
-    }
+    found |= {name: one.answer() for name, one in OTHERS.items()}
+    return {name: answer.to_dict() for name, answer in (found | answered_with_files()).items()}
 
 
 def text_of(

@@ -192,6 +192,16 @@ def test_a_table_has_its_evidence() -> None:
     assert bound.prefill.bound_share()[0] == pytest.approx(1.0, abs=0.1)
 
 
+def test_prices_of_prompts_are_those_of_a_table_for_other_numbers_of_sequences() -> None:
+    one, large = case("dense")
+    few = replace(support.LIMITS, max_num_seqs=24)
+    reused, alone = price_table(one, few, alike=large), price_table(one, few)
+    assert reused.tables.prefill_added_NQP is large.tables.prefill_added_NQP
+    for tables in ("prices", "energy"):
+        for ours, theirs in zip(getattr(reused, tables), getattr(alone, tables), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 def test_small_tables() -> None:
     one = support.context(tier="bound")
     least = TableLimits(max_num_seqs=1, max_num_batched_tokens=1, longest_context=1)

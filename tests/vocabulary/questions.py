@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from functools import cache
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
@@ -31,7 +33,6 @@ from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from perfatlas.answer import Answer
 
@@ -234,3 +235,10 @@ INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo
 def answered(name: str) -> Answer:
     """Return the answer to one of `ASKED`, computed once."""
     return ASKED[name].answer()
+
+
+@cache
+def answered_with_files() -> dict[str, Answer]:
+    """Return the answers to the questions about files, computed once."""
+    with TemporaryDirectory(prefix="asked") as folder:
+        return {name: one.answer() for name, one in with_files(Path(folder)).items()}

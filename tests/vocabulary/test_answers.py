@@ -11,7 +11,7 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.vocabulary.metrics import LOW, METRICS, Metric, find_metric, stem_of
-from tests.vocabulary.questions import ASKED, INTERRUPTED, MODEL, answered, with_files
+from tests.vocabulary.questions import ASKED, INTERRUPTED, MODEL, answered, answered_with_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +35,9 @@ FORMS: Final[dict[str, tuple[type, ...]]] = {
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Results]]:
     """Return (command, results) of one answer of every kind."""
     folder = tmp_path_factory.mktemp("asked")
-    asked = [*with_files(folder).values(), INTERRUPTED]
-    found = [answered(name).to_dict() for name in ASKED]
-    found += [one.answer().to_dict() for one in asked]
+    of_python = [answered(name) for name in ASKED]
+    of_python += [*answered_with_files().values(), INTERRUPTED.answer()]
+    found = [answer.to_dict() for answer in of_python]
     found += _of_the_command_line(folder)
     return [(answer["command"], answer["results"]) for answer in found]
 

@@ -213,11 +213,19 @@ def _table(
     )
     key = (scenario.model_dump_json(exclude=set(LOAD)), reach)
     if key not in known:
-        known[key] = price_table(question.context(), reach)
+        known[key] = price_table(question.context(), reach, alike=_alike(known, *key))
     steps = (known[key].prefill, known[key].decode)
     if breaks_limits(question, steps)[0]:
         raise power_limit_error(question, steps)
     return known[key]
+
+
+def _alike(known: Priced, scenario: str, reach: TableLimits) -> PriceTable | None:
+    """Return a known table of a scenario whose limits differ only in max_num_seqs, if any."""
+    for (other, limits), table in known.items():
+        if other == scenario and replace(limits, max_num_seqs=reach.max_num_seqs) == reach:
+            return table
+    return None
 
 
 def _rounded_up(value: int) -> int:

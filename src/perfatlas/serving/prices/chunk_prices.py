@@ -104,7 +104,12 @@ def _grid(
     queries_R = queries_XY.ravel().astype(np.float64)
     before_R = before_XY.ravel().astype(np.float64)
     alike_R = np.maximum(most // queries_R, 1.0)
-    alone_NR = parts.chunk(np.ones_like(queries_R), queries_R, before_R)
-    added_NR = parts.chunk(alike_R, queries_R, before_R) / alike_R
+    several_W = np.flatnonzero(alike_R > 1.0)  # where the chunk is not the only one in both
+    chunks_R = np.append(np.ones_like(queries_R), alike_R[several_W])
+    place_R = np.append(np.arange(queries_R.size), several_W)
+    cost_NR = parts.chunk(chunks_R, queries_R[place_R], before_R[place_R])
+    alone_NR, several_NW = np.split(cost_NR, [queries_R.size], axis=1)
+    added_NR = alone_NR.copy()
+    added_NR[:, several_W] = several_NW / alike_R[several_W]
     shape = (alone_NR.shape[0], *queries_XY.shape)
     return alone_NR.reshape(shape), added_NR.reshape(shape)

@@ -6,7 +6,7 @@ Shape legend: as in `serving.prices`; X priced sizes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -85,7 +85,11 @@ class PriceTable:
 
 
 def price_table(
-    context: StepContext, limits: TableLimits, quantities: Sequence[str] | None = None
+    context: StepContext,
+    limits: TableLimits,
+    quantities: Sequence[str] | None = None,
+    *,
+    alike: PriceTable | None = None,
 ) -> PriceTable:
     """Return the step prices of one candidate.
 
@@ -101,6 +105,8 @@ def price_table(
             sequences that fit the KV cache if that is lower than the engine's limit.
         quantities: Columns of the priced record to tabulate, time first; by default time, and the
             energies if the device has them.
+        alike: A table of the same candidate and quantities whose limits differ only in
+            max_num_seqs: its prices of steps with prompts are reused.
 
     Raises:
         InvalidSpecError: There are several candidates.
@@ -123,7 +129,7 @@ def price_table(
         known = bool(np.isfinite(context.placement.power().on_w[0]))
         quantities = TABULATED if known else TABULATED[:1]
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
-    tables = _tabulate(parts, limits)
+    tables = _tabulate(parts, limits, None if alike is None else alike.tables)
     host = context.profile.host
     prices = tables.of(parts.quantities[0])._replace(
         host_step=int(whole_ticks(host.step_s)),
@@ -151,22 +157,29 @@ def _energy_prices(tables: QuantityTables, context: StepContext) -> EnergyPrices
     )
 
 
-def _tabulate(parts: StepParts, limits: TableLimits) -> QuantityTables:
-    """Return the tables of all quantities of the steps."""
+def _tabulate(
+    parts: StepParts, limits: TableLimits, alike: QuantityTables | None
+) -> QuantityTables:
+    """Return the tables of all quantities of the steps, those of prompts as in alike ones."""
     most, queries = limits.max_num_seqs, 1 + parts.context.drafts
     head_NT = _head(parts, most * queries)
     linear_NB, apart_NB = _decode(parts, most, head_NT)
     context_K, base_NBK, slope_NBK = _decode_keyed(parts, most, limits.longest_context)
+    decodes: dict[str, Any] = {
+        "decode_linear_NB": linear_NB,
+        "head_NB": quantity_ticks(head_NT[:, : most * queries + 1], parts.quantities),
+        "context_K": context_K,
+        "decode_base_NBK": base_NBK + apart_NB[:, :, None],
+        "decode_slope_NBK": slope_NBK,
+    }
+    if alike is not None:
+        return alike._replace(**decodes)
     chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
     mixed_NT = _mixed(parts, limits.max_num_batched_tokens)
     return QuantityTables(
+        **decodes,
         quantities=parts.quantities,
-        decode_linear_NB=linear_NB,
         mixed_linear_NT=mixed_NT + chunks.start_N[:, None],
-        head_NB=quantity_ticks(head_NT[:, : most * queries + 1], parts.quantities),
-        context_K=context_K,
-        decode_base_NBK=base_NBK + apart_NB[:, :, None],
-        decode_slope_NBK=slope_NBK,
         queries_Q=chunks.queries_Q,
         before_P=chunks.before_P,
         prefill_added_NQP=chunks.added_NQP,
