@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs.deduplication import is_dense
+from perfatlas.lab.runs.serving_launches import ROUNDS
 from perfatlas.models import resolve_model
 from perfatlas.verbs.estimate import estimate_table
 
@@ -94,9 +95,20 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         "attention_format": ask.formats.get("attention_format"),
         "expert_distribution": None,
         "stream_interval": _stream_interval(run, rules),
+        "requests_per_client": None,
+        "osl_spread": None,
     }
+    if changes.get("as_the_client"):
+        question |= _client_rounds(run, rules)
     question |= {name: value for name, value in changes.items() if name in question}
     return question | (dict.fromkeys(OF_EXPERTS) if is_dense(run) else {})
+
+
+def _client_rounds(run: ServingRun, rules: ServingRules) -> Row:
+    """Return the rounds of the benchmark's clients, and the spread of the lengths they draw."""
+    launch, ratio = rules.launch(run), rules.length_ratio[run.kind]
+    rounds = ROUNDS if launch is None else launch.rounds
+    return {"requests_per_client": rounds, "osl_spread": (1.0 - ratio) / ratio}
 
 
 def _stream_interval(run: ServingRun, rules: ServingRules) -> int:

@@ -146,6 +146,8 @@ def _load(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
         isl=columns.numbers("isl"),
         osl=columns.numbers("osl"),
         prefix=columns.numbers("prefix"),
+        rounds=columns.numbers("requests_per_client"),
+        osl_spread=columns.numbers("osl_spread", 0.0),
     )
 
 
