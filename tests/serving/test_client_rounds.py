@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.closed_form.client_rounds import Drift, together_share

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NODES: Final = 16  # of the mean over rounds
 SMALLEST: Final = 1e-9  # steps; a scale of equal positions
 PERIODS: Final = 3  # in either direction, in which another client may be a round ahead or behind
-_ERF = np.frompyfunc(math.erf, 1, 1)
+_erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 class Drift(NamedTuple):
@@ -98,8 +98,7 @@ def _apart_by_less(window_CK: FloatArray, drift: Drift, round_CK: FloatArray) ->
     less_CK = np.zeros_like(round_CK)
     for period in range(-PERIODS, PERIODS + 1):
         upper_CK, lower_CK = (
-            _ERF((period * steps_C1 + side * window_CK) / scale_CK).astype(np.float64)
-            for side in (1.0, -1.0)
+            _erf((period * steps_C1 + side * window_CK) / scale_CK) for side in (1.0, -1.0)
         )
         less_CK += (upper_CK - lower_CK) / 2.0
     uniform_CK = np.minimum(2.0 * window_CK / steps_C1, 1.0)

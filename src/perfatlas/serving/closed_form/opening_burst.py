@@ -113,6 +113,10 @@ def with_opening(
     mean_ttft = (1.0 - share) * spread.ttft_s + share * ttft
     mean_latency = (1.0 - share) * spread.request_latency_s + share * latency
     gaps = question.load.osl - 1.0
+    # of one output token, each round after the first waits for the prompts of all others
+    queued = (ttft + (question.load.rounds - 1.0) * latency) / question.load.rounds
+    mean_ttft = np.where(gaps > 0.0, mean_ttft, queued)
+    mean_latency = np.where(gaps > 0.0, mean_latency, queued)
     tpot = np.where(gaps > 0.0, (mean_latency - mean_ttft) / np.maximum(gaps, 1.0), spread.tpot_s)
     rate = load.on_rank * question.load.osl / mean_latency
     met = Latencies(mean_ttft, tpot, mean_latency, rate)
