@@ -126,12 +126,14 @@ def _with_nodes(scenario: Scenario, answer: Answer, nodes: Sequence[Node]) -> An
 
 def _with_phases(scenario: Scenario, answer: Answer) -> Answer:
     """Return an answer that says which ends of its latencies belong to no single run."""
-    found, gaps = answer.results, scenario.osl - 1.0
+    found = answer.results
     for end in ("low", "high"):
-        ttft, tpot, latency = (found.get(f"{name}_{end}") for name in LATENCIES)
-        if None not in (ttft, tpot, latency) and not math.isclose(
-            latency, ttft + gaps * tpot, rel_tol=SAME
-        ):
+        times_s = [found.get(f"{name}_{end}") for name in LATENCIES]
+        known_s = [float(time_s) for time_s in times_s if time_s is not None]
+        if len(known_s) < len(LATENCIES):
+            continue
+        ttft_s, tpot_s, latency_s = known_s
+        if not math.isclose(latency_s, ttft_s + (scenario.osl - 1.0) * tpot_s, rel_tol=SAME):
             evidence = answer.evidence
             notes = (*evidence.assumptions, APART)
             return replace(answer, evidence=replace(evidence, assumptions=notes))
