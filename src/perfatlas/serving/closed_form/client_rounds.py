@@ -62,8 +62,8 @@ def together_share(drift: Drift) -> FloatArray:
         >>> one = np.ones(1)
         >>> equal = Drift(10 * one, 100 * one, 0 * one, 0 * one, 2 * one, 3 * one)
         >>> apart = equal._replace(deviation=30 * one)
-        >>> float(together_share(equal)[0]), round(float(together_share(apart)[0]), 3)
-        (1.0, 0.145)
+        >>> [round(float(together_share(one)[0]), 3) for one in (equal, apart)]
+        [1.0, 0.135]
     """
     later_C = np.maximum(drift.rounds - 1.0, 0.0)
     node_K, weight_K = np.polynomial.legendre.leggauss(NODES)
