@@ -151,6 +151,8 @@ def compare(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    requests_per_client: int | str | None = None,
+    osl_spread: float | str = 0.0,
     prefix: int | str = 0,
     max_num_seqs: int | str | None = None,
     max_num_batched_tokens: int | str | None = None,
@@ -244,6 +246,11 @@ def compare(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        requests_per_client: Requests that every client of a benchmark sends, all starting
+            together: num-prompts / max-concurrency. Means then include the opening burst of
+            prompts. Default: steady state. Needs mode = aggregated.
+        osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
+            [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         max_num_seqs: Maximum sequences per step. Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
@@ -347,6 +354,8 @@ def estimate(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    requests_per_client: int | str | None = None,
+    osl_spread: float | str = 0.0,
     prefix: int | str = 0,
     max_num_seqs: int | str | None = None,
     max_num_batched_tokens: int | str | None = None,
@@ -437,6 +446,11 @@ def estimate(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        requests_per_client: Requests that every client of a benchmark sends, all starting
+            together: num-prompts / max-concurrency. Means then include the opening burst of
+            prompts. Default: steady state. Needs mode = aggregated.
+        osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
+            [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         max_num_seqs: Maximum sequences per step. Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
@@ -545,6 +559,8 @@ def explain(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    requests_per_client: int | str | None = None,
+    osl_spread: float | str = 0.0,
     prefix: int | str = 0,
     max_num_seqs: int | str | None = None,
     max_num_batched_tokens: int | str | None = None,
@@ -640,6 +656,11 @@ def explain(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        requests_per_client: Requests that every client of a benchmark sends, all starting
+            together: num-prompts / max-concurrency. Means then include the opening burst of
+            prompts. Default: steady state. Needs mode = aggregated.
+        osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
+            [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         max_num_seqs: Maximum sequences per step. Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
@@ -894,6 +915,8 @@ def frontier(
     concurrency: int | str | None = None,
     isl: int | str = 1024,
     osl: int | str = 128,
+    requests_per_client: int | str | None = None,
+    osl_spread: float | str = 0.0,
     prefix: int | str = 0,
     max_num_seqs: int | str | None = None,
     max_num_batched_tokens: int | str | None = None,
@@ -985,6 +1008,11 @@ def frontier(
             search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        requests_per_client: Requests that every client of a benchmark sends, all starting
+            together: num-prompts / max-concurrency. Means then include the opening burst of
+            prompts. Default: steady state. Needs mode = aggregated.
+        osl_spread: Spread of the output lengths of these clients: relative half-width, uniform
+            [fraction]. Default: 0. Needs requests_per_client.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         max_num_seqs: Maximum sequences per step. Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.

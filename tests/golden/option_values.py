@@ -49,6 +49,8 @@ _SERVING: Final[Values] = {
     "concurrency": (3, 5),
     "isl": (700, 900),
     "osl": (30, 60),
+    "requests_per_client": (2, 3),
+    "osl_spread": (0.2, 0.4),
     "prefix": (16, 32),
     "max_num_seqs": (1, 2),
     "max_num_batched_tokens": (16, 32),

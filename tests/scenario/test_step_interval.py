@@ -170,6 +170,23 @@ def test_tpot_without_prompts_is_inside_where_prompts_run_first(method: str) -> 
     together = spread.results["tpot_s"]["mean"]
     assert answer.results["tpot_s_low"] < together < 0.8 * answer.results["tpot_s"]
     assert "together" in " ".join(answer.evidence.assumptions)
+    # TTFT ends where clients come together, TPOT where they are spread: no run has both
+    assert "different phases" in " ".join(answer.evidence.assumptions)
+    found, gaps = answer.results, ASKED["osl"] - 1
+    assert found["request_latency_s_low"] > 1.01 * (
+        found["ttft_s_low"] + gaps * found["tpot_s_low"]
+    )
+
+
+@pytest.mark.parametrize("method", ["formula", "simulate"])
+def test_the_ends_of_one_run_add_up(method: str) -> None:
+    answer = estimate(**ASKED, system="h200_sxm", method=method)
+    assert "different phases" not in " ".join(answer.evidence.assumptions)
+    for end in ("low", "high"):
+        ttft, tpot, latency = (
+            answer.results[f"{name}_s_{end}"] for name in ("ttft", "tpot", "request_latency")
+        )
+        assert ttft is None or latency == pytest.approx(ttft + (ASKED["osl"] - 1) * tpot)
 
 
 def test_a_table_has_the_interval_of_a_single_estimate(

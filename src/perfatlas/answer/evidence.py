@@ -139,12 +139,7 @@ def _standing_assumptions(question: Candidates, steps: PricedSteps, tier: str) -
     remarks = [STANDING] if tier == "bound" else [STANDING, interval_remark(question, steps)]
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
-        remarks.append(
-            f"{FORMULA}: steady closed loop without queueing, in which prompts come one after the"
-            " other; TTFT is a lower limit under load, and TPOT an upper one where prompts come"
-            f" together (few output tokens, or prompts run first{_phase(question)});"
-            f" {client_note(question)}"
-        )
+        remarks.append(f"{FORMULA}: {_clients(question)}; {client_note(question)}")
     return tuple(remarks)
 
 
@@ -187,6 +182,21 @@ def _unquantized_gather(question: Candidates) -> list[str]:
         f" experts in {question.formats.moe} read tokens in 16 bits"
     )
     return [note]
+
+
+def _clients(question: Candidates) -> str:
+    """Return when the clients of a closed loop send their requests."""
+    if np.isfinite(question.load.rounds[0]):
+        return (
+            f"mean over {question.load.rounds[0]:,.0f} requests of each client; all start together"
+            " and drift apart as their output lengths differ; nothing waits for memory or for the"
+            " scheduler, and the last round decodes as slowly as the others"
+        )
+    return (
+        "steady closed loop without queueing, in which prompts come one after the other; TTFT is a"
+        " lower limit under load, and TPOT an upper one where prompts come together (few output"
+        f" tokens, or prompts run first{_phase(question)})"
+    )
 
 
 def _phase(question: Candidates) -> str:

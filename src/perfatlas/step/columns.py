@@ -44,7 +44,8 @@ class Load:
     """Load of each candidate (C,): sequences per replica, and lengths.
 
     With fewer requests than replicas, busy replicas run one sequence each, and `occupancy` is the
-    fraction of replicas that are busy.
+    fraction of replicas that are busy. Clients that start together send `rounds` requests each, NaN
+    for the steady state; `osl_spread` is the relative half-width of their output lengths.
     """
 
     occupancy: FloatArray
@@ -52,6 +53,8 @@ class Load:
     isl: FloatArray
     osl: FloatArray
     prefix: FloatArray
+    rounds: FloatArray
+    osl_spread: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)

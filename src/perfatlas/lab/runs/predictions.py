@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs.deduplication import is_dense
+from perfatlas.lab.runs.serving_launches import ROUNDS
 from perfatlas.models import resolve_model
 from perfatlas.verbs.estimate import estimate_table
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 METRICS: Final = ("tpot", "ttft", "request_latency")
 FIGURES: Final = ("mape", "median_error", "p90_error", "bias", "inside_90")
+OF_CLIENTS: Final = ("requests_per_client", "osl_spread")
+OF_LAUNCHES: Final = ("max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization")
 OF_EXPERTS: Final = (
     "moe_format",
     "expert_distribution",
@@ -94,9 +97,21 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         "attention_format": ask.formats.get("attention_format"),
         "expert_distribution": None,
         "stream_interval": _stream_interval(run, rules),
+        **dict.fromkeys((*OF_CLIENTS, *OF_LAUNCHES)),
     }
+    if changes.get("as_launched"):
+        question |= _as_launched(run, rules)
     question |= {name: value for name, value in changes.items() if name in question}
     return question | (dict.fromkeys(OF_EXPERTS) if is_dense(run) else {})
+
+
+def _as_launched(run: ServingRun, rules: ServingRules) -> Row:
+    """Return the clients of a run's benchmark, and the limits of its launch that have a field."""
+    launch, ratio = rules.launch(run), rules.length_ratio[run.kind]
+    if launch is None:
+        return dict(zip(OF_CLIENTS, (ROUNDS, (1.0 - ratio) / ratio), strict=True))
+    limits = {name: value for name, value in launch.fields(run).items() if name in OF_LAUNCHES}
+    return dict(zip(OF_CLIENTS, (launch.rounds, (1.0 - ratio) / ratio), strict=True)) | limits
 
 
 def _stream_interval(run: ServingRun, rules: ServingRules) -> int:

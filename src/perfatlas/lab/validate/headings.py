@@ -150,7 +150,7 @@ DETAILS: Final = (
 FOR_MACHINES: Final = ("predictions", "left_out")
 # too wide, or less important than the other columns
 NOT_SHOWN: Final = {
-    "settings": ("note", "ttft_median_error"),
+    "settings": ("note",),
     "cells": ("ttft_median_error",),
     "totals": ("ttft_median_error",),
     "host_time": ("ttft_median_error", "request_latency_mape"),

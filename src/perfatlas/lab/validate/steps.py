@@ -42,8 +42,8 @@ BELOW: Final = (
 )
 SHORT: Final = ("id", "tpot_measured_s", "tpot_s", "tpot_bound_s", "tpot_error")
 TTFT_NOTE: Final = (
-    "TTFT is shown without a goal: the formula does not include queueing, and the runs start with"
-    " all requests at once"
+    "TTFT of totals and cells has no goal: the runs start with all requests at once, which only the"
+    " setting as_launched prices; the formula does not include queueing"
 )
 
 
@@ -78,6 +78,11 @@ def validate_steps() -> dict[str, Any]:
     unseen = unseen_networks(rows)
     totals = _totals(rows, unseen)
     fitted, halves = cross_fitted(rows)
+    settings = [
+        *(_setting_row(kept, rules, place) for place in range(len(rules.settings))),
+        _with_queued(rows, left, rules),
+        _without_impossible(rows),
+    ]
     return {
         "runs": rules.title,
         "sha256": rules.sha256,
@@ -89,19 +94,18 @@ def validate_steps() -> dict[str, Any]:
         "reasons": _reasons(left, rules),
         "unseen": unseen,
         **_views(rows),
-        "settings": [
-            *(_setting_row(kept, rules, place) for place in range(len(rules.settings))),
-            _with_queued(rows, left, rules),
-            _without_impossible(rows),
-        ],
+        "settings": settings,
         "missing": missing_per_layer(rows),
         "host_time_note": fit_note(fitted),
         "host_time": _host_rows(rows, fitted),
         "host_time_constants": [_half_row(half) for half in halves],
         "failures": [
             failure
-            for row in totals
-            for failure in gate(row["models"], row, rules.budget.get(row["models"], {}))
+            for name, row in (
+                *((row["models"], row) for row in totals),
+                *((row["setting"], row) for row in settings),
+            )
+            for failure in gate(name, row, rules.budget.get(name, {}))
         ],
         "left_out": [{"id": run.id, "reason": run.reason} for run in left],
         "predictions": rows,

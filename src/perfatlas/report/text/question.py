@@ -218,6 +218,10 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
         lengths = f"{counted(scenario['isl'], 'token')} in, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
+    if rounds := scenario.get("requests_per_client"):
+        words.append(f"{counted(rounds, 'request')} per client, all starting together")
+    if spread := scenario.get("osl_spread"):
+        words.append(f"outputs within {format_number(100.0 * spread)}% of their mean")
     if shared := scenario.get("shared_prefix"):
         words.append(f"shared prefix of {counted(shared, 'token')}")
     if scenario.get("turns", 1) != 1:

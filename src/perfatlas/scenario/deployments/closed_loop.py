@@ -25,7 +25,13 @@ from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS, planned_scenario
 from perfatlas.serving.closed_form import client_note, prompt_rejection, rejects_prompts
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
-from perfatlas.serving.requests import all_at_once, empirical_lengths, plain_requests
+from perfatlas.serving.requests import (
+    all_at_once,
+    empirical_lengths,
+    plain_requests,
+    range_around,
+    uniform_lengths,
+)
 from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu, output_tokens_per_s_per_user
 
 if TYPE_CHECKING:
@@ -34,13 +40,14 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
 
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten times as many requests
+MOST_REQUESTS: Final = 11_000_000  # in one simulation
 FEWEST: Final = 24  # minimum number of measured requests
 BEYOND: Final = 10  # measured requests beyond a percentile
 SEED: Final = 0  # of lengths drawn from a sample
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
 HOW: Final = (
-    "method simulate: mean over {count:,} requests of a closed loop after warm-up, {lengths};"
+    "method simulate: mean over {count:,} requests of a closed loop {loop}, {lengths};"
     " {rules}; {client}"
 )
 
@@ -93,34 +100,25 @@ def steady_state(
             f"concurrency = {concurrency:,}: a steady state is simulated with at most"
             f" {MOST_IN_FLIGHT:,} requests in flight; reduce it, or set method = formula"
         )
-    count = max(ROUNDS * concurrency, FEWEST, _enough_for(percentile))
-    first = WARM_ROUNDS * concurrency
-    total = first + count + concurrency  # the last ones run while the loop drains
-    isl_N, osl_N = _lengths(scenario, total, sample)
-    # requests in flight at the start are evenly spread over their output
-    spread_N = np.arange(1, concurrency + 1) / concurrency
-    osl_N[:concurrency] = np.ceil(osl_N[:concurrency] * spread_N)
-    requests = plain_requests(all_at_once(total), isl_N, osl_N)
-    resolved = ResolvedTraffic(requests, concurrency, (), ())
+    resolved, window = _closed_loop(scenario, concurrency, percentile, sample)
     ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
     if rejects_prompts(ready.entry.question)[0]:
         raise prompt_rejection(ready.entry.question)
-    _check_room(int(isl_N.max()), int(osl_N.max()), ready)
-    window = slice(first, first + count)
+    requests = resolved.requests
+    _check_room(int(requests.isl_N.max()), int(requests.osl_N.max()), ready)
     results, at_percentile = _measured(ready, resolved, window, percentile)
     for found in (results, at_percentile):
         found |= {f"{name}_{end}": None for name in found for end in ("low", "high")}
-    together = _together(ready, resolved) if price_ends(ready) else None
+    together = None
+    if price_ends(ready) and scenario.requests_per_client is None:
+        together = _together(ready, resolved)
     _add_ends(ready, (resolved, together), (window, percentile), (results, at_percentile))
     _widen(results)
     _widen(at_percentile)
     note = HOW.format(
-        count=count,
-        lengths=(
-            f"all with {scenario.isl:,} input and {scenario.osl:,} output tokens"
-            if sample is None
-            else f"with lengths drawn from {sample[0].size:,} requests"
-        ),
+        count=window.stop - window.start,
+        loop=_loop_note(scenario),
+        lengths=_lengths_note(scenario, sample),
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
@@ -191,13 +189,65 @@ def _widen(results: dict[str, Any]) -> None:
             results |= {f"{name}_low": min(known), f"{name}_high": max(known)}
 
 
+def _closed_loop(
+    scenario: Scenario,
+    concurrency: int,
+    percentile: float | None,
+    sample: tuple[IntArray, IntArray] | None,
+) -> tuple[ResolvedTraffic, slice]:
+    """Return the requests of a closed loop, and which of them are measured.
+
+    In the steady state, clients are evenly spread over their output at the start, and the last
+    requests run while the loop drains. All requests of clients that start together are measured.
+    """
+    rounds = scenario.requests_per_client
+    if rounds is not None:
+        total, window = rounds * concurrency, slice(0, rounds * concurrency)
+    else:
+        count = max(ROUNDS * concurrency, FEWEST, _enough_for(percentile))
+        first = WARM_ROUNDS * concurrency
+        total, window = first + count + concurrency, slice(first, first + count)
+    if total > MOST_REQUESTS:
+        raise InvalidSpecError(
+            f"{total:,} requests of {concurrency:,} clients: at most {MOST_REQUESTS:,} are"
+            " simulated; reduce requests_per_client or concurrency, or set method = formula"
+        )
+    isl_N, osl_N = _lengths(scenario, total, sample)
+    if rounds is None:
+        spread_N = np.arange(1, concurrency + 1) / concurrency
+        osl_N[:concurrency] = np.ceil(osl_N[:concurrency] * spread_N)
+    requests = plain_requests(all_at_once(total), isl_N, osl_N)
+    return ResolvedTraffic(requests, concurrency, (), ()), window
+
+
 def _lengths(
     scenario: Scenario, total: int, sample: tuple[IntArray, IntArray] | None
 ) -> tuple[IntArray, IntArray]:
     """Return the input and output tokens of requests (N,)."""
-    if sample is None:
-        return np.full(total, scenario.isl), np.full(total, scenario.osl)
-    return empirical_lengths(total, *sample, SEED)
+    if sample is not None:
+        return empirical_lengths(total, *sample, SEED)
+    isl_N = np.full(total, scenario.isl)
+    if scenario.osl_spread == 0.0:
+        return isl_N, np.full(total, scenario.osl)
+    bounds = range_around(scenario.osl, scenario.osl_spread)
+    return isl_N, uniform_lengths(total, bounds, "osl", SEED)
+
+
+def _loop_note(scenario: Scenario) -> str:
+    """Return which part of the closed loop is measured."""
+    if scenario.requests_per_client is None:
+        return "after warm-up"
+    return f"of clients that start together and send {scenario.requests_per_client:,} each"
+
+
+def _lengths_note(scenario: Scenario, sample: tuple[IntArray, IntArray] | None) -> str:
+    """Return the lengths of the requests."""
+    if sample is not None:
+        return f"with lengths drawn from {sample[0].size:,} requests"
+    if scenario.osl_spread > 0.0:
+        low, high = range_around(scenario.osl, scenario.osl_spread)
+        return f"all with {scenario.isl:,} input and {low:,} to {high:,} output tokens (uniform)"
+    return f"all with {scenario.isl:,} input and {scenario.osl:,} output tokens"
 
 
 def _check_room(isl: int, most_osl: int, ready: Service) -> None:

@@ -8,6 +8,7 @@ from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
     CachedPrefix,
+    ClientRounds,
     Facility,
     Formats,
     Lengths,
@@ -31,6 +32,7 @@ class Scenario(
     Formats,
     Plan,
     CachedPrefix,
+    ClientRounds,
     Lengths,
     Batch,
     Serving,

@@ -140,12 +140,12 @@ def _load(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
     batch, concurrency = columns.numbers("batch"), columns.numbers("concurrency")
     concurrency = np.where(np.isnan(concurrency), replicas_N, concurrency)
     sequences = np.where(np.isnan(batch), concurrency / replicas_N, batch)
+    same_names = ("isl", "osl", "prefix", "osl_spread")
     return Load(
         occupancy=np.minimum(sequences, 1.0),
         sequences=np.maximum(sequences, 1.0),
-        isl=columns.numbers("isl"),
-        osl=columns.numbers("osl"),
-        prefix=columns.numbers("prefix"),
+        rounds=columns.numbers("requests_per_client"),
+        **{name: columns.numbers(name) for name in same_names},
     )
 
 

@@ -20,13 +20,18 @@ from perfatlas.serving.closed_form.latencies import (
     pipelined_s,
     static_latencies,
 )
+from perfatlas.serving.closed_form.opening_burst import with_opening
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form.intervals import StepTails
     from perfatlas.serving.closed_form.latencies import ClientSide
     from perfatlas.serving.closed_form.mixed_steps import LoadSteps
+    from perfatlas.serving.closed_form.opening_burst import Burst, BurstTimes
     from perfatlas.serving.closed_form.running_load import RunningLoad
+    from perfatlas.serving.closed_form.step_totals import StepTimes
     from perfatlas.step import Candidates
 
 # Fraction of a step below which operators without calibrations do not void the interval.
@@ -37,6 +42,7 @@ def predicted(
     load: RunningLoad,
     steps: LoadSteps,
     tails: StepTails | None = None,
+    burst: Burst | None = None,
 ) -> tuple[Latencies, Latencies, Latencies]:
     """Return predicted latencies, and the lower and upper ends of their interval.
 
@@ -46,15 +52,21 @@ def predicted(
         load: What runs at the same time.
         steps: A full prefill chunk and the last chunk with their decodes, and a decode step.
         tails: Errors of measured runs, by default those of the engine and between laboratories.
+        burst: The prompts of clients that start together, None without such clients.
     """
     known = step_tails(load.question) if tails is None else tails
     client = client_side(load.question)
     none = np.zeros_like(client.stream_s)
     unlimited = client._replace(stream_s=none, gap_s=none)
-    latencies = _compose(load, _Times(*(step.total_s() for step in steps)), client)
-    low = _compose(load, _Times(*(fastest_s(step, known) for step in steps)), unlimited)
-    high = _compose(load, _Times(*(slowest_s(step, known) for step in steps)), client)
-    least = _compose(load, _Times(*(step.least_s() for step in steps)), unlimited)
+
+    def composed(time_s: Callable[[StepTimes], FloatArray], side: ClientSide) -> Latencies:
+        times = _Times(*(time_s(step) for step in steps))
+        return _compose(load, times, side, None if burst is None else burst.timed(time_s))
+
+    latencies = composed(lambda step: step.total_s(), client)
+    low = composed(lambda step: fastest_s(step, known), unlimited)
+    high = composed(lambda step: slowest_s(step, known), client)
+    least = composed(lambda step: step.least_s(), unlimited)
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
@@ -72,7 +84,8 @@ def _without_prompts(load: RunningLoad, step_s: FloatArray, tpot_s: FloatArray) 
     """
     busy_C = np.maximum(load.micro_batches * _busy_share(load), 1.0)
     alone_s_C = step_s * busy_C / load.question.tokens_per_step_to_end
-    together_C = load.question.aggregated_C & ~load.mixed()
+    unknown_C = np.isnan(load.question.load.rounds)  # clients of a benchmark have a known phase
+    together_C = load.question.aggregated_C & ~load.mixed() & unknown_C
     return np.where(together_C, alone_s_C, tpot_s)
 
 
@@ -112,7 +125,9 @@ class _Times(NamedTuple):
     step_s: FloatArray
 
 
-def _compose(load: RunningLoad, times: _Times, client: ClientSide) -> Latencies:
+def _compose(
+    load: RunningLoad, times: _Times, client: ClientSide, burst: BurstTimes | None
+) -> Latencies:
     """Compose chunks and decode steps into latencies."""
     question, chunks = load.question, load.chunks
     stages, step_s = question.plan.pp, times.step_s
@@ -137,12 +152,12 @@ def _compose(load: RunningLoad, times: _Times, client: ClientSide) -> Latencies:
         ahead=steps_ahead(question),
         away_s=client.turnaround_s,
     )
-    per_rank = at_client(
-        aggregated_latencies(batch_s, cost_s, decode_s, load.on_rank, question.load.osl, joining),
-        client,
-        load.on_rank,
-        question.load.osl,
+    at_engine = aggregated_latencies(
+        batch_s, cost_s, decode_s, load.on_rank, question.load.osl, joining
     )
+    if burst is not None:
+        at_engine = with_opening(at_engine, burst, (batch_s, decode_s), joining)
+    per_rank = at_client(at_engine, client, load.on_rank, question.load.osl)
     ranks = load.served / load.on_rank
     served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
     chosen = (np.where(question.aggregated_C, a, s) for a, s in zip(served, static, strict=True))

@@ -15,6 +15,7 @@ from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
 from perfatlas.serving.closed_form.latencies import TINY, Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
+from perfatlas.serving.closed_form.opening_burst import Burst
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, utilization_of
 from perfatlas.step import (
@@ -99,13 +100,16 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
     """
     context, loaded = question.context(), running_load(question, candidate_memory(question))
     chunks = loaded.chunks
-    steps = [decode_work(context, *loaded.decoding()), *loaded.prefills(context)]
+    own, opening = loaded.prefills(context), loaded.opening()
+    all_at_once = [] if opening is None else opening.prefills(context)
     # priced together, so that shared shapes are priced once
-    decode, prefill, *others = step_costs(steps, context)
-    last = others[0] if others else prefill
+    steps = [decode_work(context, *loaded.decoding()), *own, *all_at_once]
+    decode, *others = step_costs(steps, context)
+    prefill, last = others[0], others[len(own) - 1]
     costs = (prefill, last, decode)
     running = load_steps(loaded, costs, alone_shares(decode, prefill))
-    latencies, low, high = predicted(loaded, running, tails)
+    burst = None if opening is None else Burst(opening, others[len(own)], others[-1])
+    latencies, low, high = predicted(loaded, running, tails, burst)
     return Evaluation(
         latencies=latencies,
         low=low,

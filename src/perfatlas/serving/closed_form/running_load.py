@@ -71,6 +71,28 @@ class RunningLoad:
         shared_C: NDArray[np.bool_] = question.aggregated_C & (self.on_rank > 1)
         return shared_C & question.profile.scheduler.mixes
 
+    def opening(self) -> RunningLoad | None:
+        """Return the prompts of clients that start together, None if no candidate has such clients.
+
+        The first prompt is prefilled alone, as the others arrive during its step. If steps are
+        shared, on average half of the clients decode while the others are prefilled.
+        """
+        question = self.question
+        if not np.any(question.aggregated_C & np.isfinite(question.load.rounds)):
+            return None
+        new, budget = (
+            question.load.isl - question.load.prefix,
+            question.limits.max_num_batched_tokens,
+        )
+        first_alone = (self.served > 1.0) & (new < budget) & (question.plan.attention_dp == 1)
+        prompts = np.where(first_alone, self.on_rank - 1.0, self.on_rank)
+        decodes = np.where(self.mixed(), np.floor(self.batch / 2.0), 0.0)
+        room = np.maximum(budget - decodes, 1.0)
+        if not question.profile.scheduler.chunked_prefill:
+            room = np.maximum(room, new)
+        chunks = _beside(prefill_chunks(prompts, new, question.load.prefix, room), decodes)
+        return replace(self, chunks=chunks, prompts=prompts)
+
     def prefills(self, context: StepContext) -> list[Step]:
         """Return one full prefill chunk and, if any candidate has one, the smaller last chunk.
 
@@ -150,13 +172,16 @@ def _chunks(
     ending = (on_rank - 1.0) * question.tokens_per_step / osl
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     prompts = np.where(question.aggregated_C, arriving, on_rank)
-    chunks = prefill_chunks(prompts, new, load.prefix, room)
-    mixed = replace(
+    return _beside(prefill_chunks(prompts, new, load.prefix, room), decodes), prompts
+
+
+def _beside(chunks: PrefillChunks, decodes: FloatArray) -> PrefillChunks:
+    """Return chunks whose steps also decode that many sequences."""
+    return replace(
         chunks,
         tokens=replace(chunks.tokens, decodes=decodes),
         last_tokens=replace(chunks.last_tokens, decodes=decodes),
     )
-    return mixed, prompts
 
 
 def served_sequences(question: Candidates, memory: MemoryColumns) -> FloatArray:

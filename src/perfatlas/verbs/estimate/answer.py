@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,6 +66,14 @@ ALONE: Final = (
 )
 
 
+LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+SAME: Final = 1e-9
+APART: Final = (
+    "the ends of TTFT and TPOT come from clients in different phases: TTFT + (osl - 1) x TPOT is"
+    " further out than the end of the request latency"
+)
+
+
 @signature_of("estimate")
 def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
     """Return the estimate of one inference scenario.
@@ -108,10 +117,27 @@ def _answered(scenario: Scenario) -> Answer:
 
 def _with_nodes(scenario: Scenario, answer: Answer, nodes: Sequence[Node]) -> Answer:
     """Return an answer with the power of nodes and facility."""
+    answer = _with_phases(scenario, answer)
     prices = scenario.pue, scenario.usd_per_kwh
     results = {**answer.results, **node_results(answer.results, nodes, prices)}
     notes = unused_prices(results, nodes, prices)
     return replace(answer, results=results, warnings=(*answer.warnings, *notes))
+
+
+def _with_phases(scenario: Scenario, answer: Answer) -> Answer:
+    """Return an answer that says which ends of its latencies belong to no single run."""
+    found = answer.results
+    for end in ("low", "high"):
+        times_s = [found.get(f"{name}_{end}") for name in LATENCIES]
+        known_s = [float(time_s) for time_s in times_s if time_s is not None]
+        if len(known_s) < len(LATENCIES):
+            continue
+        ttft_s, tpot_s, latency_s = known_s
+        if not math.isclose(latency_s, ttft_s + (scenario.osl - 1.0) * tpot_s, rel_tol=SAME):
+            evidence = answer.evidence
+            notes = (*evidence.assumptions, APART)
+            return replace(answer, evidence=replace(evidence, assumptions=notes))
+    return answer
 
 
 def _simulated(scenario: Scenario, formula: Answer, energy: TokenEnergy) -> Answer:

@@ -88,6 +88,8 @@ class Family:
             isl=np.full(sequences.shape, lengths[0]),
             osl=np.full(sequences.shape, lengths[1]),
             prefix=np.full(sequences.shape, float(prefix)),
+            rounds=np.full(sequences.shape, np.nan),
+            osl_spread=np.zeros(sequences.shape),
         )
         plan = PlanColumns(**take_columns(self.plan, rows))
         limits = EngineLimits(**take_columns(self.limits, rows))

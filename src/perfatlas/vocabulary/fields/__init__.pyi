@@ -68,6 +68,7 @@ from .rows import (
 from .scenario import (
     Batch as Batch,
     CachedPrefix as CachedPrefix,
+    ClientRounds as ClientRounds,
     Formats as Formats,
     Lengths as Lengths,
     Plan as Plan,

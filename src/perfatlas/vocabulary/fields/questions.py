@@ -12,6 +12,7 @@ from perfatlas.vocabulary.fields.rows import declared_groups, fields_of
 from perfatlas.vocabulary.fields.scenario import (
     Batch,
     CachedPrefix,
+    ClientRounds,
     Formats,
     Lengths,
     Plan,
@@ -31,7 +32,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 ESTIMATED: Final[tuple[type, ...]] = (
-    *(Subject, Serving, Plan, Formats, Batch, Lengths, CachedPrefix, Limits, Pools, Facility),
+    *(
+        Subject,
+        Serving,
+        Plan,
+        Formats,
+        Batch,
+        Lengths,
+        ClientRounds,
+        CachedPrefix,
+        Limits,
+        Pools,
+        Facility,
+    ),
 )
 SIMULATED: Final[tuple[type, ...]] = (
     *(Subject, SimulatedServing, Lengths, Arrivals, Scheduling, Objectives),

@@ -7,11 +7,12 @@ from typing import Annotated, Final, Literal
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
+    AnySet,
     Equals,
     Fact,
     NotSet,
 )
-from perfatlas.vocabulary.fields.numbers import Count, Size, SizeOrZero
+from perfatlas.vocabulary.fields.numbers import Count, Number, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
 from perfatlas.vocabulary.fields.subject import FormatName, Subject
 
@@ -80,6 +81,28 @@ class Batch:
             elsewhere=("batch_size", "bs", "global_batch_size"),
         ),
     ] = None
+
+
+@group("Load", 2)
+class ClientRounds:
+    """Clients of a benchmark, which start together."""
+
+    requests_per_client: Annotated[
+        Count | None,
+        Row(
+            "Requests that every client of a benchmark sends, all starting together: num-prompts /"
+            " max-concurrency. Means then include the opening burst of prompts.",
+            default="steady state",
+            needs=Equals("mode", "aggregated"),
+        ),
+    ] = None
+    osl_spread: Annotated[
+        Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)],
+        Row(
+            "Spread of the output lengths of these clients: relative half-width, uniform.",
+            needs=AnySet("requests_per_client"),
+        ),
+    ] = 0.0
 
 
 @group("Load", 2)
