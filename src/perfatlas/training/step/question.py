@@ -53,6 +53,7 @@ class TrainingQuestion:
             per node, which forwards it. "" is the engine's.
         cuda_graphs: What runs without the host: "none", "attention" (and the router), or "full".
         dispatch_format: Number format of tokens on their way to experts. "" is the engine's.
+        fused_experts: Whether products of experts activate and quantize what they write.
         recipe: Adapters, recomputed modules, optimizer states and offloading.
     """
 
@@ -71,6 +72,7 @@ class TrainingQuestion:
     dispatcher: str = ""
     cuda_graphs: str = "full"
     dispatch_format: str = ""
+    fused_experts: bool = False
     recipe: Recipe = PRETRAINING
 
     def devices(self) -> DeviceColumns:

@@ -122,11 +122,12 @@ def training_steps(
     layouts = question.layouts
     forward_CS, input_CS, weight_CS = passes_PCS = _passes(times)
     backward_CS = input_CS + weight_CS
+    send_s_C = _send_s(question)
     pipelines = pipelines_of(
         question.schedule,
         layouts,
         passes_PCS,
-        _send_s(question),
+        send_s_C,
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
         pair_s_CS=_pair_s(question, costs, stages, forward_CS, backward_CS),
     )
@@ -135,7 +136,7 @@ def training_steps(
     parts = _parts(question, costs, stages, times, busiest_C, pipelines)
     memory_bound_C = costs.memory_bound_U[costs.index_C]
     parts["exposed_dp"] += step_collectives(
-        question, stages, forward_CR, backward_CR, memory_bound_C
+        question, stages, forward_CR, backward_CR, memory_bound_C, send_s_C
     )
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     parts["jitter"] = steady_s_C * expected_slowdown(

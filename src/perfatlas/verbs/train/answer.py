@@ -29,7 +29,7 @@ from perfatlas.verbs.train.question import (
     schedule_of,
 )
 from perfatlas.verbs.train.recipe import recipe_of
-from perfatlas.verbs.train.results import training_results
+from perfatlas.verbs.train.results import checkpoint_results, training_results
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -85,7 +85,8 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
     return Answer(
         command="train",
         scenario=_scenario(inputs, question),
-        results=training_results(question, steps)[0],
+        results=training_results(question, steps)[0]
+        | checkpoint_results(inputs, question, steps, 0),
         breakdown=training_breakdown(question, steps),
         evidence=evidence_of(question, steps),
     )
@@ -129,7 +130,8 @@ def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
             zip(valid, training_results(question, steps), strict=True)
         ):
             if steps.memory.fits[place]:
-                found[at] = Answered(dict(flat_results(row)), ())
+                own = checkpoint_results(inputs[at], question, steps, place)
+                found[at] = Answered(dict(flat_results(row | own)), ())
             else:
                 found[at] = does_not_fit(question, steps.memory, place)
     return [found[at] for at in range(len(inputs))]

@@ -16,6 +16,7 @@ from perfatlas.vocabulary.fields import (
     SystemChoice,
     TierChoice,
     TrainingBatch,
+    TrainingCheckpoints,
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
@@ -91,6 +92,7 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         UnevenStages,
         TrainingFormats,
         TrainingRecipe,
+        TrainingCheckpoints,
     ),
     "search training": (
         ModelChoice,

@@ -8,6 +8,7 @@ from perfatlas.vocabulary.fields import (
     SystemChoice,
     TierChoice,
     TrainingBatch,
+    TrainingCheckpoints,
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
@@ -19,6 +20,7 @@ from perfatlas.vocabulary.fields import (
 # groups in reverse order: Python collects annotations from the last base on
 class TrainInputs(
     InputFields,
+    TrainingCheckpoints,
     TrainingRecipe,
     TrainingFormats,
     UnevenStages,
