@@ -3122,6 +3122,7 @@ def train(
     engine: str = "megatron",
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
     sequence_length: int | str = 4096,
     global_batch: int | str,
     micro_batch: int | str = 1,
@@ -3182,6 +3183,7 @@ def train(
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         sequence_length: Tokens per sequence. Default: 4096.
         global_batch: Sequences per step over all GPUs.
         micro_batch: Sequences per forward pass of a rank. Default: 1.

@@ -95,6 +95,16 @@ def test_weight_gradients_that_are_not_fused_are_added_once_more() -> None:
     assert apart.step_s_C[0] - fused.step_s_C[0] == pytest.approx(added_s, rel=0.01)
 
 
+def test_products_follow_the_clock_and_the_peak_does_not() -> None:
+    job = {"model": LLAMA, "system": "h100_sxm", "gpus": 8, "tp": 2, "global_batch": 64}
+    job |= {"engine": "ideal", "micro_batch": 2}
+    fast, slow = (train(**job, clock_ratio=ratio).results for ratio in (1.0, 0.5))
+    # products take twice as long, traffic of memory and links as long as before
+    assert 1.7 < slow["waterfall"]["compute"] / fast["waterfall"]["compute"] < 2.0
+    utilized = [one["mfu"] * one["step_time_s"] for one in (fast, slow)]
+    assert utilized[0] == pytest.approx(utilized[1], rel=1e-12)
+
+
 def test_stages_hold_the_given_layers() -> None:
     sizes = layouts(pp=4, vpp=2, global_batch=16)
     given = Recipe(stage_layers=(3, 5, 4, 4, 4, 4, 4, 4))

@@ -6,7 +6,7 @@ V variants, G segments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -154,13 +154,19 @@ def training_steps(
         waterfall={name: parts[name] for name in WATERFALL},
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
-        peak_flop_per_s_C=question.devices().peak_flop_per_s(question.formats.gemm),
+        peak_flop_per_s_C=_peak(question),
         memory=_memory(question, stages, pipelines),
         costs=costs,
         stages=stages,
         pipelines=pipelines,
         busiest_C=busiest_C,
     )
+
+
+def _peak(question: TrainingQuestion) -> FloatArray:
+    """Return the dense peak of one GPU in the format of linear layers (C,) [FLOP/s]."""
+    at_sustained = replace(question, clock_ratio=1.0)
+    return at_sustained.devices().peak_flop_per_s(question.formats.gemm)
 
 
 def _memory(

@@ -47,6 +47,10 @@ PAIRS: Final = (
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
     " computation beside them"
 )
+CLOCK: Final = (
+    "kernels run at {ratio:g} times the clock that the device sustains at its TDP; whether its"
+    " power limit allows a higher one is not checked"
+)
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
     " collectives, no host time and no jitter are counted"
@@ -110,7 +114,9 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _apart(inputs: TrainInputs) -> Hashable:
     """Return what questions priced together share beside their texts."""
-    return schedule_of(inputs), inputs.expert_overlap, recipe_of(inputs), inputs.tensor_overlap
+    experts = inputs.expert_overlap, inputs.fused_experts
+    own = inputs.tensor_overlap, inputs.clock_ratio
+    return schedule_of(inputs), experts, recipe_of(inputs), own
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
@@ -177,6 +183,8 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
+    if question.clock_ratio != 1.0:
+        assumed.append(CLOCK.format(ratio=question.clock_ratio))
     paired = question.schedule == "dualpipe" or question.expert_overlap
     if paired and question.architecture.has_experts:
         assumed.append(PAIRS.format(sms=engine.dispatcher_sms))

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from perfatlas.vocabulary.fields import (
     NODE_MTBF,
     RESTART,
+    ClockChoice,
     Duration,
     Equals,
     ModelChoice,
@@ -87,6 +88,7 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         SystemChoice,
         TrainingEngineChoice,
         TierChoice,
+        ClockChoice,
         TrainingBatch,
         TrainingLayout,
         UnevenStages,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
+    ClockChoice,
     ModelChoice,
     SystemChoice,
     TierChoice,
@@ -26,6 +27,7 @@ class TrainInputs(
     UnevenStages,
     TrainingLayout,
     TrainingBatch,
+    ClockChoice,
     TierChoice,
     TrainingEngineChoice,
     SystemChoice,

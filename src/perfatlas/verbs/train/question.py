@@ -222,4 +222,5 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         fused_experts=first.fused_experts,
         dispatch_format=first.dispatch_format or engine.dispatch_format,
         recipe=recipe_of(first),
+        clock_ratio=first.clock_ratio,
     )

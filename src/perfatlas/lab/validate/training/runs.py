@@ -176,7 +176,10 @@ def _engine(run: Run) -> TrainingEngine:
     if f"{name}@{run['stack']}" in training_engine_ids():
         return resolve_training_engine(f"{name}@{run['stack']}")
     last = f"{name}@{rules()['split']['time']['last_fitted']}"
-    return resolve_training_engine(last if last in training_engine_ids() else name)
+    engine = resolve_training_engine(last if last in training_engine_ids() else name)
+    if run["source"] in rules()["without_tensor_overlap"]["sources"]:
+        return replace(engine, tiled_tensor_overlap=False)
+    return engine
 
 
 def _stages(run: Run, stages: int) -> tuple[int, ...]:
