@@ -2686,6 +2686,7 @@ def search_training(
     expert_overlap: bool = False,
     dispatcher: Literal["alltoall", "deepep"] | None = None,
     cuda_graphs: Literal["none", "attention", "full"] = "none",
+    fused_experts: bool = False,
     sequence_parallel: bool | None = None,
     zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
     expert_distribution: str = "uniform",
@@ -2703,7 +2704,11 @@ def search_training(
     packed_length: int | str | None = None,
     moment_format: Literal["fp32", "bf16", "fp8"] | None = None,
     fp8_parameter_gather: bool = False,
+    fused_weight_gradient: bool = True,
     sharding_replicas: int | str = 1,
+    sites: int | str = 1,
+    site_bandwidth: float | str | None = None,
+    site_round_trip_s: float | str | None = None,
     tensor_overlap: bool | None = None,
     dispatch_format: Literal["bf16", "fp8_block"] | None = None,
     activation_offload: float | str | None = None,
@@ -2753,6 +2758,8 @@ def search_training(
         cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
             whole step (full). Steps of small MoE layers wait for the host without them. Default:
             none. Needs an MoE model.
+        fused_experts: Products of experts also activate and quantize what they write, without
+            kernels of their own. Default: false. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
             Default: true if tp > 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
@@ -2786,9 +2793,17 @@ def search_training(
         moment_format: Number format of the optimizer's moments. Default: the engine's.
         fp8_parameter_gather: Store and gather the weights of layers in FP8; needs an FP8 format.
             Default: false.
+        fused_weight_gradient: Products of weight gradients add to the accumulated gradients
+            themselves, instead of a kernel per micro-batch. Default: true.
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
             sharding): shards stay inside a group, and gradients are also reduced across groups.
             Default: 1.
+        sites: Data centers over which data-parallel ranks are spread; shards of zero stay inside
+            one, and gradients are also reduced between them. Default: 1.
+        site_bandwidth: Rate of the link of a site to the others, per direction, such as 100GB/s
+            [bytes/s]. Default: none; needed with sites. Needs sites other than 1.
+        site_round_trip_s: Round-trip time between two sites [s]. Default: none; needed with sites.
+            Needs sites other than 1.
         tensor_overlap: Run transfers of tensor parallelism in tiles beside the products they
             belong to (asynchronous TP); needs tp > 1. Default: the engine's.
         dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
@@ -3167,6 +3182,7 @@ def train(
     engine: str = "megatron",
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
     sequence_length: int | str = 4096,
     global_batch: int | str,
     micro_batch: int | str = 1,
@@ -3183,11 +3199,13 @@ def train(
     expert_overlap: bool = False,
     dispatcher: Literal["alltoall", "deepep"] | None = None,
     cuda_graphs: Literal["none", "attention", "full"] = "none",
+    fused_experts: bool = False,
     sequence_parallel: bool | None = None,
     zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
     expert_distribution: str = "uniform",
     first_stage_layers: int | str | None = None,
     last_stage_layers: int | str | None = None,
+    stage_layers: str | None = None,
     format: str = "bf16",
     recompute: Literal["none", "selective", "full"] = "none",
     optimizer: Literal["adamw", "sgd", "muon"] = "adamw",
@@ -3199,12 +3217,18 @@ def train(
     packed_length: int | str | None = None,
     moment_format: Literal["fp32", "bf16", "fp8"] | None = None,
     fp8_parameter_gather: bool = False,
+    fused_weight_gradient: bool = True,
     sharding_replicas: int | str = 1,
+    sites: int | str = 1,
+    site_bandwidth: float | str | None = None,
+    site_round_trip_s: float | str | None = None,
     tensor_overlap: bool | None = None,
     dispatch_format: Literal["bf16", "fp8_block"] | None = None,
     activation_offload: float | str | None = None,
     optimizer_offload: float | str | None = None,
     offload_bandwidth: float | str | None = None,
+    checkpoint_bytes_per_s: float | str | None = None,
+    async_checkpoint: bool = True,
 ) -> Answer:
     """Return the time of a training step, its waterfall, utilization and memory.
 
@@ -3219,6 +3243,7 @@ def train(
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         sequence_length: Tokens per sequence. Default: 4096.
         global_batch: Sequences per step over all GPUs.
         micro_batch: Sequences per forward pass of a rank. Default: 1.
@@ -3241,6 +3266,8 @@ def train(
         cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
             whole step (full). Steps of small MoE layers wait for the host without them. Default:
             none. Needs an MoE model.
+        fused_experts: Products of experts also activate and quantize what they write, without
+            kernels of their own. Default: false. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
             Default: true if tp > 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
@@ -3251,6 +3278,9 @@ def train(
             Default: as on the others.
         last_stage_layers: Layers on the last pipeline rank; other ranks divide the rest. Default:
             as on the others.
+        stage_layers: Layers of each of the pp x vpp stages in the order of the layers, such as
+            4x15,1; the first also holds the embedding, the last one the head and multi-token
+            prediction. Default: an even division.
         format: Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling),
             fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
         recompute: Activations that the backward pass recomputes: none, those of attention
@@ -3272,9 +3302,17 @@ def train(
         moment_format: Number format of the optimizer's moments. Default: the engine's.
         fp8_parameter_gather: Store and gather the weights of layers in FP8; needs an FP8 format.
             Default: false.
+        fused_weight_gradient: Products of weight gradients add to the accumulated gradients
+            themselves, instead of a kernel per micro-batch. Default: true.
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
             sharding): shards stay inside a group, and gradients are also reduced across groups.
             Default: 1.
+        sites: Data centers over which data-parallel ranks are spread; shards of zero stay inside
+            one, and gradients are also reduced between them. Default: 1.
+        site_bandwidth: Rate of the link of a site to the others, per direction, such as 100GB/s
+            [bytes/s]. Default: none; needed with sites. Needs sites other than 1.
+        site_round_trip_s: Round-trip time between two sites [s]. Default: none; needed with sites.
+            Needs sites other than 1.
         tensor_overlap: Run transfers of tensor parallelism in tiles beside the products they
             belong to (asynchronous TP); needs tp > 1. Default: the engine's.
         dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
@@ -3286,6 +3324,10 @@ def train(
         offload_bandwidth: Rate at which the host reads and writes offloaded optimizer states, per
             GPU: its memory bandwidth over the GPUs, or that of NVMe [bytes/s]. Default: none;
             needed with optimizer_offload. Needs optimizer_offload.
+        checkpoint_bytes_per_s: Storage bandwidth for the checkpoints of the whole job, such as
+            100GB/s [bytes/s]. Default: none: times of checkpoints are not predicted.
+        async_checkpoint: Train on while storage writes a checkpoint; steps wait for the copy to
+            hosts alone. Default: true. Needs checkpoint_bytes_per_s.
 
     Raises:
         InvalidSpecError: A field is missing, unknown or out of its bounds, or the layout does not

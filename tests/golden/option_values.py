@@ -304,6 +304,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
     "train": {
         "engine": ("fsdp", "ideal"),
         **_RECIPE,
+        "stage_layers": ("4x8", "2x16"),
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
     },

@@ -88,6 +88,33 @@ def test_the_cost_of_a_token_budget_is_that_of_job_and_spares(tmp_path: Path) ->
     assert found["token_budget_usd"] == pytest.approx(96 * found["time_to_tokens_s"] / 3600 * 2.0)
 
 
+def test_predicted_checkpoints_stall_the_job_and_are_read_again(tmp_path: Path) -> None:
+    storage = {"checkpoint_bytes_per_s": 1e10}
+    study = _study(tmp_path, **storage)
+    step = train(**STEP, **storage).results
+    lag_s = step["checkpoint_save_s"] - step["checkpoint_stall_s"]
+    found = goodput(train=study, mtti_s=90000.0, restart_s=300.0)
+    # restarts also read a checkpoint, and lose the work that storage does not have yet
+    restart_s = 300.0 + step["checkpoint_read_s"] + lag_s
+    alone = goodput(
+        gpus=64, mtti_s=90000.0, checkpoint_write_s=step["checkpoint_stall_s"], restart_s=restart_s
+    )
+    assert alone.results["optimal_checkpoint_interval_s"] > lag_s
+    assert found.results["goodput"] == pytest.approx(alone.results["goodput"], rel=1e-12)
+    assert goodput(**found.scenario).results == found.results
+    # where failures are so frequent that the optimum is shorter, storage limits the interval
+    often = goodput(train=study, mtti_s=300.0, restart_s=1.0).results
+    assert often["checkpoint_interval_s"] == pytest.approx(lag_s)
+    for more, words in (
+        ({"checkpoint_interval_s": 1.0}, "shorter than"),
+        ({"checkpoint_write_s": 1.0}, "follows from checkpoint_bytes_per_s"),
+    ):
+        with pytest.raises(InvalidSpecError, match=words):
+            goodput(train=study, mtti_s=90000.0, restart_s=300.0, **more)
+    with pytest.raises(InvalidSpecError, match="time to write a checkpoint is missing"):
+        goodput(train=_study(tmp_path), mtti_s=90000.0, restart_s=300.0)
+
+
 def test_what_contradicts_the_step_is_refused(tmp_path: Path) -> None:
     study = _study(tmp_path)
     with pytest.raises(InvalidSpecError, match="contradicts the 64 GPUs"):

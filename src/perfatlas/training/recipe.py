@@ -19,10 +19,17 @@ class Recipe:
         mtp_depth: Multi-token-prediction layers, on the last stage.
         first_stage_layers: Layers on the first pipeline rank; 0 for an even division.
         last_stage_layers: Layers on the last pipeline rank; 0 for an even division.
+        stage_layers: Layers of every pipeline stage, in the order of the layers; empty for an even
+            division.
         moment_format: Number format of the optimizer's moments, "" for the engine's.
         fp8_parameter_gather: Whether weights of layers are stored and gathered in FP8.
+        fused_weight_gradient: Whether products of weight gradients add to the accumulated gradients
+            themselves.
         sharding_replicas: Groups of data-parallel ranks that hold the same shards; 1 shards over
             all ranks.
+        sites: Data centers over which data-parallel ranks are spread; shards stay inside one.
+        site_bandwidth: Rate of the link of a site to the others, per direction [bytes/s].
+        site_round_trip_s: Round trip between two sites [s].
         activation_offload: Share of the kept activations of layers that is moved to the host.
         optimizer_offload: Share of the optimizer states on the host.
         offload_bandwidth: Rate at which the host reads and writes offloaded states, per GPU
@@ -37,9 +44,14 @@ class Recipe:
     mtp_depth: int = 0
     first_stage_layers: int = 0
     last_stage_layers: int = 0
+    stage_layers: tuple[int, ...] = ()
     moment_format: str = ""
     fp8_parameter_gather: bool = False
+    fused_weight_gradient: bool = True
     sharding_replicas: int = 1
+    sites: int = 1
+    site_bandwidth: float = 0.0
+    site_round_trip_s: float = 0.0
     activation_offload: float = 0.0
     optimizer_offload: float = 0.0
     offload_bandwidth: float = 0.0

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts.layout import Layouts
 
 
-def stage_layers(num_layers: int, layouts: Layouts, first: int = 0, last: int = 0) -> FloatArray:
+def stage_layers(
+    num_layers: int,
+    layouts: Layouts,
+    first: int = 0,
+    last: int = 0,
+    given: Sequence[int] = (),
+) -> FloatArray:
     """Return the layers of each of the pp x vpp pipeline stages (C, S); 0 beyond the last.
 
     Every stage holds floor(L/S) layers. Layers that are left go to stages in the middle: the first
@@ -26,10 +34,11 @@ def stage_layers(num_layers: int, layouts: Layouts, first: int = 0, last: int = 
         layouts: The layouts (C,).
         first: Layers on the first pipeline rank, 0 for an even division.
         last: Layers on the last pipeline rank, 0 for an even division.
+        given: Layers of every stage, empty for an even division.
 
     Source: Llama 3 (arXiv 2407.21783, section 3.3.2): one layer less on the first and the last
         stage; Megatron-LM, `account_for_embedding_in_pipeline_split`,
-        `--decoder-first-pipeline-num-layers`.
+        `--decoder-first-pipeline-num-layers`, `--pipeline-model-parallel-layout`.
 
     Example:
         >>> # 126 layers of Llama-3.1-405B on 16 stages: 7 + 14 x 8 + 7
@@ -43,6 +52,8 @@ def stage_layers(num_layers: int, layouts: Layouts, first: int = 0, last: int = 
         >>> stage_layers(126, layouts)[0].tolist()[:3]
         [7.0, 8.0, 8.0]
     """
+    if given:
+        return np.tile(np.array(given, np.float64), (layouts.size, 1))
     if first or last:
         return _uneven(num_layers, layouts, first, last)
     stages_C1 = (layouts.pp * layouts.vpp)[:, None]

@@ -2,6 +2,9 @@ from .bounds import (
     lower_bounds as lower_bounds,
     sharper_step_bounds as sharper_step_bounds,
 )
+from .checkpoints import (
+    checkpoint_times as checkpoint_times,
+)
 from .costs import (
     MicroBatchCosts as MicroBatchCosts,
     micro_batch_costs as micro_batch_costs,

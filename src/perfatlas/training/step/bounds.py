@@ -25,6 +25,7 @@ from perfatlas.training.step.states import shard_ranks, state_bytes
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+    from perfatlas.training.recipe import Recipe
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.question import TrainingQuestion
 
@@ -93,7 +94,7 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     """
     layouts, at, level_C = question.layouts, costs.index_C, question.layouts.recompute
     alone = replace(layouts, pp=np.ones(layouts.size), vpp=np.ones(layouts.size))
-    even = replace(question.recipe, first_stage_layers=0, last_stage_layers=0)
+    even = replace(question.recipe, first_stage_layers=0, last_stage_layers=0, stage_layers=())
     asked = replace(question, schedule="1f1b", layouts=alone, recipe=even)
     whole = stage_columns(asked, costs)
     passes_PUG = costs.time_s[0].sum(axis=1)
@@ -111,7 +112,9 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     means = {name: getattr(whole, name) * share_C1 for name in HELD}
     mean = replace(whole, **means, layers_CS=most_C[:, None])
     forward_CR, backward_CR = window_PC[..., None]
-    collectives_s_C = step_collectives(question, mean, forward_CR, backward_CR, memory_bound_C)
+    collectives_s_C = step_collectives(
+        question, mean, forward_CR, backward_CR, memory_bound_C, np.zeros(layouts.size)
+    )
     if find_schedule(question.schedule).overlaps_pairs:  # which may hide those of layers
         sharding_PC = np.zeros_like(sharding_PC)
     return _step_s(question, costs, sharding_PC.sum(axis=0), collectives_s_C)
@@ -121,15 +124,18 @@ def _most_layers(question: TrainingQuestion) -> FloatArray:
     """Return the layers that a stage has at most (C,)."""
     layouts, recipe, layers = question.layouts, question.recipe, question.architecture.num_layers
     most_C: FloatArray = np.ceil(layers / (layouts.pp * layouts.vpp))
-    uneven = recipe.first_stage_layers or recipe.last_stage_layers
-    return np.full_like(most_C, layers) if uneven else most_C
+    return np.full_like(most_C, layers) if _is_uneven(recipe) else most_C
 
 
 def _least_layers(question: TrainingQuestion) -> FloatArray:
     """Return the layers that every stage has at least (C,)."""
     layouts, recipe = question.layouts, question.recipe
     least_C: FloatArray = np.floor(question.architecture.num_layers / (layouts.pp * layouts.vpp))
-    return 0.0 * least_C if recipe.first_stage_layers or recipe.last_stage_layers else least_C
+    return 0.0 * least_C if _is_uneven(recipe) else least_C
+
+
+def _is_uneven(recipe: Recipe) -> bool:
+    return bool(recipe.first_stage_layers or recipe.last_stage_layers or recipe.stage_layers)
 
 
 def _shapes(question: TrainingQuestion, costs: MicroBatchCosts) -> _Shapes:

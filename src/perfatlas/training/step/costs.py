@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, price_collectives
-from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
 from perfatlas.operators import BOUND_MEMORY, Attention, Gemm, GroupedGemm, with_fields
 from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
+from perfatlas.training.step.kernels import price_rows
 from perfatlas.training.work import (
     Part,
     RankParameters,
@@ -125,7 +125,12 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     architecture, layouts = question.architecture, question.layouts
     modules = question.modules
     work = Work(
-        architecture, question.priced_formats, question.distribution, modules, question.recipe
+        architecture,
+        question.priced_formats,
+        question.distribution,
+        modules,
+        question.recipe,
+        question.gradient_bytes,
     )
     rows = model_operators(work, layouts)
     prices, times_VUO = _priced(question, rows)
@@ -205,12 +210,7 @@ def _repeated(row: Row) -> Iterator[tuple[int, float]]:
 
 def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOperators, FloatArray]:
     """Return prices at the speed of the engine, and times per layer (V, U, O) [s]."""
-    prices = price_operators(
-        [row.operator for row in rows],
-        question.devices(),
-        family=question.engine.kernel_family,
-        tier=question.tier,
-    )
+    prices = price_rows(question, rows)
     count_UO = np.stack([row.operator.count for row in rows], axis=1)
     speed_UO = np.stack([_speed(question, row) for row in rows], axis=1)
     names = ("time_s_CO", "low_s_CO", "high_s_CO")
@@ -247,7 +247,7 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
         slower_U = np.array(hopper)[question.index_C]
         return speed_U * np.where(slower_U, engine.attention_speed_hopper, 1.0)
     if isinstance(row.operator, GroupedGemm):
-        return speed_U * engine.efficiency_experts / _busiest(question, row.segment)
+        return speed_U / _busiest(question, row.segment)
     return speed_U
 
 

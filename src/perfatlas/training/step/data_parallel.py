@@ -11,6 +11,7 @@ import numpy as np
 
 from perfatlas.overlap import exposed_beside
 from perfatlas.training.step.costs import GroupColumns, collective_times, rate_beside
+from perfatlas.training.step.links import beside_sends_s, between_sites_s
 from perfatlas.training.step.states import WEIGHT_BYTES, shard_ranks, state_bytes
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def step_collectives(
     forward_s_CR: FloatArray,
     backward_s_CR: FloatArray,
     memory_bound_C: FloatArray,
+    send_s_C: FloatArray,
 ) -> FloatArray:
     """Return what the collectives of a step add to it outside its layers (C,) [s].
 
@@ -130,6 +132,7 @@ def step_collectives(
         forward_s_CR: Forward passes of one micro-batch on each rank (C, R) [s].
         backward_s_CR: Backward passes of one micro-batch on each rank (C, R) [s].
         memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
+        send_s_C: Transfer of activations between two stages (C,) [s].
 
     Source: Megatron-LM docs, `overlap_grad_reduce`, `overlap_param_gather`; volumes: ZeRO
         (arXiv 1910.02054), section 7.
@@ -162,8 +165,10 @@ def step_collectives(
         (gather_s_C, gathered.rate_C, forward_s_CR, windows_C),
     ):
         window_s_C = window_s_CR[:, 0] * beside_C * share
+        sends_s_C = beside_C * share * layouts.vpp * send_s_C
         exposed_C += time_s_C * (1.0 - share)
-        exposed_C += exposed_beside(time_s_C * share, window_s_C, rate_C)
+        slower_s_C = beside_sends_s(question, time_s_C * share, window_s_C, sends_s_C)
+        exposed_C += exposed_beside(slower_s_C, window_s_C, rate_C)
     layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
     ends_C = (gathered.time_s_C * layouts.micro_batches + scattered.time_s_C) / layers_C
     return np.where((layouts.zero >= 3) & each_C, ends_C, exposed_C)
@@ -189,7 +194,7 @@ def _reduced(
     """Return the reduction of gradients to their shards.
 
     With replicas of shards, each rank scatters inside its group, and reduces its shard over the
-    replicas.
+    replicas, first those of its own site.
     """
     scattered = _times(question, "reduce_scatter", gradients, memory_bound_C)
     if question.recipe.sharding_replicas == 1:
@@ -199,7 +204,8 @@ def _reduced(
     ]
     across = _times(question, "all_reduce", shards, memory_bound_C, replicas=True)
     return _Collectives(
-        scattered.time_s_C + across.time_s_C, np.minimum(scattered.rate_C, across.rate_C)
+        between_sites_s(question, gradients, scattered.time_s_C + across.time_s_C),
+        np.minimum(scattered.rate_C, across.rate_C),
     )
 
 
@@ -219,7 +225,8 @@ def _times(
         inside = (layouts.dp * layouts.cp, layouts.expert_dp)
     groups = list(zip(inside, strides, strict=True))
     if replicas:
-        across_C = np.full_like(layouts.tp, float(question.recipe.sharding_replicas))
+        across = question.recipe.sharding_replicas / question.recipe.sites
+        across_C = np.full_like(layouts.tp, across)
         groups = [(across_C, ranks_C * stride_C) for ranks_C, stride_C in groups]
     total_s_C, moved_C = np.zeros_like(layouts.tp), np.zeros_like(layouts.tp)
     for bytes_C, (ranks_C, stride_C) in zip(sizes, groups, strict=True):

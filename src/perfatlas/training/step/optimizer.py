@@ -141,7 +141,9 @@ def newton_schulz_s(
 
     Source: Jordan et al. 2024, "Muon"; Liu et al., "Muon is scalable for LLM training" (arXiv
         2502.16982), section 2.3; Megatron-LM, `--muon-tp-mode duplicated`, `--muon-split-qkv`.
-    Limits: Matrices are divided evenly over ranks, but no rank has less than a whole one.
+    Limits: Matrices are divided evenly over ranks, but no rank has less than a whole one. With
+        ZeRO-1 a rank holds the momenta of its own matrices whole; ZeRO-2 and ZeRO-3 cut all
+        parameters into equal shards, whose momenta travel to the ranks of their matrices.
     """
     shares_G = group_shares(question.architecture)
     ranks = [
@@ -159,7 +161,7 @@ def newton_schulz_s(
     total_s_CS = layer_s_C[:, None] * stages.layers_CS + last_s_C[:, None] * stages.last_CS
     total_s_C = stages.over_ranks(total_s_CS).max(axis=1)
     busiest_s_C: FloatArray = np.maximum(total_s_C, longest_s_C)
-    return busiest_s_C + _gather_s(question, stages, ranks[0])
+    return busiest_s_C + _gather_s(question, stages, ranks[0]) + _exchange_s(question, stages)
 
 
 def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_Matrix]:
@@ -240,3 +242,23 @@ def _gather_s(question: TrainingQuestion, stages: StageColumns, ranks_C: FloatAr
     group = GroupColumns(layouts.tp, np.ones_like(layouts.tp), question.index_C)
     time_s_C: FloatArray = collective_times(question, "all_gather", bytes_C, group)[0]
     return time_s_C / question.engine.efficiency_communication
+
+
+def _exchange_s(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the exchange of shards of matrices with ZeRO-2 and ZeRO-3 (C,) [s].
+
+    Momenta travel from their shards to the ranks that multiply them, in 16 bits, and updates back.
+
+    Source: Liu et al. (arXiv 2502.16982), section 2.3: partitioned gradients are gathered to whole
+        matrices in bf16.
+    """
+    layouts = question.layouts
+    strides = (layouts.tp, layouts.ep * layouts.expert_tp)
+    held = (np.maximum(stages.trained_dense_CS - stages.ends_CS, 0.0), stages.trained_expert_CS)
+    total_s_C = np.zeros(layouts.size)
+    for own_CS, ranks_C, stride_C in zip(held, shard_ranks(question), strides, strict=True):
+        own_C = stages.over_ranks(own_CS).max(axis=1) / ranks_C
+        bytes_C = np.where(layouts.zero >= 2, own_C * WEIGHT_BYTES, 0.0)
+        group = GroupColumns(ranks_C, stride_C, question.index_C)
+        total_s_C += 2.0 * collective_times(question, "all_to_all", bytes_C, group)[0]
+    return total_s_C / question.engine.efficiency_communication

@@ -53,7 +53,10 @@ class TrainingQuestion:
             per node, which forwards it. "" is the engine's.
         cuda_graphs: What runs without the host: "none", "attention" (and the router), or "full".
         dispatch_format: Number format of tokens on their way to experts. "" is the engine's.
+        fused_experts: Whether products of experts activate and quantize what they write.
         recipe: Adapters, recomputed modules, optimizer states and offloading.
+        clock_ratio: Clock of the GPUs relative to the sustained clock of the power model, at which
+            kernels were measured.
     """
 
     architecture: Architecture
@@ -71,13 +74,16 @@ class TrainingQuestion:
     dispatcher: str = ""
     cuda_graphs: str = "full"
     dispatch_format: str = ""
+    fused_experts: bool = False
     recipe: Recipe = PRETRAINING
+    clock_ratio: float = 1.0
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""
         return DeviceColumns(
             devices=tuple(system.device for system in self.systems),
             index_C=np.asarray(self.index_C, np.int64),
+            clock_ratio_C=np.full(self.layouts.size, self.clock_ratio),
         )
 
     @property

@@ -6,7 +6,7 @@ V variants, G segments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -122,11 +122,12 @@ def training_steps(
     layouts = question.layouts
     forward_CS, input_CS, weight_CS = passes_PCS = _passes(times)
     backward_CS = input_CS + weight_CS
+    send_s_C = _send_s(question)
     pipelines = pipelines_of(
         question.schedule,
         layouts,
         passes_PCS,
-        _send_s(question),
+        send_s_C,
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
         pair_s_CS=_pair_s(question, costs, stages, forward_CS, backward_CS),
     )
@@ -135,7 +136,7 @@ def training_steps(
     parts = _parts(question, costs, stages, times, busiest_C, pipelines)
     memory_bound_C = costs.memory_bound_U[costs.index_C]
     parts["exposed_dp"] += step_collectives(
-        question, stages, forward_CR, backward_CR, memory_bound_C
+        question, stages, forward_CR, backward_CR, memory_bound_C, send_s_C
     )
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     parts["jitter"] = steady_s_C * expected_slowdown(
@@ -153,13 +154,19 @@ def training_steps(
         waterfall={name: parts[name] for name in WATERFALL},
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
-        peak_flop_per_s_C=question.devices().peak_flop_per_s(question.formats.gemm),
+        peak_flop_per_s_C=_peak(question),
         memory=_memory(question, stages, pipelines),
         costs=costs,
         stages=stages,
         pipelines=pipelines,
         busiest_C=busiest_C,
     )
+
+
+def _peak(question: TrainingQuestion) -> FloatArray:
+    """Return the dense peak of one GPU in the format of linear layers (C,) [FLOP/s]."""
+    at_sustained = replace(question, clock_ratio=1.0)
+    return at_sustained.devices().peak_flop_per_s(question.formats.gemm)
 
 
 def _memory(

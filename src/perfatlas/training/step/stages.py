@@ -159,7 +159,11 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
     """
     layouts, architecture, recipe = question.layouts, question.architecture, question.recipe
     layers_CS = stage_layers(
-        architecture.num_layers, layouts, recipe.first_stage_layers, recipe.last_stage_layers
+        architecture.num_layers,
+        layouts,
+        recipe.first_stage_layers,
+        recipe.last_stage_layers,
+        recipe.stage_layers,
     )
     stages_C1 = (layouts.pp * layouts.vpp)[:, None]
     position_S = np.arange(layers_CS.shape[1])

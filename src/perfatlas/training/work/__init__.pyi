@@ -20,6 +20,9 @@ from .parameters import (
 from .recomputation import (
     RecomputedModules as RecomputedModules,
 )
+from .routed import (
+    expert_kernels as expert_kernels,
+)
 from .saved import (
     LOGIT_BYTES as LOGIT_BYTES,
     saved_bytes as saved_bytes,

@@ -32,6 +32,13 @@ from perfatlas.operators import (
 from perfatlas.parallelism import PlanColumns, shard_operators
 from perfatlas.training.recipe import PRETRAINING
 from perfatlas.training.work.adapters import adapters_of
+from perfatlas.training.work.elementwise import (
+    EMBEDDING,
+    QUANTIZE,
+    accumulation,
+    quantized_gradient,
+    streaming_gradient,
+)
 from perfatlas.training.work.recomputation import (
     NEVER,
     SELECTIVE,
@@ -51,16 +58,11 @@ if TYPE_CHECKING:
 # A backward scan reads the inputs again and writes their gradients.
 # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
 SCAN_BACKWARD: Final = 2.5
-EMBEDDING: Final = "embedding"
-QUANTIZE: Final = "quantize"
-ACTIVATION_BYTES: Final = 2.0
 # A quantized tensor is written along its rows and along its columns: the products of gradients
 # multiply along the other dimension. Those of frozen weights do not exist.
 # Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
 COPIES: Final = 2.0
 _HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
-# A backward pass of these reads the inputs of the forward pass again.
-_SAVES_INPUT: Final = ("norm", "activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
 # own: an operator with weights of its own, or none. frozen: weights without gradients. adapter: a
 # low-rank product beside them. tied: weights that another operator holds. again: runs only when
 # selective recomputation repeats it.
@@ -104,6 +106,7 @@ class Work(NamedTuple):
         distribution: Routing of tokens to experts.
         modules: What selective recomputation runs again.
         recipe: Adapters, multi-token prediction and packing.
+        gradient_bytes: Bytes of an accumulated gradient.
     """
 
     architecture: Architecture
@@ -111,6 +114,7 @@ class Work(NamedTuple):
     distribution: str
     modules: RecomputedModules = RecomputedModules()
     recipe: Recipe = PRETRAINING
+    gradient_bytes: float = 4.0
 
 
 def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
@@ -152,16 +156,32 @@ def _of_layer(operator: Operator, segment: int, group: LayerGroup, work: Work) -
     """Yield the passes of an operator of a layer, and of its adapters."""
     level, share = repetition(operator, work.modules, _key_share(group))
     frozen = work.recipe.lora_rank > 0
-    for row in _passes(operator, segment, level, frozen=frozen):
+    for row in passes_of(operator, segment, level, frozen=frozen):
         again = share if row.part == Part.FORWARD else 1.0
         yield row._replace(selective_share=again, role="frozen" if frozen else "own")
+    yield from accumulation_of(operator, segment, work)
     if frozen:
         for adapter in adapters_of(operator, work.recipe.lora_rank, work.recipe.lora_targets):
-            for row in _passes(adapter, segment, level):
+            for row in passes_of(adapter, segment, level):
                 yield row._replace(role="adapter")
     moe_act = "moe_act" in work.modules.modules and "moe" not in work.modules.modules
     if isinstance(operator, GroupedGemm) and moe_act:
         yield Row(expert_activation(operator), segment, Part.FORWARD, SELECTIVE, role="again")
+
+
+def accumulation_of(operator: Operator, segment: int, work: Work) -> Iterator[Row]:
+    """Yield the kernel that adds a weight gradient, where products do not add it themselves.
+
+    Args:
+        operator: The forward operator.
+        segment: Position of its segment.
+        work: What the micro-batch computes.
+    """
+    if work.recipe.fused_weight_gradient or work.recipe.lora_rank > 0:
+        return
+    if isinstance(operator, Gemm | GroupedGemm):
+        added = accumulation(operator, work.gradient_bytes)
+        yield Row(added, segment, Part.WEIGHT_GRADIENT)
 
 
 def _key_share(group: LayerGroup) -> float:
@@ -176,8 +196,9 @@ def _key_share(group: LayerGroup) -> float:
 def _trained(operator: Operator, segment: int, work: Work) -> Iterator[Row]:
     """Yield the passes of the embedding or the head."""
     frozen = work.recipe.lora_rank > 0
-    for row in _passes(operator, segment, NEVER, frozen=frozen):
+    for row in passes_of(operator, segment, NEVER, frozen=frozen):
         yield row._replace(role="frozen" if frozen else "own")
+    yield from accumulation_of(operator, segment, work)
 
 
 def _predicted_ahead(work: Work, layouts: Layouts, last: int) -> Iterator[Row]:
@@ -271,8 +292,17 @@ def _divide_tokens(operator: Operator, ranks: FloatArray) -> Operator:
     return operator
 
 
-def _passes(operator: Operator, segment: int, level: int, *, frozen: bool = False) -> Iterator[Row]:
-    """Yield the forward operator and its gradients, without those of frozen weights."""
+def passes_of(
+    operator: Operator, segment: int, level: int, *, frozen: bool = False
+) -> Iterator[Row]:
+    """Yield the forward operator and its gradients, without those of frozen weights.
+
+    Args:
+        operator: The forward operator.
+        segment: Position of its segment.
+        level: Lowest recompute level at which the backward pass runs it again.
+        frozen: Whether its weights have no gradients.
+    """
     copies = 1.0 if frozen else COPIES
     if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
         written = with_fields(operator, write_bytes=copies * operator.write_bytes)
@@ -282,7 +312,7 @@ def _passes(operator: Operator, segment: int, level: int, *, frozen: bool = Fals
     match operator:
         case Gemm():
             if get_format(operator.format).quantize != "none":
-                yield Row(_quantized_gradient(operator, copies), segment, Part.INPUT_GRADIENT)
+                yield Row(quantized_gradient(operator, copies), segment, Part.INPUT_GRADIENT)
             yield Row(_input_gradient(operator), segment, Part.INPUT_GRADIENT)
             if not frozen:
                 yield Row(_weight_gradient(operator), segment, Part.WEIGHT_GRADIENT)
@@ -293,29 +323,13 @@ def _passes(operator: Operator, segment: int, level: int, *, frozen: bool = Fals
         case Streaming() if frozen and operator.stream == EMBEDDING:
             return
         case Streaming():
-            yield Row(_streaming_gradient(operator), segment, Part.INPUT_GRADIENT)
+            yield Row(streaming_gradient(operator), segment, Part.INPUT_GRADIENT)
         case Scan() | Convolution():
             count = SCAN_BACKWARD * operator.count
             yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
         case _:
             count = ATTENTION_BACKWARD * operator.count
             yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
-
-
-def _quantized_gradient(operator: Gemm, copies: float) -> Streaming:
-    """Return the quantization of the output gradient, a copy for each product that reads it."""
-    elements = operator.m * operator.n
-    return Streaming(
-        name=f"{operator.name}_gradient_quantize",
-        phase=operator.phase,
-        count=operator.count,
-        shard=operator.shard,
-        stream=QUANTIZE,
-        tokens=operator.m,
-        read_bytes=elements * ACTIVATION_BYTES,
-        write_bytes=copies * elements * operator.input_bytes_per_element,
-        cold_read_bytes=np.zeros_like(elements),
-    )
 
 
 def _input_gradient(operator: Gemm) -> Gemm:
@@ -332,22 +346,3 @@ def _weight_gradient(operator: Gemm) -> Gemm:
         k=operator.m,
         weight_bytes_per_element=operator.input_bytes_per_element,
     )
-
-
-def _streaming_gradient(operator: Streaming) -> Streaming:
-    """Return the gradient of a bandwidth-limited operator.
-
-    It reads the gradients of what the forward pass wrote and writes those of what it read. Norms
-    and activations also read their inputs again, of which a norm with a residual has one.
-    """
-    again = np.zeros_like(operator.read_bytes)
-    if operator.stream == "norm":
-        again = operator.read_bytes / 2.0
-    elif operator.stream in _SAVES_INPUT:
-        again = operator.read_bytes
-    write = operator.read_bytes
-    if operator.stream == EMBEDDING:  # adds rows to the gradient of the table
-        write = operator.write_bytes
-    if operator.stream == "sampling":  # the gradient of the loss replaces the logits
-        return with_fields(operator, write_bytes=operator.read_bytes)
-    return with_fields(operator, read_bytes=operator.write_bytes + again, write_bytes=write)

@@ -11,7 +11,8 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Scan, Streaming
-from perfatlas.training.work.operators import EMBEDDING, Part
+from perfatlas.training.work.elementwise import EMBEDDING
+from perfatlas.training.work.operators import Part
 from perfatlas.training.work.recomputation import (
     NEVER,
     SAME_INPUT,

@@ -31,7 +31,7 @@ from perfatlas.verbs.goodput.interruptions import (
     lost_hours,
     simple_assumptions,
 )
-from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
+from perfatlas.verbs.goodput.predicted_step import PredictedStep, predicted_step, with_training
 from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
 from perfatlas.verbs.goodput.topology import of_system, topology_notes
@@ -76,7 +76,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0} | of_system(whole)
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
-    inputs = SimpleGoodput.read({**fields, **derived})
+    inputs = _not_before_saved(SimpleGoodput.read({**fields, **derived}), predicted)
     seeds = seeds_of(inputs) if is_simulated(inputs) else [inputs.seed]
     seeded = (inputs.model_copy(update={"seed": seed}) for seed in seeds)
     answer = over_seeds([with_energy(_answered(one), one) for one in seeded])
@@ -89,6 +89,31 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     evidence = replace(answer.evidence, assumptions=notes)
     scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
     return with_training(replace(answer, evidence=evidence, scenario=scenario), predicted)
+
+
+def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) -> SimpleGoodput:
+    """Return a job whose checkpoints begin when storage has the one before.
+
+    Args:
+        inputs: The job.
+        predicted: Its training step, which may say how long storage takes.
+
+    Raises:
+        InvalidSpecError: The given interval is shorter.
+    """
+    least_s = 0.0 if predicted is None else predicted.least_interval_s
+    given_s = inputs.checkpoint_interval_s
+    if given_s is not None and given_s < least_s:
+        raise InvalidSpecError(
+            f"checkpoint_interval_s = {given_s:g} is shorter than the {least_s:.4g} s in which"
+            " storage takes a checkpoint; raise it, or checkpoint_bytes_per_s of train"
+        )
+    if given_s is not None or least_s == 0.0 or is_simulated(inputs):
+        return inputs
+    best_s = _answered(inputs).results["optimal_checkpoint_interval_s"]
+    if best_s is None or best_s >= least_s:
+        return inputs
+    return inputs.model_copy(update={"checkpoint_interval_s": least_s})
 
 
 def is_simulated(inputs: Goodput) -> bool:

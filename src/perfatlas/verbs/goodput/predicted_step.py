@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["JOINED", "predicted_step", "with_training"]
 HOUR_S: Final = 3600.0
 ENDS: Final = ("", "_low", "_high")
+DERIVED: Final = (
+    *("mfu", "checkpoint_bytes", "checkpoint_write_s", "restart_s", "checkpoint_lag_s"),
+)
 OF_THE_STEP: Final = ("model", "system", "format", "step_time_s", "tokens_per_step", "mfu")
 
 
@@ -39,9 +42,15 @@ class PredictedStep:
     given: Mapping[str, Any]
 
     @property
+    def least_interval_s(self) -> float:
+        """Shortest time between two checkpoints [s]: storage has one before the next begins."""
+        results = self.step.results
+        return float(results.get("checkpoint_save_s", 0.0) - results.get("checkpoint_stall_s", 0.0))
+
+    @property
     def in_scenario(self) -> dict[str, Any]:
         """The fields of goodput as given, instead of what follows from the step."""
-        from_step = {name: self.given.get(name) for name in ("mfu", "checkpoint_bytes")}
+        from_step = {name: self.given.get(name) for name in DERIVED}
         return from_step | {"train": self.given["train"], "tokens": self.given.get("tokens")}
 
 
@@ -72,7 +81,7 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
             f"gpus = {inputs.gpus:,} contradicts the {gpus:,} GPUs of {fields['train']}; leave out"
             " gpus"
         )
-    derived: dict[str, Any] = {"gpus": gpus}
+    derived: dict[str, Any] = {"gpus": gpus} | _of_checkpoints(step, inputs)
     if others.get("checkpoint_bytes_per_s") is not None and others.get("checkpoint_bytes") is None:
         derived["checkpoint_bytes"] = step.results["checkpoint_bytes"]
     of_nodes = others.get("node_mtbf_s") is not None and others.get("fleet") is None
@@ -87,6 +96,47 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
         given=fields,
     )
     return predicted, others | derived
+
+
+def _of_checkpoints(step: Answer, inputs: Goodput) -> dict[str, Any]:
+    """Return stalls of checkpoints, and restarts with reading one; empty where times are unknown.
+
+    Args:
+        step: The answer of `train`.
+        inputs: The fields of goodput.
+
+    Raises:
+        InvalidSpecError: Both sides set how long checkpoints take.
+    """
+    stall_s = step.results.get("checkpoint_stall_s")
+    if stall_s is None:
+        _require_checkpoints(inputs)
+        return {}
+    for name in ("checkpoint_write_s", "checkpoint_bytes_per_s"):
+        if getattr(inputs, name) is not None:
+            raise InvalidSpecError(
+                f"{name} follows from checkpoint_bytes_per_s of train = {inputs.train}; leave one"
+                " out"
+            )
+    read_s = step.results["checkpoint_read_s"]
+    lag_s = step.results["checkpoint_save_s"] - stall_s
+    if inputs.restart_s is None:  # of the strategy, or missing
+        return {"checkpoint_write_s": stall_s}
+    found = {"checkpoint_write_s": stall_s, "restart_s": inputs.restart_s + read_s}
+    if inputs.fleet is not None:
+        return found | {"checkpoint_lag_s": lag_s}
+    # each interruption also loses the work that waits for storage
+    return found | {"restart_s": found["restart_s"] + lag_s}
+
+
+def _require_checkpoints(inputs: Goodput) -> None:
+    """Refuse a job whose checkpoints take an unknown time."""
+    ways = ("checkpoint_write_s", "checkpoint_bytes_per_s", "fleet")
+    if all(getattr(inputs, name) is None for name in ways):
+        raise InvalidSpecError(
+            "the time to write a checkpoint is missing: set checkpoint_write_s or"
+            f" checkpoint_bytes_per_s, here or, with asynchronous writes, in {inputs.train}"
+        )
 
 
 def _answer_of(path: str) -> Answer:
@@ -128,13 +178,34 @@ def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:
         f" {jitter:.1%} of it and part of the MFU, and not counted again; stragglers that stay slow"
         " are those of the fleet"
     )
+    notes = (note, *_checkpoint_notes(predicted.step))
     evidence = replace(
         answer.evidence,
-        assumptions=(*answer.evidence.assumptions, note, *predicted.step.evidence.assumptions),
+        assumptions=(*answer.evidence.assumptions, *notes, *predicted.step.evidence.assumptions),
         sources=(*answer.evidence.sources, *predicted.step.evidence.sources),
     )
-    scenario = {**answer.scenario, **predicted.in_scenario}
+    given = predicted.in_scenario.items()
+    as_given = {
+        name: value for name, value in given if name in answer.scenario or value is not None
+    }
+    scenario = {**answer.scenario, **as_given}
     return replace(answer, results=results, evidence=evidence, scenario=scenario)
+
+
+def _checkpoint_notes(step: Answer) -> tuple[str, ...]:
+    """Return what follows from predicted times of checkpoints."""
+    results = step.results
+    if "checkpoint_stall_s" not in results:
+        return ()
+    stall_s, save_s, read_s = (
+        results[f"checkpoint_{name}_s"] for name in ("stall", "save", "read")
+    )
+    note = (
+        f"a checkpoint stalls the job for {stall_s:.4g} s, and storage has it after {save_s:.4g} s;"
+        " an interruption before that loses the work since the checkpoint before, and no other"
+        f" checkpoint begins; every restart reads one in {read_s:.4g} s, beside restart_s"
+    )
+    return (note,)
 
 
 def _goodput(answer: Answer) -> dict[str, float | None]:

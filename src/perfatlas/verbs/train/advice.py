@@ -90,7 +90,7 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
 
 def _pinning(recipe: Recipe) -> str:
     """Return the fields of a recipe that hold for given parallel sizes only, as text."""
-    names = ("first_stage_layers", "last_stage_layers")
+    names = ("first_stage_layers", "last_stage_layers", "stage_layers")
     given = [name for name in names if getattr(recipe, name)]
     if recipe.sharding_replicas > 1:
         given.append("sharding_replicas")

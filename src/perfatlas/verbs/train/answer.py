@@ -29,7 +29,7 @@ from perfatlas.verbs.train.question import (
     schedule_of,
 )
 from perfatlas.verbs.train.recipe import recipe_of
-from perfatlas.verbs.train.results import training_results
+from perfatlas.verbs.train.results import checkpoint_results, training_results
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -46,6 +46,10 @@ PAIRS: Final = (
     "pairs of a forward and a backward pass hide transfers of experts in the order of"
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
     " computation beside them"
+)
+CLOCK: Final = (
+    "kernels run at {ratio:g} times the clock that the device sustains at its TDP; whether its"
+    " power limit allows a higher one is not checked"
 )
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
@@ -85,7 +89,8 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
     return Answer(
         command="train",
         scenario=_scenario(inputs, question),
-        results=training_results(question, steps)[0],
+        results=training_results(question, steps)[0]
+        | checkpoint_results(inputs, question, steps, 0),
         breakdown=training_breakdown(question, steps),
         evidence=evidence_of(question, steps),
     )
@@ -109,7 +114,9 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _apart(inputs: TrainInputs) -> Hashable:
     """Return what questions priced together share beside their texts."""
-    return schedule_of(inputs), inputs.expert_overlap, recipe_of(inputs), inputs.tensor_overlap
+    experts = inputs.expert_overlap, inputs.fused_experts
+    own = inputs.tensor_overlap, inputs.clock_ratio
+    return schedule_of(inputs), experts, recipe_of(inputs), own
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
@@ -129,7 +136,8 @@ def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
             zip(valid, training_results(question, steps), strict=True)
         ):
             if steps.memory.fits[place]:
-                found[at] = Answered(dict(flat_results(row)), ())
+                own = checkpoint_results(inputs[at], question, steps, place)
+                found[at] = Answered(dict(flat_results(row | own)), ())
             else:
                 found[at] = does_not_fit(question, steps.memory, place)
     return [found[at] for at in range(len(inputs))]
@@ -175,6 +183,8 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
+    if question.clock_ratio != 1.0:
+        assumed.append(CLOCK.format(ratio=question.clock_ratio))
     paired = question.schedule == "dualpipe" or question.expert_overlap
     if paired and question.architecture.has_experts:
         assumed.append(PAIRS.format(sms=engine.dispatcher_sms))

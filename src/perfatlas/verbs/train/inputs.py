@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
+    ClockChoice,
     ModelChoice,
     SystemChoice,
     TierChoice,
     TrainingBatch,
+    TrainingCheckpoints,
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
@@ -19,11 +21,13 @@ from perfatlas.vocabulary.fields import (
 # groups in reverse order: Python collects annotations from the last base on
 class TrainInputs(
     InputFields,
+    TrainingCheckpoints,
     TrainingRecipe,
     TrainingFormats,
     UnevenStages,
     TrainingLayout,
     TrainingBatch,
+    ClockChoice,
     TierChoice,
     TrainingEngineChoice,
     SystemChoice,

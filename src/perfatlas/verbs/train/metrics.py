@@ -119,6 +119,39 @@ METRICS: Final = declare_metrics(
         verbs=BOTH,
         description="Parts of the step in seconds, which sum to it, on the rank with most work.",
     ),
+    *(
+        Metric(
+            name=name,
+            label=label,
+            short=short,
+            unit="s",
+            shown="scaled",
+            better="lower",
+            verbs=TRAIN,
+            asked_with={"checkpoint_bytes_per_s": 1e11},
+            description=description,
+        )
+        for name, label, short, description in (
+            (
+                "checkpoint_stall_s",
+                "checkpoint stall",
+                "stall",
+                "Time in which no step runs while a checkpoint is saved.",
+            ),
+            (
+                "checkpoint_save_s",
+                "checkpoint save",
+                "save",
+                "Time from the start of a checkpoint until storage has all of it.",
+            ),
+            (
+                "checkpoint_read_s",
+                "checkpoint read",
+                "read",
+                "Time to read a checkpoint back, on this or on another layout.",
+            ),
+        )
+    ),
     Metric(
         name="memory.gradients_bytes",
         label="gradients",

@@ -219,6 +219,8 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         expert_overlap=first.expert_overlap,
         dispatcher=first.dispatcher or engine.dispatcher,
         cuda_graphs=first.cuda_graphs,
+        fused_experts=first.fused_experts,
         dispatch_format=first.dispatch_format or engine.dispatch_format,
         recipe=recipe_of(first),
+        clock_ratio=first.clock_ratio,
     )

@@ -38,14 +38,32 @@ def recipe_of(inputs: TrainInputs) -> Recipe:
         mtp_depth=inputs.mtp_depth,
         first_stage_layers=inputs.first_stage_layers or 0,
         last_stage_layers=inputs.last_stage_layers or 0,
+        stage_layers=stages_of(inputs.stage_layers or ""),
         moment_format=inputs.moment_format or "",
         fp8_parameter_gather=inputs.fp8_parameter_gather,
-        sharding_replicas=inputs.sharding_replicas,
+        fused_weight_gradient=inputs.fused_weight_gradient,
+        sharding_replicas=max(inputs.sharding_replicas, inputs.sites),
+        sites=inputs.sites,
+        site_bandwidth=inputs.site_bandwidth or 0.0,
+        site_round_trip_s=inputs.site_round_trip_s or 0.0,
         activation_offload=inputs.activation_offload or 0.0,
         optimizer_offload=inputs.optimizer_offload or 0.0,
         offload_bandwidth=inputs.offload_bandwidth or 0.0,
         packed_length=inputs.packed_length or 0,
     )
+
+
+def stages_of(text: str) -> tuple[int, ...]:
+    """Return the layers of each stage.
+
+    Args:
+        text: Layers separated by commas, with repetitions: 4x15,1.
+    """
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        layers, _, times = part.partition("x")
+        found += [int(layers)] * int(times or 1)
+    return tuple(found)
 
 
 def check_recipe(inputs: TrainInputs, format_name: str) -> None:
@@ -80,6 +98,7 @@ def check_recipe(inputs: TrainInputs, format_name: str) -> None:
             f"packed_length = {inputs.packed_length:,} must be at most sequence_length ="
             f" {inputs.sequence_length:,}"
         )
+    _check_sites(inputs)
     _check_modules(inputs)
     _check_mtp(inputs)
 
@@ -99,6 +118,7 @@ def check_recipe_layout(inputs: TrainInputs, schedule: str, dp: int) -> None:
         raise InvalidSpecError("tensor_overlap hides transfers of tensor parallelism; set tp > 1")
     _check_replicas(inputs, dp)
     _check_stages(inputs, schedule)
+    _check_every_stage(inputs)
 
 
 def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_]:
@@ -109,9 +129,10 @@ def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_
         layouts: The layouts (C,).
     """
     given = vars(inputs)
-    replicas = float(given["sharding_replicas"])
+    replicas = float(max(given["sharding_replicas"], given["sites"]))
     refused_C: NDArray[np.bool_] = np.mod(layouts.dp * layouts.cp, replicas) != 0
     refused_C |= np.mod(layouts.expert_dp, replicas) != 0
+    refused_C |= np.mod(layouts.dp, given["sites"]) != 0
     if replicas > 1:
         refused_C |= layouts.zero == 0
     if given["tensor_overlap"]:
@@ -140,18 +161,42 @@ def _check_modules(inputs: TrainInputs) -> None:
             )
 
 
+def _check_sites(inputs: TrainInputs) -> None:
+    """Refuse sites without links, or whose shards leave them."""
+    if inputs.sites == 1:
+        return
+    missing = [
+        name for name in ("site_bandwidth", "site_round_trip_s") if getattr(inputs, name) is None
+    ]
+    if missing:
+        raise InvalidSpecError(
+            f"sites = {inputs.sites} needs {' and '.join(missing)} of the links between them, such"
+            " as site_bandwidth = 100GB/s and site_round_trip_s = 10ms"
+        )
+    if inputs.sharding_replicas % inputs.sites and inputs.sharding_replicas > 1:
+        raise InvalidSpecError(
+            f"sharding_replicas = {inputs.sharding_replicas:,} must be a multiple of sites ="
+            f" {inputs.sites}: shards stay inside a site"
+        )
+
+
 def _check_replicas(inputs: TrainInputs, dp: int) -> None:
     """Refuse groups of shards that do not divide the data-parallel ranks."""
-    replicas, ranks = inputs.sharding_replicas, dp * inputs.cp
+    if dp % inputs.sites:
+        raise InvalidSpecError(
+            f"sites = {inputs.sites:,} must divide dp = {dp:,}: other parallelism stays in a site"
+        )
+    replicas, ranks = max(inputs.sharding_replicas, inputs.sites), dp * inputs.cp
+    name = "sharding_replicas" if inputs.sharding_replicas > 1 else "sites"
     experts = ranks * inputs.tp // (inputs.ep * inputs.expert_tp)
     for count, what in ((ranks, "dp x cp"), (experts, "dp of experts")):
         if count % replicas:
             raise InvalidSpecError(
-                f"sharding_replicas = {replicas:,} must divide the {count:,} ranks of {what}"
+                f"{name} = {replicas:,} must divide the {count:,} ranks of {what}"
             )
     if replicas > 1 and inputs.zero == "0":
         raise InvalidSpecError(
-            "sharding_replicas applies to shards, and zero = 0 has none; set zero = 1 or more"
+            f"{name} applies to shards, and zero = 0 has none; set zero = 1 or more"
         )
 
 
@@ -196,4 +241,27 @@ def _check_stages(inputs: TrainInputs, schedule: str) -> None:
         raise InvalidSpecError(
             f"{names} leave {rest} of {layers} layers to {counted(others, 'other rank')}, which"
             f" need {'at least ' if others else ''}{others * inputs.vpp}"
+        )
+
+
+def _check_every_stage(inputs: TrainInputs) -> None:
+    """Refuse layers of stages that are not those of the model and the pipeline."""
+    if inputs.stage_layers is None:
+        return
+    if inputs.first_stage_layers or inputs.last_stage_layers:
+        raise InvalidSpecError(
+            "stage_layers has the layers of all stages; leave out first_stage_layers and"
+            " last_stage_layers"
+        )
+    given = stages_of(inputs.stage_layers)
+    layers = resolve_model(inputs.model).architecture.num_layers
+    if len(given) != inputs.pp * inputs.vpp:
+        raise InvalidSpecError(
+            f"stage_layers = {inputs.stage_layers} has {counted(len(given), 'stage')}, and pp x vpp"
+            f" = {inputs.pp} x {inputs.vpp} = {inputs.pp * inputs.vpp}"
+        )
+    if sum(given) != layers:
+        raise InvalidSpecError(
+            f"stage_layers = {inputs.stage_layers} holds {sum(given):,} layers, and"
+            f" {inputs.model} has {layers}"
         )

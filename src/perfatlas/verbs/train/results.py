@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.training.step import checkpoint_bytes
+from perfatlas.training.step import checkpoint_bytes, checkpoint_times
 from perfatlas.verbs.train.metrics import PARTS
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
+    from perfatlas.verbs.train.inputs import TrainInputs
 
 ENDS: Final = (("", "step_s_C"), ("_low", "high_s_C"), ("_high", "low_s_C"))
 
@@ -54,6 +55,32 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         row["checkpoint_bytes"] = float(checkpoint_bytes_C[at])
         found.append(row)
     return found
+
+
+def checkpoint_results(
+    inputs: TrainInputs, question: TrainingQuestion, steps: TrainingSteps, at: int
+) -> dict[str, float]:
+    """Return the times of a checkpoint of a candidate, empty without a storage bandwidth.
+
+    Args:
+        inputs: Its fields.
+        question: The candidates.
+        steps: Their steps.
+        at: Position of the candidate.
+    """
+    if inputs.checkpoint_bytes_per_s is None:
+        return {}
+    times = checkpoint_times(
+        question,
+        steps.stages,
+        inputs.checkpoint_bytes_per_s,
+        asynchronous=inputs.async_checkpoint,
+    )
+    return {
+        "checkpoint_stall_s": float(times.stall_s_C[at]),
+        "checkpoint_save_s": float(times.copy_s_C[at] + times.write_s_C[at]),
+        "checkpoint_read_s": float(times.read_s_C[at]),
+    }
 
 
 def memory_of(memory: TrainingMemory, at: int) -> dict[str, Any]:

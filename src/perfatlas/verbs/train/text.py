@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read_s")
 FIRST: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu")
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
 MOST_PARTS: Final = 6
@@ -52,7 +53,8 @@ def print_training(
     for line in (layout_line(scenario), batch_line(scenario, results)):
         print_line(console, line)
     console.print()
-    names = [*FIRST, "hfu"] if verbose or results["hfu"] != results["mfu"] else FIRST
+    names = [*FIRST, "hfu"] if verbose or results["hfu"] != results["mfu"] else [*FIRST]
+    names += [name for name in CHECKPOINT if name in results]
     rows = []
     for name in names:
         interval = interval_text(results, name)

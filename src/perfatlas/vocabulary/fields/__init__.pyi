@@ -118,6 +118,7 @@ from .training import (
 )
 from .training_recipe import (
     RECOMPUTE_MODULES as RECOMPUTE_MODULES,
+    TrainingCheckpoints as TrainingCheckpoints,
     TrainingRecipe as TrainingRecipe,
     UnevenStages as UnevenStages,
 )

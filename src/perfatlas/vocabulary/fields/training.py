@@ -150,6 +150,15 @@ class TrainingLayout:
             elsewhere=("cuda_graph_impl", "cuda_graph_scope"),
         ),
     ] = "none"
+    fused_experts: Annotated[
+        bool,
+        Row(
+            "Products of experts also activate and quantize what they write, without kernels of"
+            " their own.",
+            needs=Fact("experts"),
+            elsewhere=("cutedsl_fused_grouped_mlp",),
+        ),
+    ] = False
     sequence_parallel: Annotated[
         bool | None,
         Row(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.vocabulary.fields.conditions import AnySet, Equals, Fact
+from perfatlas.vocabulary.fields.clusters import Duration
+from perfatlas.vocabulary.fields.conditions import AnySet, Equals, Fact, NotEqual
 from perfatlas.vocabulary.fields.numbers import Count, Number
 from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
 
@@ -33,6 +35,17 @@ def _modules(text: str) -> str:
             f" {', '.join(RECOMPUTE_MODULES)}, separated by commas"
         )
     return ",".join(one for one in RECOMPUTE_MODULES if one in given)
+
+
+def _stages(text: str) -> str:
+    """Return layers of stages, such as 4x15,1, without spaces."""
+    parts = [one.strip() for one in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,4}(x\d{1,4})?", one) for one in parts):
+        raise InvalidSpecError(
+            f"stage_layers = {repr_for_error(text)} must be layers of stages, separated by commas;"
+            " 4x15,1 is fifteen stages of 4 layers and one of 1"
+        )
+    return ",".join(parts)
 
 
 @group("Recipe", 5)
@@ -96,6 +109,14 @@ class TrainingRecipe:
             elsewhere=("fp8_param_gather", "fp8_param"),
         ),
     ] = False
+    fused_weight_gradient: Annotated[
+        bool,
+        Row(
+            "Products of weight gradients add to the accumulated gradients themselves, instead of a"
+            " kernel per micro-batch.",
+            elsewhere=("gradient_accumulation_fusion",),
+        ),
+    ] = True
     sharding_replicas: Annotated[
         Annotated[int, Number(at_least=1, at_most=131_072)],
         Row(
@@ -104,6 +125,29 @@ class TrainingRecipe:
             elsewhere=("num_distributed_optimizer_instances", "data_parallel_replicate_degree"),
         ),
     ] = 1
+    sites: Annotated[
+        Annotated[int, Number(at_least=1, at_most=64)],
+        Row(
+            "Data centers over which data-parallel ranks are spread; shards of zero stay inside"
+            " one, and gradients are also reduced between them.",
+        ),
+    ] = 1
+    site_bandwidth: Annotated[
+        Annotated[float, Number(unit="bytes/s", above=0.0)] | None,
+        Row(
+            "Rate of the link of a site to the others, per direction, such as 100GB/s.",
+            default="none; needed with sites",
+            needs=NotEqual("sites", 1),
+        ),
+    ] = None
+    site_round_trip_s: Annotated[
+        Duration | None,
+        Row(
+            "Round-trip time between two sites.",
+            default="none; needed with sites",
+            needs=NotEqual("sites", 1),
+        ),
+    ] = None
     tensor_overlap: Annotated[
         bool | None,
         Row(
@@ -169,3 +213,34 @@ class UnevenStages:
             elsewhere=("decoder_last_pipeline_num_layers",),
         ),
     ] = None
+    stage_layers: Annotated[
+        Annotated[str, Text(), Checked(_stages)] | None,
+        Row(
+            "Layers of each of the pp x vpp stages in the order of the layers, such as 4x15,1; the"
+            " first also holds the embedding, the last one the head and multi-token prediction.",
+            default="an even division",
+            elsewhere=("pipeline_model_parallel_layout", "pp_layout"),
+        ),
+    ] = None
+
+
+@group("Checkpoints", 6)
+class TrainingCheckpoints:
+    """How checkpoints reach storage."""
+
+    checkpoint_bytes_per_s: Annotated[
+        Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e18)] | None,
+        Row(
+            "Storage bandwidth for the checkpoints of the whole job, such as 100GB/s.",
+            default="none: times of checkpoints are not predicted",
+            elsewhere=("checkpoint_bandwidth", "checkpoint_write_bandwidth"),
+        ),
+    ] = None
+    async_checkpoint: Annotated[
+        bool,
+        Row(
+            "Train on while storage writes a checkpoint; steps wait for the copy to hosts alone.",
+            needs=AnySet("checkpoint_bytes_per_s"),
+            elsewhere=("async_save",),
+        ),
+    ] = True

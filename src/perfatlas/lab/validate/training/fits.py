@@ -17,11 +17,11 @@ from perfatlas.training.layouts import Layouts
 from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.lab.validate.training.runs import PublishedRun
     from perfatlas.operators import FloatArray
-    from perfatlas.training.step import TrainingQuestion
+    from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
 # Numbers, whether they are fitted to MoE or to dense runs, and their bounds.
 NUMBERS: Final = (
@@ -171,14 +171,26 @@ def predicted_steps(
         speeds: Further fields by release.
     """
     step_s_VR = np.zeros((3, len(runs)))
-    groups: dict[tuple[Any, ...], list[int]] = {}
     questions = [_refitted(published, numbers, speeds or {}) for published in runs]
+    for places, steps in answer_together(runs, questions):
+        step_s_VR[:, places] = steps.step_s_C, steps.low_s_C, steps.high_s_C
+    return step_s_VR
+
+
+def answer_together(
+    runs: Sequence[PublishedRun], questions: Sequence[TrainingQuestion]
+) -> Iterator[tuple[list[int], TrainingSteps]]:
+    """Yield the steps of runs that share model, engine and recipe, with their positions.
+
+    Args:
+        runs: Runs (R,).
+        questions: What is asked for each of them (R,).
+    """
+    groups: dict[tuple[Any, ...], list[int]] = {}
     for at, (published, question) in enumerate(zip(runs, questions, strict=True)):
         groups.setdefault(_shared(published, question), []).append(at)
     for places in groups.values():
-        steps = training_steps(_together([questions[at] for at in places]))
-        step_s_VR[:, places] = steps.step_s_C, steps.low_s_C, steps.high_s_C
-    return step_s_VR
+        yield places, training_steps(_together([questions[at] for at in places]))
 
 
 def _residuals(
@@ -210,10 +222,10 @@ def _refitted(
 def _shared(published: PublishedRun, question: TrainingQuestion) -> tuple[Any, ...]:
     """Return what runs share that are answered together."""
     run = published.run
-    names = ("formats", "schedule", "expert_overlap", "dispatcher", "cuda_graphs")
+    names = ("formats", "schedule", "expert_overlap", "dispatcher", "cuda_graphs", "fused_experts")
     return (
         run["model"], run["layers"], run["heads"], question.engine, question.recipe,
-        *(getattr(question, name) for name in names),
+        question.gradient_format, *(getattr(question, name) for name in names),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.training.profiles import TrainingEngine
 
@@ -105,7 +105,8 @@ def _question(run: Run) -> TrainingQuestion:
     engine = _engine(run)
     lora = rules()["lora"] if run["task"] == "lora" else None
     name = _format(run)
-    recipe = _recipe(run, name)
+    recipe = _first_that_holds("recipe", run, name)
+    modules = _first_that_holds("recomputed", run, name).get("modules", ())
     pp = int(run["pp"])
     vpp = _chunks(run) if pp > 1 else 1
     tp = int(run["tp"])
@@ -129,7 +130,7 @@ def _question(run: Run) -> TrainingQuestion:
             **{field: np.array([float(value)]) for field, value in sizes.items()},
             zero=np.array([SHARDING.get(run["zero_fsdp"], 1)]),
             sequence_parallel=np.array([tp > 1 and run["sequence_parallel"] != "False"]),
-            recompute=np.array([RECOMPUTE_LEVELS.index(RECOMPUTED[run["recompute"]])]),
+            recompute=np.array([_recompute_level(run, modules)]),
         ),
         schedule="interleaved" if vpp > 1 else "1f1b",
         gradient_format=lora["gradient_format"] if lora else engine.gradient_format,
@@ -137,9 +138,13 @@ def _question(run: Run) -> TrainingQuestion:
         expert_overlap=recipe.get("expert_overlap", False),
         dispatcher=recipe.get("dispatcher", "deepep"),
         cuda_graphs=recipe.get("cuda_graphs", "none"),
+        fused_experts=recipe.get("fused_experts", False),
         recipe=Recipe(
             lora_rank=lora["rank"] if lora else 0,
             lora_targets=lora["targets"] if lora else "all",
+            recompute_modules=tuple(modules),
+            mtp_depth=rules()["mtp"].get(run["model"], 0),
+            stage_layers=_stages(run, pp * vpp),
             fp8_parameter_gather=_noted(run, "reference", "fp8_gather") and name != "bf16",
         ),
     )
@@ -171,12 +176,29 @@ def _engine(run: Run) -> TrainingEngine:
     if f"{name}@{run['stack']}" in training_engine_ids():
         return resolve_training_engine(f"{name}@{run['stack']}")
     last = f"{name}@{rules()['split']['time']['last_fitted']}"
-    return resolve_training_engine(last if last in training_engine_ids() else name)
+    engine = resolve_training_engine(last if last in training_engine_ids() else name)
+    if run["source"] in rules()["without_tensor_overlap"]["sources"]:
+        return replace(engine, tiled_tensor_overlap=False)
+    return engine
 
 
-def _recipe(run: Run, name: str) -> Mapping[str, Any]:
-    """Return the first recipe that holds for a run, without settings where none does."""
-    for recipe in rules()["recipe"]:
+def _stages(run: Run, stages: int) -> tuple[int, ...]:
+    """Return the layers of each pipeline stage of a recipe, empty for an even division."""
+    named = rules()["stages"]
+    if stages == 1 or run["model"] not in named["models"]:
+        return ()
+    return tuple(named["layers"][str(stages)])
+
+
+def _recompute_level(run: Run, modules: Sequence[str]) -> int:
+    """Return what a run recomputes: as its page states, else the modules of its recipe."""
+    level = RECOMPUTED[run["recompute"]]
+    return RECOMPUTE_LEVELS.index("selective" if modules and level == "none" else level)
+
+
+def _first_that_holds(table: str, run: Run, name: str) -> Mapping[str, Any]:
+    """Return the first entry of a table that holds for a run, empty where none does."""
+    for recipe in rules()[table]:
         holds = (
             run["model"] in recipe["models"]
             and run["gpu"] in recipe["gpus"]

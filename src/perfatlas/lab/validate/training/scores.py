@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.lab.validate.training.fits import answer_together
 from perfatlas.lab.validate.training.generations import fit_generations, generation_rows
 from perfatlas.lab.validate.training.peers import calculon_rows
 from perfatlas.lab.validate.training.runs import published_runs, rules
 from perfatlas.lab.validate.training.trace import trace_comparison
 from perfatlas.training.profiles import resolve_training_engine, unseen_release
-from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.lab.validate.training.runs import PublishedRun
+    from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
 Row = dict[str, Any]
 PARTS: Final = {
@@ -58,7 +59,7 @@ def part_scores(runs: Sequence[PublishedRun], fits: Sequence[Row]) -> Row:
         fits: Numbers fitted without a GPU generation, from `fit_generations`.
     """
     generations = generation_rows(runs, fits)
-    rows = [_scored(run) for run in runs if run.question is not None]
+    rows = _scored([run for run in runs if run.question is not None])
     reasons = Counter((run.run["source"], run.refused) for run in runs if run.refused)
     return {
         "totals": _totals(rows),
@@ -77,15 +78,37 @@ def part_scores(runs: Sequence[PublishedRun], fits: Sequence[Row]) -> Row:
     }
 
 
-def _scored(published: PublishedRun) -> Row:
-    run, question = published.run, published.question
-    if question is None:
+def _scored(runs: Sequence[PublishedRun]) -> list[Row]:
+    """Return the scored rows of runs that were asked."""
+    rows: list[Row] = [{} for _ in runs]
+    for places, steps in answer_together(runs, [_asked(run) for run in runs]):
+        own_bytes_C = steps.memory.total_bytes - _asked(runs[places[0]]).engine.context_bytes
+        for c, at in enumerate(places):
+            rows[at] = {
+                **_stated(runs[at]),
+                **_compared(runs[at], steps, c),
+                "fits": bool(steps.memory.fits[c]),
+                "predicted_peak_bytes": float(own_bytes_C[c]),
+            }
+    later = [at for at, run in enumerate(runs) if run.run["stack"] > _last_fitted()]
+    unseen = [runs[at] for at in later]
+    for places, steps in answer_together(unseen, [_unseen(run) for run in unseen]):
+        for c, place in enumerate(places):
+            found = _compared(unseen[place], steps, c)
+            rows[later[place]] |= {f"forward_{name}": found[name] for name in ("error", "inside")}
+    return rows
+
+
+def _asked(published: PublishedRun) -> TrainingQuestion:
+    if published.question is None:
         raise ValueError(published.refused)
-    steps = training_steps(question)
-    measured_s = float(run["step_time_s_derived"])
-    predicted_s = float(steps.step_s_C[0])
+    return published.question
+
+
+def _stated(published: PublishedRun) -> Row:
+    """Return what is stated of a run."""
+    run, question = published.run, _asked(published)
     peak = run["peak_mem_gib"]
-    own_bytes = float(steps.memory.total_bytes[0]) - question.engine.context_bytes
     return {
         **{name: run[name] for name in ("source", "stack", "model", "gpu", "task", "n_gpus")},
         "format": question.formats.gemm,
@@ -93,41 +116,45 @@ def _scored(published: PublishedRun) -> Row:
             f"{name}{int(getattr(question.layouts, name)[0])}"
             for name in ("tp", "pp", "vpp", "cp", "dp", "ep")
         ),
-        "measured_s": measured_s,
-        "predicted_s": predicted_s,
-        "error": predicted_s / measured_s - 1.0,
-        "inside": bool(steps.low_s_C[0] <= measured_s <= steps.high_s_C[0]),
-        **_forward_in_time(published, measured_s),
-        "fits": bool(steps.memory.fits[0]),
+        "measured_s": float(run["step_time_s_derived"]),
         "peak_bytes": float(peak) * 2.0**30 if peak else None,
-        "predicted_peak_bytes": own_bytes,
         "peak_fitted": _is_peak_fitted(run),
         "reference": run["reference"],
     }
+
+
+def _compared(published: PublishedRun, steps: TrainingSteps, candidate: int) -> Row:
+    """Return the prediction of a run, its error and whether the interval holds the run."""
+    measured_s = float(published.run["step_time_s_derived"])
+    ends = (float(column[candidate]) for column in (steps.low_s_C, steps.high_s_C))
+    low_s, high_s = ends
+    predicted_s = float(steps.step_s_C[candidate])
+    return {
+        "predicted_s": predicted_s,
+        "error": predicted_s / measured_s - 1.0,
+        "inside": low_s <= measured_s <= high_s,
+    }
+
+
+def _last_fitted() -> str:
+    last: str = rules()["split"]["time"]["last_fitted"]
+    return last
+
+
+def _unseen(published: PublishedRun) -> TrainingQuestion:
+    """Return the question of a later container, asked with the last one that is fitted.
+
+    Its interval carries the drift of releases.
+    """
+    question = _asked(published)
+    known = resolve_training_engine(f"{question.engine.name}@{_last_fitted()}")
+    return replace(question, engine=unseen_release(known, published.run["stack"]))
 
 
 def _is_peak_fitted(run: Mapping[str, str]) -> bool:
     """Return whether the reserved memory of the engine was fitted to the peak of a run."""
     split = rules()["split"]["memory"]
     return run["model"] in split["fitted_models"] and run["gpu"] in split["fitted_gpus"]
-
-
-def _forward_in_time(published: PublishedRun, measured_s: float) -> Row:
-    """Return the error and coverage of a later container, asked with the last one that is fitted.
-
-    Its interval carries the drift of releases.
-    """
-    split, run, question = rules()["split"], published.run, published.question
-    last = split["time"]["last_fitted"]
-    if question is None or run["stack"] <= last:
-        return {}
-    known = resolve_training_engine(f"{question.engine.name}@{last}")
-    engine = unseen_release(known, run["stack"])
-    steps = training_steps(replace(question, engine=engine))
-    return {
-        "forward_error": float(steps.step_s_C[0]) / measured_s - 1.0,
-        "forward_inside": bool(steps.low_s_C[0] <= measured_s <= steps.high_s_C[0]),
-    }
 
 
 def error_of(rows: Sequence[Row]) -> Row:

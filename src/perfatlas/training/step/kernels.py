@@ -1,0 +1,88 @@
+"""Kernels that the operators of a micro-batch run, and their prices by operator.
+
+Shape legend: C candidates, O operators, K kernels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.operators import Gemm, GroupedGemm, with_fields
+from perfatlas.training.work import expert_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.pricing import PricedOperators
+    from perfatlas.training.step.question import TrainingQuestion
+    from perfatlas.training.work import Row
+
+_TIMES: Final = ("time_s_CO", "low_s_CO", "high_s_CO")
+_SUMMED: Final = (
+    *("bound_s_CO", "flop_CO", "memory_bytes_CO", "chip_bytes_CO"),
+    *("link_bytes_CO", "chip_energy_j_CO", "memory_energy_j_CO"),
+)
+_OF_THE_FIRST: Final = ("code_CO", "match_CO", "measured_CO", "outside_CO", "stream_O")
+_COUNTED: Final = ("rows_O", "distinct_O")
+
+
+def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperators:
+    """Return the price of one execution of each operator (C, O).
+
+    The experts of a rank are the sum of their kernels; what limits them and the calibration are
+    those of the first product, and the engine's `efficiency_experts` is part of the time of their
+    products. In tier bound they are one operator with its minimum work.
+
+    Args:
+        question: The candidates.
+        rows: The operators.
+    """
+    kernels = [_kernels(question, row) for row in rows]
+    prices = price_operators(
+        [one for own in kernels for one in own],
+        question.devices(),
+        family=question.engine.kernel_family,
+        tier=question.tier,
+    )
+    starts = np.concatenate([[0], np.cumsum([len(own) for own in kernels])])[:-1].astype(np.int64)
+    share_CK = np.stack(
+        [
+            one.count / row.operator.count
+            for row, own in zip(rows, kernels, strict=True)
+            for one in own
+        ],
+        axis=1,
+    )
+    slower_K = np.array(
+        [_slower(question, row, one) for row, own in zip(rows, kernels, strict=True) for one in own]
+    )
+
+    def summed(name: str) -> FloatArray:
+        part_CK = share_CK * slower_K if name in _TIMES else share_CK
+        sums: FloatArray = np.add.reduceat(getattr(prices, name) * part_CK, starts, axis=1)
+        return sums
+
+    return with_fields(
+        prices,
+        **{name: summed(name) for name in (*_TIMES, *_SUMMED)},
+        **{name: getattr(prices, name)[..., starts] for name in _OF_THE_FIRST},
+        **{name: np.add.reduceat(getattr(prices, name), starts) for name in _COUNTED},
+    )
+
+
+def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
+    """Return the kernels that an operator runs."""
+    if question.tier == "bound" or not isinstance(row.operator, GroupedGemm):
+        return (row.operator,)
+    return expert_kernels(row.operator, row.part, fused=question.fused_experts)
+
+
+def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> float:
+    """Return the time of a kernel over that of its price: products of experts have their own."""
+    if isinstance(row.operator, GroupedGemm) and isinstance(kernel, Gemm | GroupedGemm):
+        return 1.0 / question.engine.efficiency_experts
+    return 1.0

@@ -1,0 +1,115 @@
+"""Kernels of the routed experts of one rank, in each part of a training step.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.formats import get_format
+from perfatlas.operators import Gemm, Streaming
+from perfatlas.training.work.elementwise import ACTIVATION_BYTES, QUANTIZE
+from perfatlas.training.work.operators import passes_of
+from perfatlas.training.work.recomputation import NEVER, expert_activation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfatlas.operators import FloatArray, GroupedGemm, Operator
+    from perfatlas.training.work.operators import Part
+
+
+def expert_kernels(
+    experts: GroupedGemm, part: Part, *, fused: bool = False
+) -> tuple[Operator, ...]:
+    """Return the kernels that experts run in a part of the step; the first is a product.
+
+    Each expert has two products of the rows that were sent to it. Around them rows are sorted by
+    expert and back, activated and, in low precision, quantized along both dimensions. Gradients
+    follow the rules of other operators.
+
+    Args:
+        experts: The experts of a rank.
+        part: Part of the step.
+        fused: Whether products activate and quantize what they write.
+
+    Source: Transformer Engine documentation, grouped GEMM: one cuBLAS product per expert on several
+        streams, or one cuBLASLt grouped product of them. Serving engines fuse experts into one
+        kernel instead, which training does not run.
+
+    Limits: All experts have the same rows, as balanced routing sends them. Sorting that HybridEP
+        does while it receives is counted. Biases and clamped activations are not.
+    """
+    return tuple(
+        row.operator
+        for operator in _forward(experts)
+        for row in passes_of(operator, 0, NEVER)
+        if row.part == part and not (fused and _is_fused(row.operator))
+    )
+
+
+def _is_fused(operator: Operator) -> bool:
+    """Return whether a fused product does what a kernel does."""
+    return isinstance(operator, Streaming) and operator.stream in (QUANTIZE, "activation")
+
+
+def _forward(experts: GroupedGemm) -> Iterator[Operator]:
+    """Yield the kernels of the forward pass, products first."""
+    width_C = experts.intermediate / experts.moe_tp
+    hidden_C = experts.hidden
+    yield _product(experts, "up", (experts.matrices - 1) * width_C, hidden_C)
+    yield _product(experts, "down", hidden_C, width_C)
+    for name in ("permute", "unpermute"):
+        yield _copy(experts, name, hidden_C, hidden_C * ACTIVATION_BYTES)
+    yield expert_activation(experts)
+    if get_format(experts.format).quantize != "none":
+        for name, columns_C in (("up", hidden_C), ("down", width_C)):
+            write_C = columns_C * experts.input_bytes_per_element
+            yield _copy(experts, f"{name}_quantize", columns_C, write_C, stream=QUANTIZE)
+
+
+def _product(experts: GroupedGemm, name: str, columns_C: FloatArray, inner_C: FloatArray) -> Gemm:
+    """Return a product of one expert, as often as the rank has experts."""
+    held_C = experts.experts / experts.ep
+    return Gemm(
+        name=f"experts_{name}",
+        phase=experts.phase,
+        count=experts.count * held_C,
+        shard=experts.shard,
+        m=_rows(experts) / held_C,
+        n=columns_C,
+        k=inner_C,
+        format=experts.format,
+        weight_bytes_per_element=experts.weight_bytes_per_element,
+        input_bytes_per_element=experts.input_bytes_per_element,
+    )
+
+
+def _copy(
+    experts: GroupedGemm,
+    name: str,
+    columns_C: FloatArray,
+    write_C: FloatArray,
+    *,
+    stream: str = "permute",
+) -> Streaming:
+    """Return a kernel that reads 16-bit rows of some columns and writes some bytes per row."""
+    rows_C = _rows(experts)
+    return Streaming(
+        name=f"experts_{name}",
+        phase=experts.phase,
+        count=experts.count,
+        shard=experts.shard,
+        stream=stream,
+        tokens=rows_C,
+        read_bytes=rows_C * columns_C * ACTIVATION_BYTES,
+        write_bytes=rows_C * write_C,
+        cold_read_bytes=0.0 * rows_C,
+    )
+
+
+def _rows(experts: GroupedGemm) -> FloatArray:
+    """Return the rows that all experts of a rank receive (C,)."""
+    rows_C: FloatArray = experts.tokens * experts.top_k / experts.ep
+    return rows_C
