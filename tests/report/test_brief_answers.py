@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +24,7 @@ from perfatlas.verbs.train.search.text import print_layouts
 from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, answered_with_files
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable
 
 MOST_LINES = 33
 WIDTH = 80
@@ -82,10 +83,24 @@ def text_of(
     return raw.getvalue().decode(encoding)
 
 
-def test_every_answer_fits_a_screen(answers: dict[str, dict[str, Any]]) -> None:
+@pytest.fixture(scope="module")
+def texts(answers: dict[str, dict[str, Any]]) -> Callable[..., dict[str, str]]:
+    """Return what gives the texts of all answers, printed once in every form."""
+
+    @cache
+    def printed(*, verbose: bool = False, encoding: str = "utf-8") -> dict[str, str]:
+        return {
+            name: text_of(answer, verbose=verbose, encoding=encoding)
+            for name, answer in answers.items()
+        }
+
+    return printed
+
+
+def test_every_answer_fits_a_screen(texts: Callable[..., dict[str, str]]) -> None:
     too_long = {}
-    for name, answer in answers.items():
-        lines = text_of(answer).splitlines()
+    for name, text in texts().items():
+        lines = text.splitlines()
         assert lines[-1] == f"reproduce: {REPRODUCE}"
         widest = max(map(len, lines[:-1]))
         if len(lines) > MOST_LINES or widest > WIDTH:
@@ -94,10 +109,10 @@ def test_every_answer_fits_a_screen(answers: dict[str, dict[str, Any]]) -> None:
 
 
 def test_verbose_holds_every_assumption_source_and_version(
-    answers: dict[str, dict[str, Any]],
+    answers: dict[str, dict[str, Any]], texts: Callable[..., dict[str, str]]
 ) -> None:
-    for answer in answers.values():
-        text = "".join(text_of(answer, verbose=True).split())
+    for name, answer in answers.items():
+        text = "".join(texts(verbose=True)[name].split())
         evidence = answer["evidence"]
         told = [typeset(one) for one in (*evidence["assumptions"], *answer["warnings"])]
         told += [*evidence["sources"], *evidence["data_versions"].values()]
@@ -105,28 +120,30 @@ def test_verbose_holds_every_assumption_source_and_version(
 
 
 def test_verbose_leaves_nothing_of_the_brief_answer_to_guess(
-    answers: dict[str, dict[str, Any]],
+    texts: Callable[..., dict[str, str]],
 ) -> None:
-    for answer in answers.values():
-        assert len(text_of(answer, verbose=True)) > len(text_of(answer))
-        assert "--verbose shows" in text_of(answer)
+    for name, text in texts().items():
+        assert len(texts(verbose=True)[name]) > len(text)
+        assert "--verbose shows" in text
 
 
-def test_the_plan_is_named_where_a_model_runs(answers: dict[str, dict[str, Any]]) -> None:
-    for answer in answers.values():
+def test_the_plan_is_named_where_a_model_runs(
+    answers: dict[str, dict[str, Any]], texts: Callable[..., dict[str, str]]
+) -> None:
+    for name, answer in answers.items():
         if "model" in answer["scenario"] and not answer["command"].startswith("search"):
-            lines = text_of(answer).splitlines()
+            lines = texts()[name].splitlines()
             plans = [line for line in lines if line.startswith(("plan", "prefill:", "decode:"))]
             assert plans
             ranks = "dp " if answer["command"] == "train" else "attention_dp "
             assert all("tp " in line and ranks in line for line in plans)
             assert all(" node" in line or " domain" in line for line in plans)
-    assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in text_of(answers["nodes"])
+    assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in texts()["nodes"]
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if "bound" in name])
-def test_a_limit_is_told_on_its_line(answers: dict[str, dict[str, Any]], name: str) -> None:
-    text = text_of(answers[name])
+def test_a_limit_is_told_on_its_line(texts: Callable[..., dict[str, str]], name: str) -> None:
+    text = texts()[name]
     assert "at least" in text
     assert "no interval" not in text
     assert "roofline (bound)" in text
@@ -148,31 +165,27 @@ def test_a_time_is_at_least_and_a_rate_at_most() -> None:
     assert limits_of({"ttft_s": 2.0, "ttft_s_low": 1.0, "ttft_s_high": None}) == {}
 
 
-def test_numbers_are_as_the_field_prints_them(answers: dict[str, dict[str, Any]]) -> None:
-    for answer in answers.values():
-        for verbose in (False, True):
-            text = text_of(answer, verbose=verbose)
-            assert " us " not in text
-            assert not any(f"{digit} %" in text for digit in "0123456789")
-    assert " µs" in text_of(answers["gemm"])
+def test_numbers_are_as_the_field_prints_them(texts: Callable[..., dict[str, str]]) -> None:
+    for text in (*texts().values(), *texts(verbose=True).values()):
+        assert " us " not in text
+        assert not any(f"{digit} %" in text for digit in "0123456789")
+    assert " µs" in texts()["gemm"]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_a_stream_that_encodes_less_gets_what_it_can(
-    answers: dict[str, dict[str, Any]],
+    texts: Callable[..., dict[str, str]],
     verbose: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    for answer in answers.values():
-        text = text_of(answer, verbose=verbose, encoding="ascii")
-        assert " ? " not in text
-    assert " us" in text_of(answers["gemm"], encoding="ascii")
+    found = texts(verbose=verbose, encoding="ascii")
+    assert [name for name, text in found.items() if " ? " in text] == []
+    assert " us" in found["gemm"]
 
 
 def test_the_slowest_operators_and_the_others_are_the_step(
-    answers: dict[str, dict[str, Any]],
+    answers: dict[str, dict[str, Any]], texts: Callable[..., dict[str, str]]
 ) -> None:
-    answer = answers["static"]
-    text = text_of(answer)
+    answer, text = answers["static"], texts()["static"]
     for phase in ("prefill", "decode"):
         rows = [row for row in answer["breakdown"] if row["phase"] == phase]
         total_s = sum(row["time_s"] for row in rows)

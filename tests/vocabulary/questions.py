@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import shlex
 from functools import cache
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
@@ -238,7 +240,14 @@ def answered(name: str) -> Answer:
 
 
 @cache
+def questions_with_files() -> dict[str, Question]:
+    """Return the questions about files, whose folder lasts as long as the process."""
+    folder = mkdtemp(prefix="asked")
+    atexit.register(rmtree, folder)
+    return with_files(Path(folder))
+
+
+@cache
 def answered_with_files() -> dict[str, Answer]:
     """Return the answers to the questions about files, computed once."""
-    with TemporaryDirectory(prefix="asked") as folder:
-        return {name: one.answer() for name, one in with_files(Path(folder)).items()}
+    return {name: one.answer() for name, one in questions_with_files().items()}

@@ -16,12 +16,11 @@ from tests.vocabulary.questions import (
     SIMULATIONS,
     Question,
     answered,
-    with_files,
+    answered_with_files,
+    questions_with_files,
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from perfatlas.answer import Answer
 
 PLAN = ("tp", "pp", "cp", "attention_dp", "dp")
@@ -34,9 +33,8 @@ def test_answered_scenarios_reproduce_the_answer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fleet", "work", "schedule", "stream", "trace"])
-def test_answered_scenarios_with_files_reproduce_the_answer(name: str, tmp_path: Path) -> None:
-    asked = with_files(tmp_path)[name]
-    scenario = _ask_again(asked, asked.answer())
+def test_answered_scenarios_with_files_reproduce_the_answer(name: str) -> None:
+    scenario = _ask_again(questions_with_files()[name], answered_with_files()[name])
     assert ("seed" in scenario) == (name != "trace")
 
 
