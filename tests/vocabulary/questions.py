@@ -30,7 +30,7 @@ from perfatlas.verbs.kernel import (
 )
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
-from perfatlas.verbs.train import search_training
+from perfatlas.verbs.train import search_training, train
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -215,6 +215,9 @@ SHORTEST: Final = {
     "goodput domains": GOODPUT["domains"],
     "goodput stragglers": GOODPUT["stragglers"],
     "fleet schedule": Question(fleet_schedule, DRAWN),
+    "train": Question(
+        train, {"model": SERVED["model"], "system": "h100_sxm", "tp": 2, "global_batch": 8}
+    ),
     "search training": Question(
         search_training,
         {"model": SERVED["model"], "system": "h100_sxm", "gpus": 8, "global_batch": 64},
