@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 # what changes nothing in one question: a limit that is not reached, or the default in other words
+_HIDDEN: Final = {"sampling_penalties": "host time that the steps of the GPU hide"}
 _LIMITS: Final = {
     "max_num_seqs": "a limit above the sequences there are",
     "chunked_prefill": "prompts that fit one step",
@@ -37,6 +38,7 @@ _LIMITS: Final = {
     "ep": "experts of one token at the bound",
     "moe_tp": "experts of one token at the bound",
     "power_cap_w": "a limit above what the GPUs draw",
+    **_HIDDEN,
 }
 _OPERATORS: Final = {"clock_ratio": "an operator that waits for memory at the bound"}
 UNFELT: Final[dict[str, dict[str, str]]] = {
@@ -63,7 +65,9 @@ UNFELT: Final[dict[str, dict[str, str]]] = {
     },
     "goodput": {"format": "formats of the same peak"},
     "estimate": _LIMITS,
+    "compare": _HIDDEN,
     "search": {
+        **_HIDDEN,
         **dict.fromkeys(
             ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_latency_s"),
             "limits that the same plans meet",

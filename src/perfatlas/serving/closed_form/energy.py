@@ -82,7 +82,8 @@ class TokenEnergy(NamedTuple):
         )
         columns = {"power_w": power_w, "energy_per_output_token_j": token_j}
         columns["energy_per_request_j"] = token_j * osl
-        kept = (power_w - self.on_w) / np.maximum(self.dynamic_j * rate, np.finfo(np.float64).tiny)
+        spent_w, room_w = self.dynamic_j * rate, self.cap_w - self.on_w
+        kept = np.divide(room_w, spent_w, out=np.ones_like(spent_w), where=spent_w > room_w)
         columns["prefill_energy_per_output_token_j"] = kept * self.prefill_j
         columns["decode_energy_per_output_token_j"] = kept * self.decode_j
         columns["awake_energy_per_output_token_j"] = self.on_w / rate
