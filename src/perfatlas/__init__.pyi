@@ -1516,7 +1516,7 @@ def kernel_attention(
     kv_format: str = "bf16",
     window: int | str = 0,
     mask: Literal["causal", "none"] = "causal",
-    cache_append: Literal["included", "excluded"] | None = None,
+    cache_append: Literal["excluded", "included"] | None = None,
     direction: Literal["forward", "backward", "forward_backward"] = "forward",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",

@@ -154,7 +154,7 @@ class AttentionShape:
         ),
     ] = "causal"
     cache_append: Annotated[
-        Literal["included", "excluded"] | None,
+        Literal["excluded", "included"] | None,
         Row(
             "Include the append of new keys and values to the KV cache, as an engine's call does;"
             " excluded: the attention kernel alone, as kernel benchmarks time it.",
