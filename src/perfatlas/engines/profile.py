@@ -162,6 +162,9 @@ class FrontEnd:
         per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
             process; otherwise one per replica.
         source: Reference for the times.
+        token_fastest_s: Fastest published `token_s`, to which the interval of a rate reaches, 0 if
+            only one is known [s].
+        token_slowest_s: Slowest published `token_s`, likewise [s].
         assumed: Whether the times are those of another engine: they delay tokens, but no rate of
             sending follows from them.
         tokenizing_ratio: Time to tokenize relative to the measured tokenizers.
@@ -173,6 +176,8 @@ class FrontEnd:
     tokenizes: bool
     per_rank: bool
     source: str
+    token_fastest_s: float = 0.0
+    token_slowest_s: float = 0.0
     assumed: bool = False
     tokenizing_ratio: float = 1.0
 

@@ -95,6 +95,8 @@ _FRONT: Final = Record(
     fields={
         "request": needed(TIME, *REQUESTS, into="request_s"),
         "token": needed(TIME, *REQUESTS, into="token_s"),
+        "token_fastest": perhaps(TIME, *INTERVALS, into="token_fastest_s"),
+        "token_slowest": perhaps(TIME, *INTERVALS, into="token_slowest_s"),
         "response": needed(TIME, *REQUESTS, into="response_s"),
         "tokenizes": needed(Flag(), *REQUESTS),
         "tokenizing_ratio": perhaps(Number(least=0.0), *REQUESTS),

@@ -65,8 +65,8 @@ class _Kernels(NamedTuple):
     send_s_C: FloatArray
     receive_s_C: FloatArray
 
-    @property
-    def whole_s_C(self) -> FloatArray:
+    def total(self) -> FloatArray:
+        """Return both (C,) [s]."""
         return self.send_s_C + self.receive_s_C
 
 
@@ -153,8 +153,9 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
     )
     each["attention"] = each["attention"] + dispatch.send_s_C + combine.receive_s_C
     each["experts"] = each["experts"] + dispatch.receive_s_C + combine.send_s_C
-    kernels_s_C = dispatch.whole_s_C + combine.whole_s_C
-    sent_C, returned_C = sent_C - dispatch.whole_s_C, returned_C - combine.whole_s_C
+    kernels_s_C = dispatch.total() + combine.total()
+    sent_C = np.maximum(sent_C - dispatch.total(), 0.0)
+    returned_C = np.maximum(returned_C - combine.total(), 0.0)
     rate = dict(zip(windows, rates_CW.T, strict=True))
     window_CL = np.tile(np.stack([each[kind] for kind in _KINDS], axis=1), (1, number))
     rate_CL = np.tile(np.stack([rate[kind] for kind in _KINDS], axis=1), (1, number))
@@ -184,7 +185,7 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
 def _kernels_s(step: PricedStep, position: int, label: str, time_s_C: FloatArray) -> _Kernels:
     """Return the send and receive kernels of one batch's exchange, no longer than the exchange."""
     collective = step.operators[position]
-    if not step.contends or not isinstance(collective, Collective):
+    if not step.contends or not isinstance(collective, Collective) or collective.op != label:
         zero_C = np.zeros_like(time_s_C)
         return _Kernels(zero_C, zero_C)
     send_s_C, receive_s_C = kernel_times_s(collective, label)

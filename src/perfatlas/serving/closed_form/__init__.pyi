@@ -14,6 +14,7 @@ from .front_end import (
     client_side as client_side,
     front_end_note as front_end_note,
     reading as reading,
+    sending_ends as sending_ends,
 )
 from .intervals import (
     KERNELS_ONLY as KERNELS_ONLY,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import stage_share
-from perfatlas.serving.closed_form.front_end import client_side
+from perfatlas.serving.closed_form.front_end import client_ends, client_side
 from perfatlas.serving.closed_form.intervals import fastest_s, slowest_s, step_tails
 from perfatlas.serving.closed_form.latencies import (
     Joining,
@@ -40,7 +40,7 @@ def predicted(
 ) -> tuple[Latencies, Latencies, Latencies]:
     """Return predicted latencies, and the lower and upper ends of their interval.
 
-    The front end is assumed, so that no interval ends at its throughput.
+    No interval ends at the throughput of the predicted front end (`client_ends`).
 
     Args:
         load: What runs at the same time.
@@ -49,12 +49,11 @@ def predicted(
     """
     known = step_tails(load.question) if tails is None else tails
     client = client_side(load.question)
-    none = np.zeros_like(client.stream_s)
-    unlimited = client._replace(stream_s=none, gap_s=none)
+    fast_client, slow_client = client_ends(load.question)
     latencies = _compose(load, _Times(*(step.total_s() for step in steps)), client)
-    low = _compose(load, _Times(*(fastest_s(step, known) for step in steps)), unlimited)
-    high = _compose(load, _Times(*(slowest_s(step, known) for step in steps)), client)
-    least = _compose(load, _Times(*(step.least_s() for step in steps)), unlimited)
+    low = _compose(load, _Times(*(fastest_s(step, known) for step in steps)), fast_client)
+    high = _compose(load, _Times(*(slowest_s(step, known) for step in steps)), slow_client)
+    least = _compose(load, _Times(*(step.least_s() for step in steps)), fast_client)
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
