@@ -10,6 +10,7 @@ import pytest
 import perfatlas
 from perfatlas.engines import release_spread, resolve_engine
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.closed_form import release_limits
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -51,11 +52,23 @@ def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
     assert own.results["tpot_s"] == other.results["tpot_s"]
     assert any("trtllm@0.17 has no profile: that of trtllm@1.0" in one for one in _notes(other))
     assert not any("has no profile" in one for one in _notes(own))
-    move = max(-release_spread().q05, release_spread().q95)
-    wide, narrow = (
-        math.log(one.results["tpot_s_high"] / one.results["tpot_s"]) for one in (other, own)
-    )
-    assert wide == pytest.approx(math.hypot(narrow, move), rel=0.02)
+    # 0.17 is older than 1.0: it may be as much slower as releases became faster, but hardly faster
+    spread = release_spread()
+    for end, move in (("high", spread.q95), ("low", spread.q05)):
+        wide, narrow = (
+            math.log(one.results[f"tpot_s_{end}"] / one.results["tpot_s"]) for one in (other, own)
+        )
+        assert abs(wide) == pytest.approx(math.hypot(narrow, move), rel=0.02)
+
+
+def test_a_release_newer_than_its_profile_is_rather_faster() -> None:
+    spread = release_spread()
+    profiles = (resolve_engine("vllm@0.12"), resolve_engine("trtllm@0.17"))
+    assert [one.borrowed_is_newer for one in profiles] == [False, True]
+    limits = [release_limits(one) for one in (*profiles, resolve_engine("vllm"))]
+    assert limits[0] == (-spread.q05, spread.q95)
+    assert limits[1] == (spread.q95, -spread.q05)
+    assert limits[2] == (0.0, 0.0)
 
 
 def test_synchronous_scheduling_adds_host_time_to_every_step() -> None:

@@ -337,6 +337,7 @@ class EngineProfile:
         disaggregation: Behavior with separate prefill and decode workers.
         recipes: Launch settings that the engine's documentation gives for models and devices.
         borrowed: Release whose profile stands for this one, "" for a profile of its own.
+        borrowed_is_newer: Whether that release came after this one.
         earlier_kernels: Kernels of earlier releases, None where none are known.
     """
 
@@ -361,6 +362,7 @@ class EngineProfile:
     disaggregation: Disaggregation
     recipes: tuple[Recipe, ...]
     borrowed: str = ""
+    borrowed_is_newer: bool = False
     earlier_kernels: EarlierKernels | None = None
 
     @property

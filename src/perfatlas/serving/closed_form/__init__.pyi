@@ -21,6 +21,7 @@ from .intervals import (
     StepTails as StepTails,
     fastest_s as fastest_s,
     model_kind as model_kind,
+    release_limits as release_limits,
     slowest_s as slowest_s,
     step_limits as step_limits,
     step_tails as step_tails,
