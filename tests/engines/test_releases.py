@@ -87,3 +87,18 @@ def _notes(answer: perfatlas.Answer) -> tuple[str, ...]:
 def test_the_ideal_engine_has_no_releases() -> None:
     with pytest.raises(InvalidSpecError, match="unknown engine 'ideal@2'"):
         resolve_engine("ideal@2")
+
+
+def test_tensorrt_llm_applied_no_window_to_mistral_before_1_3() -> None:
+    # 10,000 tokens of 32 layers with 8 heads of 128 in 16 bits; 1.3 keeps the window of 4,096
+    asked = {"model": "mistralai/Mistral-7B-v0.1", "system": "h200_sxm", "tier": "bound"}
+    answers = {
+        engine: perfatlas.estimate(**asked, engine=engine, isl=9_999, osl=1, kv_format="bf16")
+        for engine in ("trtllm@1.0", "trtllm@0.17", "trtllm@1.3")
+    }
+    kept = {engine: one.results["memory"]["kv_bytes"] for engine, one in answers.items()}
+    token_bytes = 32 * 8 * 256 * 2
+    assert kept["trtllm@1.0"] == kept["trtllm@0.17"] >= 10_000 * token_bytes
+    assert kept["trtllm@1.3"] < 5_000 * token_bytes
+    told = {engine: "attends to the whole cache" in str(one) for engine, one in answers.items()}
+    assert told == {"trtllm@1.0": True, "trtllm@0.17": True, "trtllm@1.3": False}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.engines.full_attention import FullAttention
     from perfatlas.engines.recipes import Recipe
 
 
@@ -336,6 +337,7 @@ class EngineProfile:
         scheduler: Default limits.
         disaggregation: Behavior with separate prefill and decode workers.
         recipes: Launch settings that the engine's documentation gives for models and devices.
+        full_attention: Models whose sliding windows the engine does not apply, None for none.
         borrowed: Release whose profile stands for this one, "" for a profile of its own.
         borrowed_is_newer: Whether that release came after this one.
         earlier_kernels: Kernels of earlier releases, None where none are known.
@@ -361,6 +363,7 @@ class EngineProfile:
     scheduler: SchedulerDefaults
     disaggregation: Disaggregation
     recipes: tuple[Recipe, ...]
+    full_attention: FullAttention | None = None
     borrowed: str = ""
     borrowed_is_newer: bool = False
     earlier_kernels: EarlierKernels | None = None

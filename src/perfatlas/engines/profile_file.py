@@ -27,6 +27,7 @@ from perfatlas.engines.field_readers import (
     needed,
     perhaps,
 )
+from perfatlas.engines.full_attention import FullAttention
 from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
 from perfatlas.engines.profile import (
@@ -286,6 +287,12 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
         )
     ),
     "recipe": perhaps(Array(of=_RECIPE), into="recipes"),
+    "full_attention": perhaps(
+        Record(
+            fields={"model_types": needed(NAMES, *OPERATORS, *MEMORY), "ref": REF},
+            build=FullAttention,
+        )
+    ),
 }
 
 
