@@ -57,7 +57,7 @@ def test_a_limited_rate_of_sglang_reaches_from_the_slowest_to_the_fastest_front_
         load |= {"num_requests": REQUESTS, "concurrency": REQUESTS}
         results, name = perfatlas.simulate(**load).results, "output_tokens_per_s"
     else:
-        results = perfatlas.estimate(**load, mode="aggregated", method=method).results
+        results = perfatlas.estimate(**load, mode="aggregated", method="formula").results
         name = "output_tokens_per_s_per_gpu"  # on one GPU
     low, value, high = (results[f"{name}{end}"] for end in ("_low", "", "_high"))
     assert value <= 1.0 / TOKEN_S
