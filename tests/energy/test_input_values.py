@@ -11,6 +11,8 @@ import perfatlas
 from perfatlas.energy import board_energy
 from perfatlas.energy.boards import energy_data
 from perfatlas.hardware import resolve_system
+from perfatlas.lab.cells import MEASURED_DEVICES
+from perfatlas.measurements.calibrations import without_devices
 from perfatlas.quantities import InvalidSpecError
 
 SIZE: dict[str, Any] = {"m": 8192, "n": 8192, "k": 8192}
@@ -80,6 +82,19 @@ def test_tables_read_the_values_of_each_row() -> None:
     single = perfatlas.estimate(**asked, input_distribution="zeros").results
     assert columns["ttft_s"][1] == pytest.approx(single["ttft_s"])
     assert columns["ttft_s"][1] < columns["ttft_s"][0]
+
+
+def test_generations_of_equal_energies_compare_clocks() -> None:
+    # energies of Ada and of Blackwell's graphics dies are those of Hopper; Blackwell's are others
+    names = ("l40s", "rtx_pro_6000_server", "b200_sxm")
+    device, card, server = (resolve_system(name).device for name in names)
+    with without_devices(["l40s"]):
+        board = board_energy(device)
+    assert board.lender == card.name
+    assert board.calibrated_w == card.calibrated_tdp_w
+    assert board.compute_size == device.peak_flop_per_s["bf16"] / card.peak_flop_per_s["bf16"]
+    with without_devices({*MEASURED_DEVICES} - {server.name}):
+        assert board_energy(device).lender == ""
 
 
 @pytest.mark.parametrize(("system", "lender"), [("h100_pcie", "h100_sxm"), ("l4", "l40s")])

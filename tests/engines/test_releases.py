@@ -10,6 +10,7 @@ import pytest
 import perfatlas
 from perfatlas.engines import release_spread, resolve_engine
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.closed_form import release_limits
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -51,11 +52,23 @@ def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
     assert own.results["tpot_s"] == other.results["tpot_s"]
     assert any("trtllm@0.17 has no profile: that of trtllm@1.0" in one for one in _notes(other))
     assert not any("has no profile" in one for one in _notes(own))
-    move = max(-release_spread().q05, release_spread().q95)
-    wide, narrow = (
-        math.log(one.results["tpot_s_high"] / one.results["tpot_s"]) for one in (other, own)
-    )
-    assert wide == pytest.approx(math.hypot(narrow, move), rel=0.02)
+    # 0.17 is older than 1.0: it may be as much slower as releases became faster, but hardly faster
+    spread = release_spread()
+    for end, move in (("high", spread.q95), ("low", spread.q05)):
+        wide, narrow = (
+            math.log(one.results[f"tpot_s_{end}"] / one.results["tpot_s"]) for one in (other, own)
+        )
+        assert abs(wide) == pytest.approx(math.hypot(narrow, move), rel=0.02)
+
+
+def test_a_release_newer_than_its_profile_is_rather_faster() -> None:
+    spread = release_spread()
+    profiles = (resolve_engine("vllm@0.12"), resolve_engine("trtllm@0.17"))
+    assert [one.borrowed_is_newer for one in profiles] == [False, True]
+    limits = [release_limits(one) for one in (*profiles, resolve_engine("vllm"))]
+    assert limits[0] == (-spread.q05, spread.q95)
+    assert limits[1] == (spread.q95, -spread.q05)
+    assert limits[2] == (0.0, 0.0)
 
 
 def test_synchronous_scheduling_adds_host_time_to_every_step() -> None:
@@ -74,3 +87,19 @@ def _notes(answer: perfatlas.Answer) -> tuple[str, ...]:
 def test_the_ideal_engine_has_no_releases() -> None:
     with pytest.raises(InvalidSpecError, match="unknown engine 'ideal@2'"):
         resolve_engine("ideal@2")
+
+
+def test_tensorrt_llm_applied_no_window_to_mistral_before_1_3() -> None:
+    # 10,000 tokens of 32 layers with 8 heads of 128 in 16 bits; 1.3 keeps the window of 4,096
+    asked: dict[str, Any] = {"model": "mistralai/Mistral-7B-v0.1", "system": "h200_sxm"}
+    asked["tier"] = "bound"
+    answers = {
+        engine: perfatlas.estimate(**asked, engine=engine, isl=9_999, osl=1, kv_format="bf16")
+        for engine in ("trtllm@1.0", "trtllm@0.17", "trtllm@1.3")
+    }
+    kept = {engine: one.results["memory"]["kv_bytes"] for engine, one in answers.items()}
+    token_bytes = 32 * 8 * 256 * 2
+    assert kept["trtllm@1.0"] == kept["trtllm@0.17"] >= 10_000 * token_bytes
+    assert kept["trtllm@1.3"] < 5_000 * token_bytes
+    told = {engine: "attends to the whole cache" in str(one) for engine, one in answers.items()}
+    assert told == {"trtllm@1.0": True, "trtllm@0.17": True, "trtllm@1.3": False}

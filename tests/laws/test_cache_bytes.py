@@ -29,6 +29,18 @@ GROUPED = [
     ("meta-llama/Llama-3.1-8B", 1000, 32 * 8 * (128 + 128) * 2 * 1000),
     ("meta-llama/Llama-2-7b-hf", 1000, 32 * 32 * (128 + 128) * 2 * 1000),
     ("Qwen/Qwen3-30B-A3B", 1000, 48 * 4 * (128 + 128) * 2 * 1000),
+    ("EleutherAI/gpt-j-6b", 1000, 28 * 16 * (256 + 256) * 2 * 1000),
+    ("EleutherAI/gpt-neox-20b", 1000, 44 * 64 * (96 + 96) * 2 * 1000),
+    ("tiiuae/falcon-7b", 1000, 32 * 1 * (64 + 64) * 2 * 1000),
+    ("tiiuae/falcon-40b", 1000, 60 * 8 * (64 + 64) * 2 * 1000),
+    ("facebook/opt-66b", 1000, 64 * 72 * (128 + 128) * 2 * 1000),
+    ("bigscience/bloom", 1000, 70 * 112 * (128 + 128) * 2 * 1000),
+    ("microsoft/phi-2", 1000, 32 * 32 * (80 + 80) * 2 * 1000),
+    ("bigcode/starcoder2-15b", 1000, 40 * 4 * (128 + 128) * 2 * 1000),
+    ("mosaicml/mpt-30b", 1000, 48 * 64 * (112 + 112) * 2 * 1000),
+    ("THUDM/chatglm3-6b", 1000, 28 * 2 * (128 + 128) * 2 * 1000),
+    # 57 of 60 layers have an index key of 128 in 16 bits
+    ("MiniMaxAI/MiniMax-M3", 1000, (60 * 4 * (128 + 128) + 57 * 128) * 2 * 1000),
 ]
 # one latent row of 512 and one rotary key of 64 per layer and token; V3.2 adds an fp8 index key
 # of 128 with a 4-byte scale

@@ -79,12 +79,43 @@ def test_every_model_resolves_with_a_source(name: str) -> None:
         ("zai-org/GLM-4.5", 352.8, 33.6),
         ("Qwen/Qwen3.5-397B-A17B", 396.3, 17.3),
         ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", 400.7, 17.2),
+        ("EleutherAI/gpt-j-6b", 6.05, 6.05),
+        ("EleutherAI/gpt-neox-20b", 20.55, 20.55),
+        ("tiiuae/falcon-7b", 6.92, 6.92),
+        ("tiiuae/falcon-40b", 41.3, 41.3),
+        ("facebook/opt-66b", 65.7, 65.7),
+        ("bigscience/bloom", 176.25, 176.25),
+        ("microsoft/phi-2", 2.78, 2.78),
+        ("bigcode/starcoder2-15b", 15.96, 15.96),
+        ("mosaicml/mpt-30b", 29.96, 29.96),
+        ("THUDM/chatglm3-6b", 6.24, 6.24),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", 120.7, 12.8),
     ],
 )
 def test_published_sizes(name: str, billions: float, active_billions: float) -> None:
     counts = parameter_counts(resolve_model(name).architecture)
     assert counts.total / 1e9 == pytest.approx(billions, abs=0.06)
     assert counts.active / 1e9 == pytest.approx(active_billions, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions", "active_billions"),
+    [
+        # as the model cards state them, in whole billions, active ones without embeddings
+        ("MiniMaxAI/MiniMax-M3", 428, 23.1),  # the whole with a vision tower
+        ("deepseek-ai/DeepSeek-V4-Flash", 284, 13),
+        ("deepseek-ai/DeepSeek-V4-Pro", 1600, 49),
+        ("nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", 550, 55),
+        ("google/gemma-4-26B-A4B", 25.2, 3.8),
+    ],
+)
+def test_rounded_published_sizes(name: str, billions: float, active_billions: float) -> None:
+    architecture = resolve_model(name).architecture
+    counts = parameter_counts(architecture)
+    embeddings = 2 * architecture.vocab_size * architecture.hidden_size
+    assert counts.total / 1e9 == pytest.approx(billions, rel=0.02)
+    assert counts.active - embeddings < (active_billions + 0.5) * 1e9
+    assert counts.active > (active_billions - 0.5) * 1e9
 
 
 @pytest.mark.parametrize(

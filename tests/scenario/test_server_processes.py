@@ -17,6 +17,7 @@ LOAD: dict[str, Any] = {
     "concurrency": 1000,
 }
 TOKEN_S = 46e-6  # vLLM: one output token of one process
+FASTEST_S, SLOWEST_S = 26e-6, 100e-6  # published for SGLang
 REQUESTS = 300  # of each simulation
 
 
@@ -43,9 +44,24 @@ def test_a_simulation_with_two_processes_is_faster_where_one_holds_it_back() -> 
     assert one < two <= 2.0 / TOKEN_S
 
 
-@pytest.mark.parametrize("engine", ["sglang", "trtllm"])
-def test_assumed_times_of_a_front_end_limit_no_rate(engine: str) -> None:
-    assert rate("formula", engine) > 1.0 / TOKEN_S
+def test_assumed_times_of_a_front_end_limit_no_rate() -> None:
+    assert rate("formula", "trtllm") > 1.0 / TOKEN_S
+
+
+@pytest.mark.parametrize("method", ["formula", "simulate"])
+def test_a_limited_rate_of_sglang_reaches_from_the_slowest_to_the_fastest_front_end(
+    method: str,
+) -> None:
+    load = LOAD | {"engine": "sglang"}
+    if method == "simulate":
+        load |= {"num_requests": REQUESTS, "concurrency": REQUESTS}
+        results, name = perfatlas.simulate(**load).results, "output_tokens_per_s"
+    else:
+        results = perfatlas.estimate(**load, mode="aggregated", method="formula").results
+        name = "output_tokens_per_s_per_gpu"  # on one GPU
+    low, value, high = (results[f"{name}{end}"] for end in ("_low", "", "_high"))
+    assert value <= 1.0 / TOKEN_S
+    assert low <= 1.0 / SLOWEST_S < value < high <= 1.0 / FASTEST_S
 
 
 def test_each_rank_of_vllm_has_a_process_unless_their_number_is_given() -> None:

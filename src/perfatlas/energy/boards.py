@@ -57,7 +57,8 @@ class BoardEnergy:
             changed, or that of the lender [W].
         compute_size: Peak over that of the lender; 1 without one.
         memory_size: Memory bandwidth over that of the lender; 1 without one.
-        lender: Device of its generation whose kernels it borrows, "" for none.
+        lender: Device whose kernels it borrows, of its generation or one of equal energies, "" for
+            none.
         low: 5% quantile of measured over predicted power.
         high: 95% quantile of measured over predicted power.
         notes: What is fitted, derived or assumed, or why there are no energies.
@@ -150,15 +151,24 @@ def board_energy(device: Device) -> BoardEnergy:
 
 
 def _lender(device: Device) -> str:
-    """Return the device of the same generation whose products a device borrows, "" for none.
+    """Return the device whose products a device borrows, "" for none whose clocks compare.
 
-    Energies of two generations do not compare clocks: most are assumed.
+    Clocks compare within a generation and between generations of equal energies. Others do not:
+    most energies are assumed.
     """
     match = find_calibration(device, "gemm", "", PEAK)
     name = device.name if match is None else match.calibration.device
-    if name == device.name or resolve_system(name).device.architecture != device.architecture:
+    if name == device.name:
         return ""
-    return name
+    generations = energy_data()["generation"]
+    own, other = (
+        generations.get(architecture)
+        for architecture in (device.architecture, resolve_system(name).device.architecture)
+    )
+    if own is None or other is None:
+        return ""
+    same = all(own[event]["value"] == other[event]["value"] for event in SPREADING)
+    return name if same else ""
 
 
 def _borrowed(device: Device, lender: str, least_w: float) -> dict[str, float]:

@@ -140,7 +140,13 @@ def _of_release(name: str, version: str) -> EngineProfile:
     nearest = min(near, key=lambda one: _apart(_version_key(one), asked))
     if f"{version}.".startswith(nearest.split("@")[1] + "."):
         return _load(nearest)
-    return replace(_load(nearest), id=f"{name}@{version}", version=version, borrowed=nearest)
+    return replace(
+        _load(nearest),
+        id=f"{name}@{version}",
+        version=version,
+        borrowed=nearest,
+        borrowed_is_newer=nearest in newer,
+    )
 
 
 def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.engines.full_attention import FullAttention
     from perfatlas.engines.recipes import Recipe
 
 
@@ -171,6 +172,9 @@ class FrontEnd:
         per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
             process; otherwise one per replica.
         source: Reference for the times.
+        token_fastest_s: Fastest published `token_s`, to which the interval of a rate reaches, 0 if
+            only one is known [s].
+        token_slowest_s: Slowest published `token_s`, likewise [s].
         assumed: Whether the times are those of another engine: they delay tokens, but no rate of
             sending follows from them.
         tokenizing_ratio: Time to tokenize relative to the measured tokenizers.
@@ -182,6 +186,8 @@ class FrontEnd:
     tokenizes: bool
     per_rank: bool
     source: str
+    token_fastest_s: float = 0.0
+    token_slowest_s: float = 0.0
     assumed: bool = False
     tokenizing_ratio: float = 1.0
 
@@ -340,7 +346,9 @@ class EngineProfile:
         scheduler: Default limits.
         disaggregation: Behavior with separate prefill and decode workers.
         recipes: Launch settings that the engine's documentation gives for models and devices.
+        full_attention: Models whose sliding windows the engine does not apply, None for none.
         borrowed: Release whose profile stands for this one, "" for a profile of its own.
+        borrowed_is_newer: Whether that release came after this one.
         earlier_kernels: Kernels of earlier releases, None where none are known.
     """
 
@@ -364,7 +372,9 @@ class EngineProfile:
     scheduler: SchedulerDefaults
     disaggregation: Disaggregation
     recipes: tuple[Recipe, ...]
+    full_attention: FullAttention | None = None
     borrowed: str = ""
+    borrowed_is_newer: bool = False
     earlier_kernels: EarlierKernels | None = None
 
     @property

@@ -27,6 +27,7 @@ from perfatlas.engines.field_readers import (
     needed,
     perhaps,
 )
+from perfatlas.engines.full_attention import FullAttention
 from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
 from perfatlas.engines.profile import (
@@ -96,6 +97,8 @@ _FRONT: Final = Record(
     fields={
         "request": needed(TIME, *REQUESTS, into="request_s"),
         "token": needed(TIME, *REQUESTS, into="token_s"),
+        "token_fastest": perhaps(TIME, *INTERVALS, into="token_fastest_s"),
+        "token_slowest": perhaps(TIME, *INTERVALS, into="token_slowest_s"),
         "response": needed(TIME, *REQUESTS, into="response_s"),
         "tokenizes": needed(Flag(), *REQUESTS),
         "tokenizing_ratio": perhaps(Number(least=0.0), *REQUESTS),
@@ -285,6 +288,12 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
         )
     ),
     "recipe": perhaps(Array(of=_RECIPE), into="recipes"),
+    "full_attention": perhaps(
+        Record(
+            fields={"model_types": needed(NAMES, *OPERATORS, *MEMORY), "ref": REF},
+            build=FullAttention,
+        )
+    ),
 }
 
 

@@ -22,6 +22,9 @@ from .catalog import (
     model_names as model_names,
     resolve_model as resolve_model,
 )
+from .changes import (
+    without_windows as without_windows,
+)
 from .dimensions import (
     MODEL_FIELDS as MODEL_FIELDS,
     read_dimension as read_dimension,

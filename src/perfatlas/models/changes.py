@@ -143,6 +143,25 @@ def _with_part(architecture: Architecture, name: str, value: int) -> Architectur
     return replace(architecture, layers=layers)
 
 
+def without_windows(architecture: Architecture, note: str) -> Architecture:
+    """Return a model whose layers attend to the whole cache and keep it.
+
+    Args:
+        architecture: The model.
+        note: Why, a sentence that its answers carry.
+
+    Example:
+        >>> from perfatlas.models import resolve_model, without_windows
+        >>> model = resolve_model("mistralai/Mistral-7B-v0.1").architecture
+        >>> without_windows(model, "its engine has no windows").layers[0].mixer.window
+        0
+    """
+    if not any(_values(architecture, "window")):
+        return architecture
+    changed = _with_part(architecture, "window", 0)
+    return replace(changed, notes=(*architecture.notes, note))
+
+
 def _checked(architecture: Architecture, changes: Mapping[str, int]) -> Architecture:
     """Return the model, or refuse changes that contradict each other or what stays."""
     for group in architecture.layers:

@@ -50,6 +50,29 @@ def exchange_sms(phase: Phase) -> float:
     return float(deepep()[mode]["sms"])
 
 
+def kernel_times_s(collective: Collective, label: str) -> tuple[FloatArray, FloatArray]:
+    """Return the times of the send and of the receive kernel of an exchange, each (C,) [s].
+
+    They occupy the SMs, so that no other batch computes beside them. Those of the normal kernels
+    are part of their 20 SMs. A dispatch of 128 tokens of DeepSeek-V3 over 16 ranks takes
+    18.1 us + 2.80e-12 s x 128 x 6.523 x 7,392 bytes = 35.4 us, of which 25.5 us send.
+
+    Args:
+        collective: The exchange of one batch.
+        label: "dispatch" or "combine".
+
+    Source: send and receive times of DeepEP's own test on H20 (`data/collectives/deepep.toml`).
+    Limits: Measured on one device; more SMs pack faster, more ranks need more requests per token.
+    """
+    if collective.phase != Phase.DECODE:
+        zero_C = np.zeros_like(collective.bytes)
+        return zero_C, zero_C
+    kernels = deepep()["low_latency"]["kernels"]
+    both_s_C = kernels["fixed_s"] + kernels[f"{label}_s_per_byte"] * collective.bytes
+    send_s_C = kernels["send_share"] * both_s_C
+    return send_s_C, both_s_C - send_s_C
+
+
 def rate_beside_exchange(
     step: PricedStep, busy_s_CO: FloatArray, windows: Sequence[Sequence[int]], moved: Sequence[int]
 ) -> FloatArray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from perfatlas.operators import Collective, GroupedGemm, Phase
 from perfatlas.overlap import Streams, exposed_communication
-from perfatlas.step.contention import rate_beside_exchange
+from perfatlas.step.contention import kernel_times_s, rate_beside_exchange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,17 @@ class _Layers(NamedTuple):
     shared: list[int]
     combine: int
     number: int
+
+
+class _Kernels(NamedTuple):
+    """Times of an exchange that occupy the SMs, each (C,) [s]."""
+
+    send_s_C: FloatArray
+    receive_s_C: FloatArray
+
+    def total(self) -> FloatArray:
+        """Return both (C,) [s]."""
+        return self.send_s_C + self.receive_s_C
 
 
 def batch_count(context: StepContext, phase: Phase, tokens_C: FloatArray) -> FloatArray | None:
@@ -106,7 +117,8 @@ def two_batch_share(step: PricedStep, busy_s_CO: FloatArray) -> FloatArray:
         busy_s_CO: Time over all executions (C, O) [s].
 
     Source: docs.vllm.ai design/dbo and sglang operations_strategy.py: the order of the windows, and
-        the shared expert between combine and its wait.
+        the shared expert between combine and its wait. The send and receive kernels of DeepEP's
+        low-latency mode are part of the windows before and after a transfer (`kernel_times_s`).
     Limits: Of equal layers; collectives inside a window wait for nothing of the other batch.
     """
     share_CO = np.ones(busy_s_CO.shape)
@@ -132,13 +144,24 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
     each = {
         name: busy_s_CO[:, some].sum(axis=1) / (number * BATCHES) for name, some in windows.items()
     }
+    sent_C, returned_C = (busy_s_CO[:, i] / (number * BATCHES) for i in moved)
+    dispatch, combine = (
+        _kernels_s(step, position, label, time_s_C)
+        for position, label, time_s_C in zip(
+            moved, ("dispatch", "combine"), (sent_C, returned_C), strict=True
+        )
+    )
+    each["attention"] = each["attention"] + dispatch.send_s_C + combine.receive_s_C
+    each["experts"] = each["experts"] + dispatch.receive_s_C + combine.send_s_C
+    kernels_s_C = dispatch.total() + combine.total()
+    sent_C = np.maximum(sent_C - dispatch.total(), 0.0)
+    returned_C = np.maximum(returned_C - combine.total(), 0.0)
     rate = dict(zip(windows, rates_CW.T, strict=True))
     window_CL = np.tile(np.stack([each[kind] for kind in _KINDS], axis=1), (1, number))
     rate_CL = np.tile(np.stack([rate[kind] for kind in _KINDS], axis=1), (1, number))
     window_CL[:, _KINDS.index("shared")] = 0.0  # no layer before the first
     window_CL = np.column_stack((window_CL, each["shared"]))
     rate_CL = np.column_stack((rate_CL, rate["shared"]))
-    sent_C, returned_C = (busy_s_CO[:, i] / (number * BATCHES) for i in moved)
     transfer_CK = np.tile(np.stack((sent_C, sent_C, returned_C, returned_C), axis=1), (1, number))
     first_N1 = len(_KINDS) * np.arange(number)[:, None]
     ready_K, needed_K = (
@@ -146,7 +169,7 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
     )
     needed_K = np.where(needed_K >= len(_KINDS) * number, window_CL.shape[1], needed_K)
     count = busy_s_CO.shape[0]
-    return exposed_communication(
+    exposed_s_C: FloatArray = exposed_communication(
         Streams(
             window_s_CL=window_CL,
             transfer_s_CK=transfer_CK,
@@ -156,6 +179,19 @@ def _exposed_s(step: PricedStep, busy_s_CO: FloatArray, layers: _Layers) -> Floa
             transfer_rate_C=np.ones(count),
         )
     ).exposed_s_C
+    return exposed_s_C + number * BATCHES * kernels_s_C
+
+
+def _kernels_s(step: PricedStep, position: int, label: str, time_s_C: FloatArray) -> _Kernels:
+    """Return the send and receive kernels of one batch's exchange, no longer than the exchange."""
+    collective = step.operators[position]
+    if not step.contends or not isinstance(collective, Collective) or collective.op != label:
+        zero_C = np.zeros_like(time_s_C)
+        return _Kernels(zero_C, zero_C)
+    send_s_C, receive_s_C = kernel_times_s(collective, label)
+    both_s_C = send_s_C + receive_s_C
+    part_C = np.minimum(time_s_C / np.where(both_s_C > 0.0, both_s_C, 1.0), 1.0)
+    return _Kernels(send_s_C * part_C, receive_s_C * part_C)
 
 
 def _sections(step: PricedStep) -> list[_Layers]:

@@ -189,7 +189,7 @@ def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Field
     fields: Fields = {
         "model": rules["models"][row["model"]],
         "system": rules["systems"][row["gpu"]],
-        "engine": rules["engine"],
+        "engine": rules["engines"][row["doc_version"]],
         "mode": "aggregated",
         "method": "formula",
         "concurrency": _requests(row, rules),

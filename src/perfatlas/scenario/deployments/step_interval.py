@@ -12,6 +12,7 @@ from perfatlas.serving.closed_form import (
     MIN_BOUND_SHARE,
     StepTails,
     fastest_s,
+    sending_ends,
     slowest_s,
     step_tails,
 )
@@ -29,10 +30,12 @@ class StepScale(NamedTuple):
     Args:
         decode: Factor on decode steps and on host times, above 0.
         prompts: Factor on the prompts of steps, above 0.
+        sending: Factor on the time of the front end to send a token, above 0.
     """
 
     decode: float
     prompts: float
+    sending: float = 1.0
 
 
 def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
@@ -73,6 +76,9 @@ def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
         pools=tuple(
             replace(
                 pool,
+                replicas=pool.replicas._replace(
+                    stream_token=round(pool.replicas.stream_token * scale.sending)
+                ),
                 table=replace(
                     pool.table, prices=scaled_prices(pool.table.prices, scale), energy=None
                 ),
@@ -100,9 +106,18 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
     if "bound" in tiers:
         return {}
     pools = list(zip(ready.pools, tails, strict=True))
-    ends = {"low": tuple(_fastest(pool.table, tail) for pool, tail in pools)}
+    sending = [sending_ends(pool.question) for pool in ready.pools]
+    ends = {
+        "low": tuple(
+            _fastest(pool.table, tail)._replace(sending=fast)
+            for (pool, tail), (fast, _) in zip(pools, sending, strict=True)
+        )
+    }
     if not any(_partly_bound(pool.table) for pool in ready.pools):
-        ends["high"] = tuple(_slowest(pool.table, tail) for pool, tail in pools)
+        ends["high"] = tuple(
+            _slowest(pool.table, tail)._replace(sending=slow)
+            for (pool, tail), (_, slow) in zip(pools, sending, strict=True)
+        )
     return ends
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
+from perfatlas.models import resolve_model, without_windows
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.unused_fields import FORMATS
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.formats import Format
+    from perfatlas.models import Model
     from perfatlas.step import Candidates
 
 
@@ -112,3 +115,20 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
         )
     except InvalidSpecError as problem:
         return problem
+
+
+def model_in_engine(name: str, profile: EngineProfile) -> Model:
+    """Return a model as an engine runs it: some apply no sliding windows.
+
+    Args:
+        name: The model.
+        profile: The engine.
+
+    Raises:
+        PerfatlasError: The model cannot be resolved.
+    """
+    model, whole = resolve_model(name), profile.full_attention
+    if whole is None or model.architecture.model_type not in whole.model_types:
+        return model
+    note = f"{profile.id} attends to the whole cache, without a sliding window ({whole.source})"
+    return replace(model, architecture=without_windows(model.architecture, note))

@@ -15,7 +15,7 @@ from perfatlas.answer import require_tier
 from perfatlas.energy import ZEROS
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
-from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
+from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
@@ -36,7 +36,7 @@ from perfatlas.scenario.resolution.node_limits import (
     unknown_power,
 )
 from perfatlas.scenario.resolution.refusals import Refusals
-from perfatlas.scenario.resolution.resolved_names import launched_engine
+from perfatlas.scenario.resolution.resolved_names import launched_engine, model_in_engine
 from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
@@ -193,11 +193,11 @@ def candidates_of(
         PerfatlasError: The model or engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
-    model = resolve_model(fields["model"])
     profile = launched_engine(fields)
     if isinstance(profile, InvalidSpecError):
         refusals.refuse(rows_C, _always(profile), workers.stage)
         return None
+    model = model_in_engine(fields["model"], profile)
     version = fields["silicon_version"]
 
     def usable(name: str) -> System:

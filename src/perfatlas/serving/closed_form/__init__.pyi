@@ -14,12 +14,14 @@ from .front_end import (
     client_side as client_side,
     front_end_note as front_end_note,
     reading as reading,
+    sending_ends as sending_ends,
 )
 from .intervals import (
     KERNELS_ONLY as KERNELS_ONLY,
     StepTails as StepTails,
     fastest_s as fastest_s,
     model_kind as model_kind,
+    release_limits as release_limits,
     slowest_s as slowest_s,
     step_limits as step_limits,
     step_tails as step_tails,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import stage_share
-from perfatlas.serving.closed_form.front_end import client_side
+from perfatlas.serving.closed_form.front_end import client_ends, client_side
 from perfatlas.serving.closed_form.intervals import fastest_s, slowest_s, step_tails
 from perfatlas.serving.closed_form.latencies import (
     Joining,
@@ -46,7 +46,7 @@ def predicted(
 ) -> tuple[Latencies, Latencies, Latencies]:
     """Return predicted latencies, and the lower and upper ends of their interval.
 
-    The front end is assumed, so that no interval ends at its throughput.
+    No interval ends at the throughput of the predicted front end (`client_ends`).
 
     Args:
         load: What runs at the same time.
@@ -56,17 +56,16 @@ def predicted(
     """
     known = step_tails(load.question) if tails is None else tails
     client = client_side(load.question)
-    none = np.zeros_like(client.stream_s)
-    unlimited = client._replace(stream_s=none, gap_s=none)
+    fast_client, slow_client = client_ends(load.question)
 
     def composed(time_s: Callable[[StepTimes], FloatArray], side: ClientSide) -> Latencies:
         times = _Times(*(time_s(step) for step in steps))
         return _compose(load, times, side, None if burst is None else burst.timed(time_s))
 
     latencies = composed(lambda step: step.total_s(), client)
-    low = composed(lambda step: fastest_s(step, known), unlimited)
-    high = composed(lambda step: slowest_s(step, known), client)
-    least = composed(lambda step: step.least_s(), unlimited)
+    low = composed(lambda step: fastest_s(step, known), fast_client)
+    high = composed(lambda step: slowest_s(step, known), slow_client)
+    least = composed(lambda step: step.least_s(), fast_client)
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times

@@ -43,6 +43,35 @@ def client_side(question: Candidates) -> ClientSide:
     )
 
 
+def sending_ends(question: Candidates) -> tuple[float, float]:
+    """Return the factors on the time to send a token at both ends of the interval of a service.
+
+    The fastest and the slowest published time; 1 and 1 where only one is known.
+
+    Args:
+        question: The candidates.
+    """
+    front = question.profile.front
+    if front.token_slowest_s == 0.0:
+        return 1.0, 1.0
+    return front.token_fastest_s / front.token_s, front.token_slowest_s / front.token_s
+
+
+def client_ends(question: Candidates) -> tuple[ClientSide, ClientSide]:
+    """Return the delays at both ends of the interval of a service.
+
+    A front end with one known time limits no rate at the fast end.
+
+    Args:
+        question: The candidates.
+    """
+    client, (fast, slow) = client_side(question), sending_ends(question)
+    none = np.zeros_like(client.stream_s)
+    limit = none if fast == 1.0 else client.gap_s * fast
+    low = client._replace(stream_s=none, gap_s=limit)
+    return low, client._replace(gap_s=client.gap_s * slow)
+
+
 def client_note(question: Candidates) -> str:
     """Return a remark on the part of TTFT outside the engine's steps.
 

@@ -22,6 +22,7 @@ from perfatlas.engines import (
 )
 
 if TYPE_CHECKING:
+    from perfatlas.engines import EngineProfile
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form.step_totals import StepTimes
     from perfatlas.step import Candidates
@@ -37,7 +38,8 @@ class StepTails(NamedTuple):
         upper: Deviations from the center to the upper limit.
         q05: Lower limit of the engine's own runs, 0 without any.
         q95: Upper limit of the engine's own runs.
-        release: Half-width by which a borrowed profile widens both limits.
+        release_low: Half-width by which the release of a borrowed profile widens the lower limit.
+        release_high: Likewise the upper limit.
     """
 
     center: float = 0.0
@@ -46,7 +48,8 @@ class StepTails(NamedTuple):
     upper: float = 0.0
     q05: float = 0.0
     q95: float = 0.0
-    release: float = 0.0
+    release_low: float = 0.0
+    release_high: float = 0.0
 
     def limits(self, laboratory_C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the limits of ln(measured / predicted) of steps, each (C,).
@@ -57,7 +60,7 @@ class StepTails(NamedTuple):
         deviation_C = np.hypot(self.deviation, laboratory_C)
         low_C = np.minimum(self.center - self.lower * deviation_C, min(self.q05, 0.0))
         high_C = np.maximum(self.center + self.upper * deviation_C, max(self.q95, 0.0))
-        return -np.hypot(low_C, self.release), np.hypot(high_C, self.release)
+        return -np.hypot(low_C, self.release_low), np.hypot(high_C, self.release_high)
 
 
 KERNELS_ONLY = StepTails()
@@ -72,14 +75,13 @@ def step_tails(question: Candidates) -> StepTails:
 
     Limits: None for tier bound and for the ideal engine: their interval is that of the kernels. An
         engine without measured runs has the errors between laboratories. A release that borrows
-        its profile is wider by the spread between adjacent releases, in either direction, whatever
-        their distance.
+        its profile is wider by the spread between adjacent releases, whatever their distance.
     """
     if question.tier == "bound" or question.profile.name == IDEAL:
         return KERNELS_ONLY
     whole = whole_run_spread()
     error = step_errors().get(question.profile.name)
-    move = max(map(abs, (release_spread().q05, release_spread().q95)))
+    slower, faster = release_limits(question.profile)
     return StepTails(
         center=step_spreads()[model_kind(question)].center,
         deviation=whole.deviation,
@@ -87,8 +89,25 @@ def step_tails(question: Candidates) -> StepTails:
         upper=whole.upper,
         q05=0.0 if error is None else error.q05,
         q95=0.0 if error is None else error.q95,
-        release=move if question.profile.borrowed else 0.0,
+        release_low=faster,
+        release_high=slower,
     )
+
+
+def release_limits(profile: EngineProfile) -> tuple[float, float]:
+    """Return how much slower and how much faster a release may be than its profile, in ln(time).
+
+    Releases become faster: that of a borrowed profile moved on, or was behind. Both 0 for a profile
+    of its own.
+
+    Args:
+        profile: The engine.
+    """
+    if not profile.borrowed:
+        return 0.0, 0.0
+    spread = release_spread()
+    gained, lost = max(spread.q95, 0.0), max(-spread.q05, 0.0)
+    return (gained, lost) if profile.borrowed_is_newer else (lost, gained)
 
 
 def model_kind(question: Candidates) -> str:
