@@ -97,6 +97,10 @@ class Device:
     overridden: tuple[str, ...] = ()
     further: Mapping[str, float] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        """Return a hash of the plain fields, so that results for a device can be cached."""
+        return hash((self.name, self.overridden, self.memory_bandwidth, self.tdp_w))
+
     def number(self, name: str) -> float:
         """Return a numeric field [SI].
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.kernels.devices import CLOCK, PEAK, SiliconRows, unique_rows
+from perfatlas.kernels.devices import CLOCK, PEAK, SiliconRows
 from perfatlas.kernels.shapes import (
     PhysicsModel,
     octaves_outside,
@@ -20,6 +20,7 @@ from perfatlas.kernels.shapes import (
     shape_columns,
     widening_per_octave,
 )
+from perfatlas.operators import unique_rows
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.kernels.devices import unique_rows
-from perfatlas.operators import Phase
+from perfatlas.operators import Phase, unique_rows
 from perfatlas.serving.closed_form import PoolLoad, PoolRates
 from perfatlas.studies import pareto_points, value_exceeded
 from perfatlas.verbs.search.find import LIMITS, METRICS, Found, X, Y, joined
