@@ -292,20 +292,13 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     # Inside a node, reductions and gathers are never faster than on that node alone.
     inside_s_U = inner.time_s_LU[0] * np.exp(inner.tails_U2[:, 0])
     hierarchical_U = crosses_U & (query.op not in EXCHANGES)
-    alone_U = crosses_U & (query.group.inside_LU[1] == 1.0)
-
-    def algorithms() -> Names:
-        inside_U = inner.algorithms()
-        named_U = np.char.add("hierarchical_", inside_U.astype(np.str_))
-        return np.where(crosses_U, np.where(alone_U, "fabric", named_U), inside_U)
-
     return with_fields(
         inner,
         time_s_LU=np.stack((*inner.time_s_LU[:2], time_U)),
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
-        algorithms=algorithms,
+        algorithms=lambda: _across_nodes(query, crosses_U, inner.algorithms()),
         notes=(
             *inner.notes,
             *cells.notes,
@@ -313,6 +306,13 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
             *([TREE_NOTE] if _by_trees(query, crosses_U, inner) else []),
         ),
     )
+
+
+def _across_nodes(query: CollectiveQuery, crosses_U: FlagArray, inside_U: Names) -> Names:
+    """Return the names of algorithms, of groups that span nodes with what they run inside (U,)."""
+    alone_U = query.group.inside_LU[1] == 1.0
+    named_U = np.char.add("hierarchical_", inside_U.astype(np.str_))
+    return np.where(crosses_U, np.where(alone_U, "fabric", named_U), inside_U)
 
 
 def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool) -> list[str]:

@@ -42,19 +42,6 @@ class RowPrices(NamedTuple):
     low_U: FloatArray
     high_U: FloatArray
 
-    def take(self, place_R: IntArray) -> RowPrices:
-        """Return the prices at the given positions.
-
-        Args:
-            place_R: Positions.
-        """
-        return RowPrices(
-            self.time_s_U[place_R],
-            self.code_U[place_R],
-            self.low_U[place_R],
-            self.high_U[place_R],
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRows:
@@ -83,10 +70,6 @@ class ModelRows:
     outside_U: FloatArray
     near: Correction | None
     alone_U: NDArray[np.bool_]
-
-    def measured(self) -> NDArray[np.bool_]:
-        """Return whether measured rows correct a shape (U,)."""
-        return np.zeros_like(self.alone_U) if self.near is None else self.near.measured_U
 
     def prices(self, place_X: IntArray, ratio_X: FloatArray) -> RowPrices:
         """Return the prices of distinct shapes at clocks.

@@ -16,7 +16,6 @@ from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
 from perfatlas.serving.closed_form.latencies import TINY, Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
-from perfatlas.serving.closed_form.step_totals import Totals
 from perfatlas.serving.closed_form.utilization import Utilization, utilization_of
 from perfatlas.step import (
     ALONE,
@@ -104,9 +103,8 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
     # priced together, so that shared shapes are priced once
     decode, prefill, *others = step_costs(steps, context)
     last = others[0] if others else prefill
-    chunk, step = Totals.of(prefill), Totals.of(decode)
-    end = Totals.of(last) if others else chunk
-    running = load_steps(loaded, (chunk, end, step), alone_shares(decode, prefill))
+    costs = (prefill, last, decode)
+    running = load_steps(loaded, costs, alone_shares(decode, prefill))
     latencies, low, high = predicted(loaded, running, tails)
     return Evaluation(
         latencies=latencies,

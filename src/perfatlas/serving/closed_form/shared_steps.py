@@ -18,7 +18,6 @@ from perfatlas.serving.closed_form.evaluation import alone_shares
 from perfatlas.serving.closed_form.latencies import Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
-from perfatlas.serving.closed_form.step_totals import Totals
 from perfatlas.serving.closed_form.utilization import Utilization, step_utilization
 from perfatlas.step import (
     PrefillChunks,
@@ -102,6 +101,81 @@ def _tokens_at(tokens: StepTokens, index: IntArray) -> StepTokens:
     return replace(tokens, **{n: v[index] for n, v in columns.items() if v is not None})
 
 
+class _Totals(NamedTuple):
+    """Totals of one step of each candidate, or of each distinct step, as `StepTotals`."""
+
+    time_s: FloatArray
+    exposed_s: FloatArray
+    work_s: FloatArray
+    fast_s: FloatArray
+    slow_s: FloatArray
+    bound_s: FloatArray
+    deviation_s: FloatArray
+    at_bound: FloatArray
+    dynamic_j: FloatArray
+    free_j: FloatArray
+
+    @classmethod
+    def of(cls, cost: StepCost) -> _Totals:
+        """Return the totals of steps, each added up once."""
+        return cls(
+            cost.total_s(),
+            cost.exposed_host_s(),
+            cost.host_work_s(),
+            cost.low_s(),
+            cost.high_s(),
+            cost.least_s(),
+            cost.laboratory_s(),
+            cost.bound_share(),
+            cost.energy_j(),
+            cost.unlimited_energy_j(),
+        )
+
+    def at(self, index_C: IntArray) -> _Totals:
+        """Return the totals at the given positions."""
+        return _Totals(*(values[index_C] for values in self))
+
+    def total_s(self) -> FloatArray:
+        """Return the time (C,) [s]."""
+        return self.time_s
+
+    def exposed_host_s(self) -> FloatArray:
+        """Return the host time that the GPU does not hide (C,) [s]."""
+        return self.exposed_s
+
+    def host_work_s(self) -> FloatArray:
+        """Return the host time, exposed or not (C,) [s]."""
+        return self.work_s
+
+    def low_s(self) -> FloatArray:
+        """Return the lower end of its interval (C,) [s]."""
+        return self.fast_s
+
+    def high_s(self) -> FloatArray:
+        """Return the upper end of its interval (C,) [s]."""
+        return self.slow_s
+
+    def least_s(self) -> FloatArray:
+        """Return the roofline time (C,) [s]."""
+        return self.bound_s
+
+    def laboratory_s(self) -> FloatArray:
+        """Return its standard deviation by operators on other machines (C,) [s]."""
+        return self.deviation_s
+
+    def bound_share(self) -> FloatArray:
+        """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
+        return self.at_bound
+
+    def energy_j(self) -> FloatArray:
+        """Return the dynamic energy at full clock (C,) [J]."""
+        return self.dynamic_j
+
+    def unlimited_energy_j(self) -> FloatArray:
+        """Return the dynamic energy where the TDP lowers no voltage (C,) [J]."""
+        return self.free_j
+
+
 class _Steps(NamedTuple):
     """Distinct steps of one phase, priced.
 
@@ -114,7 +188,7 @@ class _Steps(NamedTuple):
     """
 
     cost: StepCost
-    totals: Totals
+    totals: _Totals
     mfu: FloatArray
     mbu: FloatArray
     tiers: IntArray
@@ -124,7 +198,7 @@ class _Steps(NamedTuple):
         """Return the priced steps of candidates."""
         (cost,) = step_costs([step], some.context())
         used = step_utilization(some, cost, occupied_U)
-        return cls(cost, Totals.of(cost), *used, cost.tier_codes())
+        return cls(cost, _Totals.of(cost), *used, cost.tier_codes())
 
 
 def evaluate_loads(
@@ -154,7 +228,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     """
     question = loaded.question
     missing = np.full(question.load.isl.shape, np.nan)
-    unknown = Totals(*[missing] * len(Totals._fields))
+    unknown = _Totals(*[missing] * len(_Totals._fields))
     chunk = last = step = unknown
     used, alone = [missing] * 4, AloneShares(np.zeros_like(missing), np.zeros_like(missing))
     prefill = decode = None

@@ -5,11 +5,10 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.step import StepCost
+    from perfatlas.operators import FloatArray
 
 
 class StepTimes(Protocol):
@@ -48,86 +47,3 @@ class StepTotals(StepTimes, Protocol):
 
     def unlimited_energy_j(self) -> FloatArray:
         """Return the dynamic energy where the TDP lowers no voltage (C,) [J]."""
-
-
-class Totals(NamedTuple):
-    """Totals of one step of each candidate as columns, each added up once; see `StepTotals`."""
-
-    time_s: FloatArray
-    exposed_s: FloatArray
-    work_s: FloatArray
-    fast_s: FloatArray
-    slow_s: FloatArray
-    bound_s: FloatArray
-    deviation_s: FloatArray
-    at_bound: FloatArray
-    dynamic_j: FloatArray
-    free_j: FloatArray
-
-    @classmethod
-    def of(cls, cost: StepCost) -> Totals:
-        """Return the totals of steps.
-
-        Args:
-            cost: The steps, operator by operator.
-        """
-        return cls(
-            cost.total_s(),
-            cost.exposed_host_s(),
-            cost.host_work_s(),
-            cost.low_s(),
-            cost.high_s(),
-            cost.least_s(),
-            cost.laboratory_s(),
-            cost.bound_share(),
-            cost.energy_j(),
-            cost.unlimited_energy_j(),
-        )
-
-    def at(self, index_C: IntArray) -> Totals:
-        """Return the totals at the given positions.
-
-        Args:
-            index_C: Positions (C,).
-        """
-        return Totals(*(values[index_C] for values in self))
-
-    def total_s(self) -> FloatArray:
-        """Return the time (C,) [s]."""
-        return self.time_s
-
-    def exposed_host_s(self) -> FloatArray:
-        """Return the host time that the GPU does not hide (C,) [s]."""
-        return self.exposed_s
-
-    def host_work_s(self) -> FloatArray:
-        """Return the host time, exposed or not (C,) [s]."""
-        return self.work_s
-
-    def low_s(self) -> FloatArray:
-        """Return the lower end of its interval (C,) [s]."""
-        return self.fast_s
-
-    def high_s(self) -> FloatArray:
-        """Return the upper end of its interval (C,) [s]."""
-        return self.slow_s
-
-    def least_s(self) -> FloatArray:
-        """Return the roofline time (C,) [s]."""
-        return self.bound_s
-
-    def laboratory_s(self) -> FloatArray:
-        """Return its standard deviation by operators on other machines (C,) [s]."""
-        return self.deviation_s
-
-    def bound_share(self) -> FloatArray:
-        """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
-        return self.at_bound
-
-    def energy_j(self) -> FloatArray:
-        """Return the dynamic energy at full clock (C,) [J]."""
-        return self.dynamic_j
-
-    def unlimited_energy_j(self) -> FloatArray:
-        """Return the dynamic energy where the TDP lowers no voltage (C,) [J]."""
-        return self.free_j
