@@ -7,6 +7,7 @@ Shape legend: W workers at batches, D deployments, V numbers of workers of both 
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from itertools import product
@@ -185,6 +186,8 @@ def _worker_counts(
     most, (first, second) = inputs.most_gpus, sizes
     if first + second > most:
         return None
+    if inputs.gpus is not None and most % math.gcd(int(first), int(second)):
+        return None  # no sum of multiples of both
     if inputs.gpus is not None:
         x_V = np.arange(1.0, (most - second) // first + 1.0)
         left_V = most - first * x_V
