@@ -39,7 +39,8 @@ def write_times(
     """
     columns = _Columns(*(getattr(prices, name) for name in _Columns._fields))
     shapes = RowPrices(*map(np.ascontiguousarray, found))
-    _write(*map(np.ascontiguousarray, (place_R, *at)), shapes, columns)
+    place_R, candidate_R, operator_R = map(np.ascontiguousarray, (place_R, *at))
+    _write(place_R, candidate_R, operator_R, shapes, columns)
 
 
 class _Columns(NamedTuple):
