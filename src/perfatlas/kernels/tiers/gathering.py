@@ -117,7 +117,7 @@ def model_rows(table: RowTable, catalog: Matches) -> ModelRows:
         table: The rows.
         catalog: Calibrations of the operators.
     """
-    first_U, inverse_R = unique_rows(table.key_RD)
+    first_U, inverse_R = unique_rows(np.take(table.key_RD, table.varying, axis=1))
     key_UD, match_U = table.key_RD[first_U], table.match_R[first_U]
     shape_UD = table.shape(key_UD)
     name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
@@ -151,6 +151,7 @@ class RowTable:
 
     operator_name: str
     key_RD: FloatArray  # shape columns, then match, silicon row and clock ratio
+    varying: tuple[int, ...]  # columns of the key in which rows may differ
     shape_width: int
     silicon_MS: FloatArray
     parameters_MP: FloatArray
@@ -202,19 +203,26 @@ def gather_rows(
         return None
     key_GCD = np.empty((*match_GC.shape, width + 3))
     silicon = SiliconRows(devices.devices)
+    columns_G = [shape_columns(operator) for operator in wanted]
     for place, operator in enumerate(wanted):
-        columns = shape_columns(operator)
         for column, shape_name in enumerate(model.shape_names):
-            key_GCD[place, :, column] = columns[shape_name]
+            key_GCD[place, :, column] = columns_G[place][shape_name]
         key_GCD[place, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
     key_GCD[:, :, width] = match_GC
     key_GCD[:, :, width + 2] = devices.clock_ratio()
     everywhere = which_R.size == runs_GC.size
     key_RD = key_GCD.reshape(-1, width + 3) if everywhere else key_GCD[which_R, candidate_R]
+    varying = [
+        column
+        for column, shape_name in enumerate(model.shape_names)
+        if not _constant([columns[shape_name] for columns in columns_G])
+    ]
+    varying += range(width, width + (2 if devices.clock_ratio_C is None else 3))
     parameters = [_parameters(match, name, model) for match in catalog.matches]
     return RowTable(
         operator_name=name,
         key_RD=key_RD,
+        varying=tuple(varying),
         shape_width=width,
         silicon_MS=np.array(silicon.rows),
         parameters_MP=np.array(parameters, dtype=np.float64),
@@ -222,6 +230,11 @@ def gather_rows(
         candidate_R=candidate_R,
         operator_R=np.array(columns_O)[which_R],
     )
+
+
+def _constant(values: Sequence[FloatArray | float]) -> bool:
+    """Return whether a shape column is one number in all operators."""
+    return all(np.ndim(one) == 0 and one == values[0] for one in values)
 
 
 def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list[float]:

@@ -154,10 +154,10 @@ def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
 
 def _deployments(prefill: Workers, decode: Workers, inputs: SearchInputs) -> Iterator[Columns]:
     """Yield the deployments of two pools, with the numbers of workers that match their rates."""
-    pairs = []
+    pairs, decode_sizes = [], np.unique(decode.gpus)
     for first in np.unique(prefill.gpus).tolist():
         left = np.flatnonzero(prefill.gpus == first)
-        for second in np.unique(decode.gpus).tolist():
+        for second in decode_sizes[decode_sizes <= inputs.most_gpus - first].tolist():
             counts_V = _worker_counts((first, second), inputs)
             if counts_V is None:
                 continue
