@@ -117,19 +117,13 @@ def priced_here(model: str, system: str, gpus: int, row: dict[str, str]) -> floa
         gpus: GPUs of the deployment.
         row: The plan.
     """
-    plan = {name: int(row[column]) for name, column in SIZES.items()}
+    plan: dict[str, Any] = {name: int(row[column]) for name, column in SIZES.items()}
     replicas = gpus // (plan["tp"] * plan["pp"] * plan["attention_dp"])
     if plan["ep"] * plan["moe_tp"] == 1:  # a dense model, or all experts on one GPU
         plan = {name: plan[name] for name in ("tp", "pp")}
+    plan |= {"dp": replicas, "concurrency": int(row["concurrency"]) * replicas}
     answer = perfatlas.estimate(
-        model=model,
-        system=system,
-        isl=4000,
-        osl=500,
-        **plan,
-        dp=replicas,
-        concurrency=int(row["concurrency"]) * replicas,
-        method="formula",
+        model=model, system=system, isl=4000, osl=500, method="formula", **plan
     )
     return float(answer.results[PER_GPU])
 
