@@ -123,7 +123,7 @@ def priced_here(model: str, system: str, gpus: int, row: dict[str, str]) -> floa
         plan = {name: plan[name] for name in ("tp", "pp")}
     plan |= {"dp": replicas, "concurrency": int(row["concurrency"]) * replicas}
     answer = perfatlas.estimate(
-        model=model, system=system, isl=4000, osl=500, method="formula", **plan
+        model=model, system=system, mode="aggregated", isl=4000, osl=500, method="formula", **plan
     )
     return float(answer.results[PER_GPU])
 
