@@ -19,7 +19,10 @@ from perfatlas.hardware import System, resolve_system
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.collectives.pricing import Tier
+    from perfatlas.pricing import PricedOperators
 
 
 def price(
@@ -240,3 +243,25 @@ def test_an_ideal_engine_exchanges_through_the_library() -> None:
     plain = price("all_to_all", 2.0**24, 8.0)
     assert exchange.prices.time_s_CO[0, 0] == plain.prices.time_s_CO[0, 0]
     assert "all_to_all" in exchange.prices.notes[0]
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather"])
+def test_collectives_priced_together_are_those_priced_alone(op: str) -> None:
+    systems = [resolve_system(name) for name in ("h100_sxm", "h200_sxm")]
+    ranks, index = np.array([2.0, 8.0, 2.0, 16.0]), np.array([0, 0, 1, 1])
+    size = np.array([1e3, 1e5, 1e7, 1e9])
+
+    def priced(some: NDArray[np.intp]) -> PricedOperators:
+        shapes = CollectiveShapes(
+            op=op, bytes=size[some], ranks=ranks[some], stride=np.ones(some.size)
+        )
+        found = price_collectives(
+            shapes, systems=systems, system_index_U=index[some], tier="physics"
+        )
+        return found.prices
+
+    together = priced(np.arange(4))
+    for place in range(4):
+        alone = priced(np.array([place]))
+        assert together.time_s_CO[place] == alone.time_s_CO[0]
+        assert together.low_s_CO[place] == alone.low_s_CO[0]

@@ -53,7 +53,7 @@ from perfatlas.collectives.physics import (
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
 from perfatlas.collectives.topology import with_pcie_rings
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
-from perfatlas.operators import with_fields
+from perfatlas.operators import unique_rows, with_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +108,7 @@ def _library_levels(query: CollectiveQuery, cells: Cells) -> LevelTimes:
         _level_shape(query, 0, reduces_U),
         _level_shape(query, 1, np.zeros_like(reduces_U)),
     ]
-    timed = [_with_latency(library_time_s, shape_UD, parameters_UP) for shape_UD in shapes]
+    timed = [_with_latency(query, library_time_s, one_UD, parameters_UP) for one_UD in shapes]
     nothing_U = np.zeros_like(reduces_U)
     ranks_LU = query.group.ranks_LU
     # A group with one member per node still launches the library's kernel.
@@ -136,7 +136,7 @@ def _library_levels(query: CollectiveQuery, cells: Cells) -> LevelTimes:
         latency_s_LU=np.stack((timed[0][1] + launch_U, timed[1][1], nothing_U)),
         tails_U2=np.where(beyond_U[:, None], widened(tails_U2, wide_U2), tails_U2),
         least_s_U=nothing_U,
-        algorithm_U=library_algorithm(query.op, shapes[0], parameters_UP),
+        algorithms=lambda: library_algorithm(query.op, shapes[0], parameters_UP),
         measured_U=np.zeros(match_U.size, np.bool_),
         match_U=match_U,
         matches=cells.matches,
@@ -189,17 +189,20 @@ def _level_shape(query: CollectiveQuery, level: int, reduces_U: FloatArray) -> F
 
 
 def _with_latency(
-    physics: Physics, shape_UD: FloatArray, parameters_UP: FloatArray
+    query: CollectiveQuery, physics: Physics, shape_UD: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the time, and the time of an empty message of the same group (U,), (U,) [s]."""
+    """Return the time, and the time of an empty message of the same group (U,), (U,) [s].
+
+    Groups of equal ranks and links of one system have one latency.
+    """
     if not np.any(shape_UD[:, 1] > 1.0):
         return np.zeros(shape_UD.shape[0]), np.zeros(shape_UD.shape[0])
-    nothing_US = np.zeros((shape_UD.shape[0], 0))
-    time_U, _ = physics(shape_UD, nothing_US, parameters_UP)
-    empty_UD = shape_UD.copy()
-    empty_UD[:, [0, 3, 4]] = 0.0
-    latency_U, _ = physics(empty_UD, nothing_US, parameters_UP)
-    return time_U, np.minimum(latency_U, time_U)
+    time_U, _ = physics(shape_UD, np.zeros((shape_UD.shape[0], 0)), parameters_UP)
+    first_G, group_U = unique_rows(np.column_stack((shape_UD[:, 1:3], query.index_U)))
+    empty_GD = shape_UD[first_G]
+    empty_GD[:, [0, 3, 4]] = 0.0
+    latency_G, _ = physics(empty_GD, np.zeros((first_G.size, 0)), parameters_UP[first_G])
+    return time_U, np.minimum(latency_G[group_U], time_U)
 
 
 def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
@@ -207,7 +210,7 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     cells = gather_cells(query.systems, CUSTOM_OPERATOR, query.family, "bf16", CUSTOM_PARAMETERS)
     parameters_UP = cells.parameters_SP[query.index_U]
     shape_UD = _level_shape(query, 0, np.zeros_like(query.links.in_network_U))
-    time_U, latency_U = _with_latency(custom_time_s, shape_UD, parameters_UP)
+    time_U, latency_U = _with_latency(query, custom_time_s, shape_UD, parameters_UP)
     ranks_LU, match_U = query.group.ranks_LU, cells.match_S[query.index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
     pcie_U = query.links.one_link_U > 0.0
@@ -230,7 +233,7 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
         latency_s_LU=np.stack((latency_U, *np.zeros((2, time_U.size)))),
         tails_U2=cells.tails_S2[query.index_U],
-        algorithm_U=custom_algorithm(shape_UD, parameters_UP),
+        algorithms=lambda: custom_algorithm(shape_UD, parameters_UP),
         measured_U=np.zeros(time_U.size, np.bool_),
         match_U=match_U,
         matches=cells.matches,
@@ -242,7 +245,7 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         time_s_LU=np.where(runs_U, own.time_s_LU, inner.time_s_LU),
         latency_s_LU=np.where(runs_U, own.latency_s_LU, inner.latency_s_LU),
         tails_U2=np.where(runs_U[:, None], own.tails_U2, inner.tails_U2),
-        algorithm_U=np.where(runs_U, own.algorithm_U, inner.algorithm_U),
+        algorithms=lambda: np.where(runs_U, own.algorithms(), inner.algorithms()),
         measured_U=np.where(runs_U, own.measured_U, inner.measured_U),
         match_U=np.where(runs_U, match_U + len(inner.matches), inner.match_U),
         matches=(*inner.matches, *own.matches),
@@ -286,26 +289,30 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     )
     tails_U2 = widened(inner.tails_U2, cells.tails_S2[query.index_U]) + wide_U2
     beyond = np.any(crosses_U & (nodes_U > NODES_MEASURED))
-    named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
     # Inside a node, reductions and gathers are never faster than on that node alone.
     inside_s_U = inner.time_s_LU[0] * np.exp(inner.tails_U2[:, 0])
     hierarchical_U = crosses_U & (query.op not in EXCHANGES)
-    alone_U = crosses_U & (query.group.inside_LU[1] == 1.0)
-    named_U = np.where(alone_U, "fabric", named_U)
     return with_fields(
         inner,
         time_s_LU=np.stack((*inner.time_s_LU[:2], time_U)),
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
-        algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
+        algorithms=lambda: _across_nodes(query, crosses_U, inner.algorithms()),
         notes=(
             *inner.notes,
             *cells.notes,
             *_fabric_notes(query, crosses_U, beyond=bool(beyond)),
-            *([TREE_NOTE] if _by_trees(query, crosses_U, inner.algorithm_U) else []),
+            *([TREE_NOTE] if _by_trees(query, crosses_U, inner) else []),
         ),
     )
+
+
+def _across_nodes(query: CollectiveQuery, crosses_U: FlagArray, inside_U: Names) -> Names:
+    """Return the names of algorithms, of groups that span nodes with what they run inside (U,)."""
+    alone_U = query.group.inside_LU[1] == 1.0
+    named_U = np.char.add("hierarchical_", inside_U.astype(np.str_))
+    return np.where(crosses_U, np.where(alone_U, "fabric", named_U), inside_U)
 
 
 def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool) -> list[str]:
@@ -314,10 +321,12 @@ def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool)
     return [FABRIC_NOTE, *assumed_fabrics(crossed), *([NODES_NOTE] if beyond else [])]
 
 
-def _by_trees(query: CollectiveQuery, crosses_U: FlagArray, algorithm_U: Names) -> bool:
+def _by_trees(query: CollectiveQuery, crosses_U: FlagArray, inner: LevelTimes) -> bool:
     """Return whether a group reduces in the switches of its nodes and by trees between them."""
-    trees_U = crosses_U & (algorithm_U == "in_network") & (query.links.fabric_adds_U == 0.0)
-    return query.op == "all_reduce" and bool(np.any(trees_U))
+    between_U = crosses_U & (query.links.fabric_adds_U == 0.0)
+    if query.op != "all_reduce" or not np.any(between_U):
+        return False
+    return bool(np.any(between_U & (inner.algorithms() == "in_network")))
 
 
 def _exchanges(op: str) -> bool:

@@ -28,13 +28,14 @@ from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
 from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, of_one_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray, IntArray
 
+LEAST_BYTES: Final = "least_bytes"  # of the roofline
 Tier = Literal["auto", "bound", "physics", "measured"]
 
 
@@ -95,11 +96,16 @@ class PricedCollectives:
 
     Args:
         prices: Prices, with each shape as a candidate (U, 1).
-        algorithm_U: Name of the fastest algorithm (U,).
+        algorithms: Returns the name of the fastest algorithm of each shape (U,).
     """
 
     prices: PricedOperators
-    algorithm_U: NDArray[np.str_]
+    algorithms: Callable[[], NDArray[np.str_]]
+
+    @property
+    def algorithm_U(self) -> NDArray[np.str_]:  # noqa: N802 - shape
+        """Name of the fastest algorithm (U,)."""
+        return self.algorithms()
 
 
 def price_collectives(
@@ -186,11 +192,13 @@ def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
     """Return the fastest implementation for each shape, the first of equally fast ones."""
     records = [p.prices for p in priced]
     chosen_U1 = np.argmin(np.stack([p.time_s_CO for p in records]), axis=0)
-    algorithm_FU = np.stack([p.algorithm_U for p in priced])
-    return PricedCollectives(
-        prices=choose(records, chosen_U1),
-        algorithm_U=np.take_along_axis(algorithm_FU, chosen_U1.T, axis=0)[0],
-    )
+
+    def algorithms() -> NDArray[np.str_]:
+        named_FU = np.stack([p.algorithm_U for p in priced])
+        named_U: NDArray[np.str_] = np.take_along_axis(named_FU, chosen_U1.T, axis=0)[0]
+        return named_U
+
+    return PricedCollectives(prices=choose(records, chosen_U1), algorithms=algorithms)
 
 
 class _Bound(NamedTuple):
@@ -251,10 +259,9 @@ def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
 
 
 def _in_bound(bound: _Bound) -> PricedCollectives:
-    bound_U = bound.time_s_U
+    shape = bound.time_s_U.shape
     return PricedCollectives(
-        prices=_at_bound(bound),
-        algorithm_U=np.full(bound_U.shape, "least_bytes"),
+        prices=_at_bound(bound), algorithms=lambda: np.full(shape, LEAST_BYTES)
     )
 
 
@@ -297,5 +304,5 @@ def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> Pri
         notes=levels.notes,
     )
     return PricedCollectives(
-        prices=prices, algorithm_U=np.where(known_U, levels.algorithm_U, "least_bytes")
+        prices=prices, algorithms=lambda: np.where(known_U, levels.algorithms(), LEAST_BYTES)
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -63,7 +63,8 @@ class LevelTimes:
         latency_s_LU: Time of an empty message (L, U) [s].
         tails_U2: Expected q05 and q95 of ln(measured/predicted) (U, 2).
         least_s_U: Lower limit of the 5% quantile (U,) [s].
-        algorithm_U: Fastest algorithm (U,).
+        algorithms: Returns the name of the fastest algorithm of each shape (U,); steps do not
+            read it.
         measured_U: Whether measured rows corrected the physics (U,).
         match_U: Position in `matches`, -1 for devices without measurements (U,).
         matches: Calibrations.
@@ -74,7 +75,7 @@ class LevelTimes:
     latency_s_LU: FloatArray
     tails_U2: FloatArray
     least_s_U: FloatArray
-    algorithm_U: NDArray[np.str_]
+    algorithms: Callable[[], NDArray[np.str_]]
     measured_U: NDArray[np.bool_]
     match_U: IntArray
     matches: tuple[CalibrationMatch, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ENERGIES: Final = "data/energy/energies.toml"
 BOARDS: Final = "data/energy/boards.toml"
 OTHER: Final = "other"  # links
+KEPT: Final = 256  # devices, of which a study of changed hardware has many
 # Energies of formats without an entry: (the format whose energy is known, factor).
 NEAREST: Final = {
     "fp16": ("bf16", 1.0),
@@ -112,6 +113,12 @@ def board_energy(device: Device) -> BoardEnergy:
         >>> board.idle_w, board.cap_w
         (70.0, 700.0)
     """
+    return _with_lender(device, _lender(device))
+
+
+@lru_cache(maxsize=KEPT)
+def _with_lender(device: Device, lender: str) -> BoardEnergy:
+    """Return the energies of a device that borrows the kernels of another one, "" for none."""
     data = energy_data()
     own = data["generation"].get(device.architecture)
     if own is None:
@@ -126,7 +133,7 @@ def board_energy(device: Device) -> BoardEnergy:
     flop_j |= {name: factor * flop_j[base] for name, (base, factor) in NEAREST.items()}
     awake_w = fitted.get("awake_w", own["awake"]["value"] * device.calibrated_tdp_w)
     low, high = fitted.get("interval") or _spread(own)
-    on_w, lender = min(device.idle_w + awake_w, device.tdp_w), _lender(device)
+    on_w = min(device.idle_w + awake_w, device.tdp_w)
     least_w = on_w + device.memory_bandwidth * (sram_j + memory_j)
     return BoardEnergy(
         flop_j=flop_j,

@@ -7,7 +7,8 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -61,7 +62,7 @@ def arrow_list(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array
     if len(kinds) != 1 or next(iter(kinds)) not in (str, *_DTYPES):
         return None
     kind = kinds.pop()
-    empty_N = np.fromiter((cell is None for cell in cells), np.bool_, len(cells))
+    empty_N = np.fromiter(map(is_, cells, repeat(None)), np.bool_, len(cells))
     if kind is str:
         return _texts(cells, empty_N)
     if kind is int and not all(cell is None or -(2**63) <= cell < 2**63 for cell in cells):
@@ -74,7 +75,9 @@ def _texts(cells: Sequence[str | None], empty_N: NDArray[np.bool_]) -> Any:  # n
     """Return texts as an Arrow array; None if they are too long."""
     import pyarrow as pa
 
-    content = [(cell or "").encode() for cell in cells]
+    # distinct texts are few: each is encoded once
+    encoded = {cell: (cell or "").encode() for cell in dict.fromkeys(cells)}
+    content = list(map(encoded.__getitem__, cells))
     ends = list(accumulate(map(len, content), initial=0))
     if ends[-1] > _MOST_BYTES:
         return None

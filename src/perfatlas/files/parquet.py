@@ -120,7 +120,7 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
 
     schema: Any = None
     for block in blocks():
-        found = pa.schema([(name, arrow_column(name, cells).type) for name, cells in block.items()])
+        found = pa.schema([(name, _arrow_type(name, cells)) for name, cells in block.items()])
         try:
             both = [found] if schema is None else [schema, found]
             schema = pa.unify_schemas(both, promote_options="permissive")
@@ -128,7 +128,11 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
             raise _mixed("a column", problem) from problem
     with atomic_file(path) as scratch:
         try:
-            with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+            # floats are mostly distinct: a dictionary takes longer and makes the file larger
+            repeated = [field.name for field in schema if not pa.types.is_floating(field.type)]
+            with pq.ParquetWriter(
+                scratch, schema, compression="zstd", use_dictionary=repeated
+            ) as writer:
                 for block in blocks():
                     columns = [
                         arrow_column(n, cells, schema.field(n).type) for n, cells in block.items()
@@ -136,6 +140,11 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
                     writer.write_table(pa.table(columns, schema=schema))
         except pa.ArrowException as problem:
             raise InvalidSpecError(f"cannot write '{path}' as Parquet: {problem}") from problem
+
+
+def _arrow_type(name: str, cells: Any) -> Any:  # noqa: ANN401 - an Arrow type
+    """Return the type of cells as an Arrow column."""
+    return arrow_column(name, cells[:0] if isinstance(cells, NumberCells) else cells).type
 
 
 def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column

@@ -97,6 +97,18 @@ class Device:
     overridden: tuple[str, ...] = ()
     further: Mapping[str, float] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        """Return a hash of the numbers that users change, so that results can be cached."""
+        return hash(
+            (
+                *(self.name, self.overridden, self.sm_count, self.dies, self.scale_up),
+                *(self.memory_bytes, self.memory_bandwidth, self.l2_bytes, self.tdp_w, self.idle_w),
+                *(self.peak_clock_hz, self.boost_clock_hz, self.sustained_clock_hz),
+                frozenset(self.peak_flop_per_s.items()),
+                frozenset(self.further.items()),
+            )
+        )
+
     def number(self, name: str) -> float:
         """Return a numeric field [SI].
 

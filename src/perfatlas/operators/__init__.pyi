@@ -34,6 +34,7 @@ from .recurrences import (
     delta_rule_flop as delta_rule_flop,
     delta_rule_width as delta_rule_width,
 )
+from .unique import unique_rows as unique_rows
 from .work import (
     FloatArray as FloatArray,
     IntArray as IntArray,

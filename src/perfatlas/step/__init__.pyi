@@ -15,7 +15,6 @@ from .context import (
 from .cost import (
     PricedStep as PricedStep,
     Step as Step,
-    StepClock as StepClock,
     StepCost as StepCost,
     gather_steps as gather_steps,
 )
@@ -31,6 +30,7 @@ from .phases import (
     prefill_work as prefill_work,
     rank_operators as rank_operators,
 )
+from .sums import StepClock as StepClock
 from .tokens import (
     PrefillChunks as PrefillChunks,
     padded_batch as padded_batch,

@@ -13,8 +13,9 @@ import numpy as np
 from perfatlas.energy import CappedClock, StepEnergy, capped_clock_ratio, energy_share, locked_ratio
 from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.pricing import exposed
-from perfatlas.step.cost import StepClock, StepCost, gather_steps
+from perfatlas.step.cost import StepCost, gather_steps
 from perfatlas.step.streams import exposed_share
+from perfatlas.step.sums import StepClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +121,8 @@ def _energy(costs: Sequence[StepCost]) -> StepEnergy:
         np.stack([cost.total_s() for cost in costs]),
         compute_s,
         peak_s,
-        np.stack([cost.total("chip_energy_j_CO") for cost in costs]),
-        np.stack([cost.total("memory_energy_j_CO") for cost in costs]),
+        np.stack([cost.sums.chip_j for cost in costs]),
+        np.stack([cost.sums.memory_j for cost in costs]),
     )
 
 

@@ -6,6 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,6 +50,10 @@ class Placement:
 
     def devices(self) -> DeviceColumns:
         """Return the devices of the systems as columns."""
+        return self._devices
+
+    @cached_property
+    def _devices(self) -> DeviceColumns:
         return DeviceColumns(
             devices=tuple(s.device for s in self.systems),
             index_C=self.index_C,
@@ -67,6 +72,10 @@ class Placement:
 
     def power(self) -> PowerColumns:
         """Return the power of the devices, with their limits."""
+        return self._power
+
+    @cached_property
+    def _power(self) -> PowerColumns:
         return power_columns(self.devices(), self.power_cap_w_C, self.clock_ratio_C)
 
     def take(self, index_R: IntArray) -> Placement:

@@ -6,18 +6,18 @@ Shape legend: C candidates, O operators, S steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.engines import operator_class, operator_spreads
 from perfatlas.kernels.tiers import gather_operators
-from perfatlas.measurements.calibrations import USER_PROTOCOL
 from perfatlas.operators import Collective
 from perfatlas.pricing import TIERS, join, select, total
 from perfatlas.step.links import price_links
+from perfatlas.step.sums import TINY, operator_sums, unlimited_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
-
-TINY: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
+    from perfatlas.step.sums import OperatorSums, StepClock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,34 +70,6 @@ class PricedStep:
     contends: bool
 
 
-class StepClock(NamedTuple):
-    """The clock of a step, each (C,).
-
-    Args:
-        ratio: Over the clock that the device sustains at its TDP.
-        energy_share: Energy of the chip over that at the voltage of the highest clock.
-        lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
-        limit_share: Part of `energy_share` that the TDP leaves at the sustained clock.
-        saved_w: Power without kernels between steps, less that at the clock of the step [W].
-    """
-
-    ratio: FloatArray
-    energy_share: FloatArray
-    lowest_w: FloatArray
-    limit_share: FloatArray
-    saved_w: FloatArray
-
-    @classmethod
-    def sustained(cls, time_s: FloatArray) -> StepClock:
-        """Return the sustained clock, at which energies are those at the highest voltage.
-
-        Args:
-            time_s: Times of steps (C,) [s], of which only the shape is read.
-        """
-        ones = np.ones_like(time_s)
-        return cls(ones, ones, np.full_like(ones, np.nan), ones, np.zeros_like(ones))
-
-
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
     """The cost of one step, operator by operator.
@@ -130,9 +101,14 @@ class StepCost:
         """
         return total(self.prices, name, self.count_CO, some_O)
 
+    @cached_property
+    def sums(self) -> OperatorSums:
+        """Sums over the executions of all operators, without host time."""
+        return operator_sums(self.count_CO, self.prices, self.clock)
+
     def total_s(self) -> FloatArray:
         """Return the time of the step (C,) [s]."""
-        return self.total("time_s_CO") + self.host_s_C
+        return self.sums.time_s + self.host_s_C
 
     def exposed_host_s(self) -> FloatArray:
         """Return the host time that the GPU does not hide (C,) [s]."""
@@ -144,53 +120,19 @@ class StepCost:
 
     def low_s(self) -> FloatArray:
         """Return the lower end of the 90% interval of the kernels' errors (C,) [s]."""
-        return self.total_s() - self._deviation_s(self.prices.low_s_CO)
+        return self.total_s() - self.sums.below_s
 
     def least_s(self) -> FloatArray:
         """Return the roofline time of the step (C,) [s]."""
-        return self.total("bound_s_CO") + self.host_s_C
+        return self.sums.bound_s + self.host_s_C
 
     def high_s(self) -> FloatArray:
         """Return the upper end of the 90% interval of the kernels' errors (C,) [s]."""
-        return self.total_s() + self._deviation_s(self.prices.high_s_CO)
-
-    def _deviation_s(self, limit_s_CO: FloatArray) -> FloatArray:
-        """Return how far a step is off where its kernels are at one of their limits (C,) [s].
-
-        Operators of one calibration deviate together, and so do all that borrow a calibration.
-        Calibrations of different measurements deviate independently: their parts add in quadrature.
-        """
-        away_CO = self.count_CO * np.abs(limit_s_CO - self.prices.time_s_CO)
-        own_M = np.array([match.own for match in self.prices.matches] or [True])
-        group_M = np.where(own_M, np.arange(own_M.size), own_M.size)
-        group_CO = np.where(self.prices.match_CO < 0, own_M.size, group_M[self.prices.match_CO])
-        candidates, groups = away_CO.shape[0], own_M.size + 1
-        place_CO = groups * np.arange(candidates)[:, None] + group_CO
-        away_Q = np.bincount(place_CO.ravel(), away_CO.ravel(), candidates * groups)
-        found: FloatArray = np.sqrt(np.square(away_Q.reshape(candidates, groups)).sum(axis=1))
-        return found
+        return self.total_s() + self.sums.above_s
 
     def laboratory_s(self) -> FloatArray:
-        """Return the standard deviation of the step by operators on other machines (C,) [s].
-
-        Operators of one class deviate together between laboratories, those of different classes
-        independently. Time at the bound and host time have no part in it, nor do operators that
-        were calibrated on the machine of the user.
-        """
-        spreads = operator_spreads()
-        classes = list(spreads)
-        class_M = np.full(len(self.prices.matches) + 1, len(classes))
-        for place, match in enumerate(self.prices.matches):
-            if not match.calibration.protocol.startswith(USER_PROTOCOL):
-                class_M[place] = classes.index(operator_class(match.calibration.operator))
-        class_CO = class_M[self.prices.match_CO]  # -1, the last, for none
-        busy_CO = self.count_CO * self.prices.time_s_CO
-        variance_C = np.zeros(busy_CO.shape[0])
-        for place, name in enumerate(classes):
-            busy_C = np.where(class_CO == place, busy_CO, 0.0).sum(axis=1)
-            variance_C += np.square(spreads[name].deviation * busy_C)
-        found: FloatArray = np.sqrt(variance_C)
-        return found
+        """Return the standard deviation of the step by operators on other machines (C,) [s]."""
+        return self.sums.laboratory_s
 
     def operator_energy_j(self) -> FloatArray:
         """Return the dynamic energy of all executions of each operator (C, O) [J]."""
@@ -204,8 +146,7 @@ class StepCost:
         Hidden operators count; the power drawn between kernels does not, but what a lower clock of
         the step saves of it does.
         """
-        energy_C = self.total("chip_energy_j_CO") + self.total("memory_energy_j_CO")
-        return energy_C - self._saved_j()
+        return self.sums.chip_j + self.sums.memory_j - self._saved_j()
 
     def _saved_j(self) -> FloatArray:
         return self.clock.saved_w * self.total_s()
@@ -215,19 +156,19 @@ class StepCost:
 
         A step that other work shares has more time under the limit than it would have alone.
         """
-        clock = self.clock
-        limit_C, share_C = (
-            np.maximum(one, TINY) for one in (clock.limit_share, clock.energy_share)
-        )
-        more_C = np.minimum(share_C / limit_C, 1.0) / share_C
+        more_C = unlimited_share(self.clock)
         each_CO = self.prices.chip_energy_j_CO * more_C[:, None] + self.prices.memory_energy_j_CO
         energy_CO: FloatArray = self.count_CO * each_CO
         return energy_CO
 
     def unlimited_energy_j(self) -> FloatArray:
         """Return the dynamic energy of the step where the TDP lowers no voltage (C,) [J]."""
-        energy_C: FloatArray = self.unlimited_operator_energy_j().sum(axis=1) - self._saved_j()
-        return energy_C
+        return self.sums.unlimited_j - self._saved_j()
+
+    def bound_share(self) -> FloatArray:
+        """Return the fraction of the step priced at the roofline for lack of calibrations (C,)."""
+        share_C: FloatArray = self.sums.at_bound_s / np.maximum(self.total_s(), TINY)
+        return share_C
 
     def tier_codes(self) -> IntArray:
         """Return how operators that take time are priced, the sum of the codes in `TIERS` (C,)."""
@@ -238,13 +179,6 @@ class StepCost:
         for name, code in TIERS.items():
             codes_C += code * (runs_CO & parts[name]).any(axis=1)
         return codes_C
-
-    def bound_share(self) -> FloatArray:
-        """Return the fraction of the step priced at the roofline for lack of calibrations (C,)."""
-        time_s_CO = np.where(self.prices.match_CO < 0, self.prices.time_s_CO, 0.0)
-        at_bound_C = (self.count_CO * time_s_CO).sum(axis=1)
-        share_C: FloatArray = at_bound_C / np.maximum(self.total_s(), np.finfo(np.float64).tiny)
-        return share_C
 
 
 def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:

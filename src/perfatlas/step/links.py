@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups
-from perfatlas.kernels.devices import unique_rows
+from perfatlas.operators import unique_rows
 from perfatlas.pricing import PricedOperators, scatter, take
 
 if TYPE_CHECKING:

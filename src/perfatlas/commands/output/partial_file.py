@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import math
 import os
@@ -289,11 +290,10 @@ def joined_columns(
         if numbers is not None:
             joined[name] = numbers
             continue
-        joined[name] = [
-            None if isinstance(cell, float) and not math.isfinite(cell) else cell
-            for cells in given
-            for cell in cells
-        ]
+        cells = list(itertools.chain.from_iterable(given))
+        if float in set(map(type, cells)):
+            cells = [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
+        joined[name] = cells
     return joined
 
 

@@ -291,7 +291,8 @@ class _TableRun:
             invalid = invalid_rows(block, self._kept) if self.source.suffix == ".jsonl" else {}
             columns = self._fields(block, rows)
             valid = [row for row in range(rows) if row not in invalid]
-            named = {c for cells in columns.values() for c in cells if isinstance(c, str)}
+            texts = [cells for cells in columns.values() if str in set(map(type, cells))]
+            named = {c for cells in texts for c in cells if isinstance(c, str)}
             partial.file_hashes |= _file_hashes(named - partial.file_hashes.keys())
             if invalid:
                 columns = {name: [cells[row] for row in valid] for name, cells in columns.items()}

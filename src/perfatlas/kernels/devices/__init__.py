@@ -1,4 +1,4 @@
-"""Devices as columns, their silicon, and unique rows of shapes."""
+"""Devices as columns, and their silicon."""
 
 from __future__ import annotations
 

@@ -13,6 +13,3 @@ from .silicon import (
     SiliconRows as SiliconRows,
     silicon_row as silicon_row,
 )
-from .unique import (
-    unique_rows as unique_rows,
-)

@@ -74,17 +74,18 @@ def octaves_outside(
         >>> float(octaves_outside("gemm", shape, np.zeros(1, np.int64), limits)[0])
         1.0
     """
-    outside_U = np.zeros(shape_UD.shape[0])
+    farthest_U = np.ones(shape_UD.shape[0])
     axes = _axes(operator)
     if not axes or not any(least or most for least, most in limits_M):
-        return outside_U
+        return np.zeros(shape_UD.shape[0])
     for axis in axes:
         name = _label(axis)
         low_M = np.array([least.get(name, 0.0) for least, _ in limits_M])
         high_M = np.array([most.get(name, np.inf) for _, most in limits_M])
         value_U = _values(axis, operator, shape_UD)
         ratio_U = np.maximum(low_M[match_U] / value_U, value_U / high_M[match_U])
-        outside_U = np.maximum(outside_U, np.log2(np.maximum(ratio_U, 1.0)))
+        farthest_U = np.maximum(farthest_U, ratio_U)
+    outside_U = np.log2(farthest_U)
     return np.where(outside_U > ROUNDING, outside_U, 0.0)
 
 

@@ -1,6 +1,6 @@
 """Tier `bound`: the roofline time of an operator on a device.
 
-Shape legend: C candidates, O operators, X operators with arithmetic, R rows.
+Shape legend: C candidates, O operators, X operators with arithmetic.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.operators import BOUND_COMPUTE, BOUND_MEMORY
 from perfatlas.pricing import PricedOperators, unpriced
 
 if TYPE_CHECKING:
@@ -99,17 +99,3 @@ def _roofline(
         bound_CO[:, computing] = np.maximum(compute_s_CX, memory_s_CX)
         code_CO[:, computing] = np.where(compute_s_CX >= memory_s_CX, BOUND_COMPUTE, BOUND_MEMORY)
     return bound_CO, code_CO
-
-
-def resource_code(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return the limiting resource of each row, with memory-bound issue time counted as latency.
-
-    A product whose roofline is memory-bound, but which is limited by issuing its tiles, does not
-    fill the device: it is latency-bound.
-
-    Args:
-        code_R: Limiting resource by the physics, a code of `BOUND_NAMES` (R,).
-        bound_R: Limiting resource by the roofline (R,).
-    """
-    underfilled_R = (code_R == BOUND_COMPUTE) & (bound_R == BOUND_MEMORY)
-    return np.where(underfilled_R, BOUND_LATENCY, code_R).astype(np.int8)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.kernels.devices import CLOCK, PEAK, SiliconRows, unique_rows
+from perfatlas.kernels.devices import CLOCK, PEAK, SiliconRows
 from perfatlas.kernels.shapes import (
     PhysicsModel,
     octaves_outside,
@@ -20,6 +20,7 @@ from perfatlas.kernels.shapes import (
     shape_columns,
     widening_per_octave,
 )
+from perfatlas.operators import unique_rows
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -40,19 +41,6 @@ class RowPrices(NamedTuple):
     code_U: NDArray[np.int8]
     low_U: FloatArray
     high_U: FloatArray
-
-    def take(self, place_R: IntArray) -> RowPrices:
-        """Return the prices at the given positions.
-
-        Args:
-            place_R: Positions.
-        """
-        return RowPrices(
-            self.time_s_U[place_R],
-            self.code_U[place_R],
-            self.low_U[place_R],
-            self.high_U[place_R],
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +70,6 @@ class ModelRows:
     outside_U: FloatArray
     near: Correction | None
     alone_U: NDArray[np.bool_]
-
-    def measured(self) -> NDArray[np.bool_]:
-        """Return whether measured rows correct a shape (U,)."""
-        return np.zeros_like(self.alone_U) if self.near is None else self.near.measured_U
 
     def prices(self, place_X: IntArray, ratio_X: FloatArray) -> RowPrices:
         """Return the prices of distinct shapes at clocks.
@@ -133,7 +117,7 @@ def model_rows(table: RowTable, catalog: Matches) -> ModelRows:
         table: The rows.
         catalog: Calibrations of the operators.
     """
-    first_U, inverse_R = unique_rows(table.key_RD)
+    first_U, inverse_R = unique_rows(np.take(table.key_RD, table.varying, axis=1))
     key_UD, match_U = table.key_RD[first_U], table.match_R[first_U]
     shape_UD = table.shape(key_UD)
     name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
@@ -167,6 +151,7 @@ class RowTable:
 
     operator_name: str
     key_RD: FloatArray  # shape columns, then match, silicon row and clock ratio
+    varying: tuple[int, ...]  # columns of the key in which rows may differ
     shape_width: int
     silicon_MS: FloatArray
     parameters_MP: FloatArray
@@ -218,19 +203,26 @@ def gather_rows(
         return None
     key_GCD = np.empty((*match_GC.shape, width + 3))
     silicon = SiliconRows(devices.devices)
+    columns_G = [shape_columns(operator) for operator in wanted]
     for place, operator in enumerate(wanted):
-        columns = shape_columns(operator)
         for column, shape_name in enumerate(model.shape_names):
-            key_GCD[place, :, column] = columns[shape_name]
+            key_GCD[place, :, column] = columns_G[place][shape_name]
         key_GCD[place, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
     key_GCD[:, :, width] = match_GC
     key_GCD[:, :, width + 2] = devices.clock_ratio()
     everywhere = which_R.size == runs_GC.size
     key_RD = key_GCD.reshape(-1, width + 3) if everywhere else key_GCD[which_R, candidate_R]
+    varying = [
+        column
+        for column, shape_name in enumerate(model.shape_names)
+        if not _constant([columns[shape_name] for columns in columns_G])
+    ]
+    varying += range(width, width + (2 if devices.clock_ratio_C is None else 3))
     parameters = [_parameters(match, name, model) for match in catalog.matches]
     return RowTable(
         operator_name=name,
         key_RD=key_RD,
+        varying=tuple(varying),
         shape_width=width,
         silicon_MS=np.array(silicon.rows),
         parameters_MP=np.array(parameters, dtype=np.float64),
@@ -238,6 +230,11 @@ def gather_rows(
         candidate_R=candidate_R,
         operator_R=np.array(columns_O)[which_R],
     )
+
+
+def _constant(values: Sequence[FloatArray | float]) -> bool:
+    """Return whether a shape column is one number in all operators."""
+    return all(np.ndim(one) == 0 and one == values[0] for one in values)
 
 
 def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list[float]:

@@ -15,9 +15,10 @@ import numpy as np
 from perfatlas.kernels.shapes import (
     calibration_key,
 )
-from perfatlas.kernels.tiers.bound import bound_at_clock, price_at_bound, resource_code
-from perfatlas.kernels.tiers.gathering import ModelRows, RowPrices, gather_rows, model_rows
+from perfatlas.kernels.tiers.bound import bound_at_clock, price_at_bound
+from perfatlas.kernels.tiers.gathering import ModelRows, gather_rows, model_rows
 from perfatlas.kernels.tiers.matches import Matches
+from perfatlas.kernels.tiers.row_times import write_times
 from perfatlas.measurements.calibrations import kernel_families
 from perfatlas.operators import with_fields
 from perfatlas.pricing import choose, write
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 
 Tier = Literal["auto", "bound", "physics", "measured"]
@@ -191,8 +192,9 @@ class _Family:
                 continue
             at = (table.candidate_R[changed_W], table.operator_R[changed_W])
             place_W = rows.inverse_R[changed_W]
-            _write_times(prices, at, rows.prices(place_W, ratio_R[changed_W]))
-        return _ordered(prices)
+            found = rows.prices(place_W, ratio_R[changed_W])
+            write_times(prices, at, np.arange(place_W.size), found)
+        return prices
 
 
 def _gather_family(
@@ -216,20 +218,11 @@ def _gather_family(
         distinct_O += np.bincount(table.operator_R[rows.first_U], minlength=distinct_O.size)
         found.append(rows)
     full = with_fields(
-        _ordered(prices),
+        prices,
         matches=tuple(catalog.matches),
         rows_O=(prices.match_CO >= 0).sum(axis=0),
     )
     return _Family(operators=operators, devices=devices, full=full, models=tuple(found))
-
-
-def _ordered(prices: PricedOperators) -> PricedOperators:
-    """Return prices whose intervals contain their times."""
-    return with_fields(
-        prices,
-        low_s_CO=np.minimum(prices.low_s_CO, prices.time_s_CO),
-        high_s_CO=np.maximum(prices.high_s_CO, prices.time_s_CO),
-    )
 
 
 def _write_physics(prices: PricedOperators, rows: ModelRows) -> None:
@@ -237,33 +230,10 @@ def _write_physics(prices: PricedOperators, rows: ModelRows) -> None:
     table, place_R = rows.table, rows.inverse_R
     at = (table.candidate_R, table.operator_R)
     every_U = np.arange(rows.first_U.size)
-    found = rows.prices(every_U, np.ones(every_U.size))
-    _write_times(prices, at, found.take(place_R))
-    write(
-        prices,
-        at,
-        match_CO=table.match_R,
-        measured_CO=rows.measured()[place_R],
-        outside_CO=rows.outside_U[place_R],
-    )
-
-
-def _write_times(prices: PricedOperators, at: tuple[IntArray, IntArray], rows: RowPrices) -> None:
-    """Overwrite the bounds of some operators with their prices."""
-    bound_R = prices.bound_s_CO[at]
-    time_R = np.maximum(rows.time_s_U, bound_R)
-    # An interval below the bound contradicts it: the gap shows the error of the measurements,
-    # not a narrow interval.
-    high_R = time_R * rows.high_U
-    mirrored_R = time_R / rows.low_U
-    write(
-        prices,
-        at,
-        time_s_CO=time_R,
-        low_s_CO=np.maximum(time_R * rows.low_U, bound_R),
-        high_s_CO=np.where(high_R < bound_R, mirrored_R, high_R),
-        code_CO=resource_code(rows.code_U, prices.code_CO[at]),
-    )
+    write_times(prices, at, place_R, rows.prices(every_U, np.ones(every_U.size)))
+    write(prices, at, match_CO=table.match_R, outside_CO=rows.outside_U[place_R])
+    if rows.near is not None:
+        write(prices, at, measured_CO=rows.near.measured_U[place_R])
 
 
 def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +48,7 @@ KERNEL_FIELDS: Final = (
     "device.memory.bandwidth",
     "device.overhead_ratio",
 )
+KEPT: Final = 4096  # matches of devices, of which a study of changed hardware has many
 LINK_FIELDS: Final = ("device.scale_up.", "device.overhead_ratio", "node.", "fabric")
 # Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
 
@@ -117,8 +118,19 @@ def find_calibration_at(
         cell: Operator, kernel family and format.
         stamp: `user_file_stamp` of the device's name; for many cells it is read once.
     """
+    return _of_device(device, cell, stamp, hidden_devices())
+
+
+@lru_cache(maxsize=KEPT)
+def _of_device(
+    device: Device,
+    cell: tuple[str, str, str],
+    stamp: tuple[str, int, int],
+    hidden: frozenset[str],
+) -> CalibrationMatch | None:
+    """Return the result of `find_calibration_at` with some devices hidden."""
     silicon = silicon_of(device, links=cell[0] not in KERNELS)
-    changed, hidden = _changed(device, cell[0]), hidden_devices()
+    changed = _changed(device, cell[0])
     relative = "" if device.calibration_relative in hidden else device.calibration_relative
     operator, family, format_name = cell
     mine = user_cells(device.name, stamp).values()

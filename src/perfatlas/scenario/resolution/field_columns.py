@@ -268,7 +268,10 @@ def _distinct(cells: Sequence[Any]) -> FieldColumn:
 
     Cells are equal if type and value are: True is not 1, and "8" is not 8.
     """
-    keys: list[Any] = list(zip(map(type, cells), cells, strict=True))
+    kinds = set(map(type, cells))
+    keys: list[Any] = list(cells)
+    if len(kinds) > 1:
+        keys = list(zip(map(type, cells), cells, strict=True))
     try:
         first = dict(zip(keys, cells, strict=True))
     except TypeError:  # unhashable cells such as lists are treated as distinct
@@ -276,6 +279,8 @@ def _distinct(cells: Sequence[Any]) -> FieldColumn:
         first = dict(zip(keys, cells, strict=True))
     place = dict(zip(first, count(), strict=False))
     places_N = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
+    if kinds <= {int, bool}:  # none is absent
+        return FieldColumn(values=(None, *first.values()), codes_N=places_N + 1)
     given_V = np.array([not is_absent(value) for value in first.values()], np.bool_)
     code_V = np.where(given_V, np.cumsum(given_V), NOT_GIVEN)
     given = (value for value in first.values() if not is_absent(value))

@@ -58,7 +58,11 @@ def unused_rules(
         if not rows.size:
             continue
         unused_N = np.zeros(columns.size, np.bool_)
-        read = _read_by(field) or [name]  # conditions on other verbs' fields are equal in all rows
+        read = _read_by(field)
+        if not read:  # conditions on other verbs' fields are equal in all rows
+            unused_N[rows] = _missing(field, {}) is not None
+            yield unused_N, partial(_sentence, field)
+            continue
         for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
             values = columns.at(int(rows[members[0]]), read)
             unused_N[rows[members]] = _missing(field, values) is not None

@@ -75,10 +75,15 @@ def _divisions(
         yield ()
         return
     (given, searched), *others = sizes
-    for size in range(1, left + 1 if searched else 2) if given is None else (given,):
+    for size in _sizes(left, exact=exact) if given is None and searched else (given or 1,):
         if size <= left and not (exact and left % size):
             for rest in _divisions(others, left // size, exact=exact):
                 yield (size, *rest)
+
+
+def _sizes(left: int, *, exact: bool) -> Sequence[int]:
+    """Return the sizes that divide some GPUs, or all up to them, in ascending order."""
+    return [size for size, _ in _divisors(left)] if exact else range(1, left + 1)
 
 
 def _expert_sizes(

@@ -7,6 +7,7 @@ Shape legend: W workers at batches, D deployments, V numbers of workers of both 
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from itertools import product
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.kernels.devices import unique_rows
-from perfatlas.operators import Phase
+from perfatlas.operators import Phase, unique_rows
 from perfatlas.serving.closed_form import PoolLoad, PoolRates
 from perfatlas.studies import pareto_points, value_exceeded
 from perfatlas.verbs.search.find import LIMITS, METRICS, Found, X, Y, joined
@@ -154,10 +154,10 @@ def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
 
 def _deployments(prefill: Workers, decode: Workers, inputs: SearchInputs) -> Iterator[Columns]:
     """Yield the deployments of two pools, with the numbers of workers that match their rates."""
-    pairs = []
+    pairs, decode_sizes = [], np.unique(decode.gpus)
     for first in np.unique(prefill.gpus).tolist():
         left = np.flatnonzero(prefill.gpus == first)
-        for second in np.unique(decode.gpus).tolist():
+        for second in decode_sizes[decode_sizes <= inputs.most_gpus - first].tolist():
             counts_V = _worker_counts((first, second), inputs)
             if counts_V is None:
                 continue
@@ -186,6 +186,8 @@ def _worker_counts(
     most, (first, second) = inputs.most_gpus, sizes
     if first + second > most:
         return None
+    if inputs.gpus is not None and most % math.gcd(int(first), int(second)):
+        return None  # no sum of multiples of both
     if inputs.gpus is not None:
         x_V = np.arange(1.0, (most - second) // first + 1.0)
         left_V = most - first * x_V

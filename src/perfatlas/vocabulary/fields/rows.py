@@ -303,6 +303,11 @@ def fields_of(*tables: type) -> dict[str, Field]:
         >>> fields_of(Plan)["pp"].default
         1
     """
+    return dict(_fields_of(tables))
+
+
+@cache
+def _fields_of(tables: tuple[type, ...]) -> dict[str, Field]:
     found: dict[str, Field] = {}
     for table in tables:
         for base in reversed(table.__mro__):

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perfatlas.kernels.devices import unique_rows
-from perfatlas.kernels.devices.unique import MANY_ROWS
+from perfatlas.operators import unique_rows
+from perfatlas.operators.unique import MANY_ROWS
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray

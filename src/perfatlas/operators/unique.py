@@ -14,7 +14,7 @@ from perfatlas.compiled import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators.work import FloatArray, IntArray
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd multiplier of a multiplicative hash
 _SHIFT = np.uint64(29)
@@ -33,7 +33,7 @@ def unique_rows(rows_RD: FloatArray) -> tuple[IntArray, IntArray]:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.kernels.devices import unique_rows
+        >>> from perfatlas.operators import unique_rows
         >>> first, where = unique_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
         >>> len(first), bool(where[0] == where[2])
         (2, True)

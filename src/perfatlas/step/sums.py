@@ -1,0 +1,268 @@
+"""Sums of a step over its operators: time, interval, spread and energy, in one pass.
+
+Shape legend: C candidates, O operators, M calibrations, G groups of calibrations that deviate
+together, K classes of operators, S sums.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.compiled import compiled, inlined, part
+from perfatlas.engines import operator_class, operator_spreads
+from perfatlas.measurements.calibrations import USER_PROTOCOL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.pricing import PricedOperators
+
+TINY: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
+PLAIN: Final = 6  # sums that are plain totals: the first fields of `OperatorSums`
+LANES: Final = 8  # partial sums that numpy adds in parallel
+
+
+class StepClock(NamedTuple):
+    """The clock of a step, each (C,).
+
+    Args:
+        ratio: Over the clock that the device sustains at its TDP.
+        energy_share: Energy of the chip over that at the voltage of the highest clock.
+        lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
+        limit_share: Part of `energy_share` that the TDP leaves at the sustained clock.
+        saved_w: Power without kernels between steps, less that at the clock of the step [W].
+    """
+
+    ratio: FloatArray
+    energy_share: FloatArray
+    lowest_w: FloatArray
+    limit_share: FloatArray
+    saved_w: FloatArray
+
+    @classmethod
+    def sustained(cls, time_s: FloatArray) -> StepClock:
+        """Return the sustained clock, at which energies are those at the highest voltage.
+
+        Args:
+            time_s: Times of steps (C,) [s], of which only the shape is read.
+        """
+        ones = np.ones_like(time_s)
+        return cls(ones, ones, np.full_like(ones, np.nan), ones, np.zeros_like(ones))
+
+
+class OperatorSums(NamedTuple):
+    """Sums of a step over the executions of its operators, without host time, each (C,).
+
+    Args:
+        time_s: Time [s].
+        bound_s: Roofline time [s].
+        at_bound_s: Time priced at the roofline for lack of calibrations [s].
+        chip_j: Dynamic energy that scales with the squared voltage [J].
+        memory_j: Dynamic energy of memory and links [J].
+        unlimited_j: Dynamic energy where the TDP lowers no voltage [J].
+        below_s: How much less the time is where kernels are at their 5% quantile [s].
+        above_s: How much more it is where they are at their 95% quantile [s].
+        laboratory_s: Its standard deviation by operators on other machines [s].
+    """
+
+    time_s: FloatArray
+    bound_s: FloatArray
+    at_bound_s: FloatArray
+    chip_j: FloatArray
+    memory_j: FloatArray
+    unlimited_j: FloatArray
+    below_s: FloatArray
+    above_s: FloatArray
+    laboratory_s: FloatArray
+
+
+def operator_sums(count_CO: FloatArray, prices: PricedOperators, clock: StepClock) -> OperatorSums:
+    """Return the sums of a step.
+
+    Operators of one calibration deviate together, and so do all that borrow a calibration.
+    Calibrations of different measurements deviate independently: their parts add in quadrature.
+    Between laboratories, operators of one class deviate together, those of different classes
+    independently; time at the bound has no part in that, nor do operators that were calibrated on
+    the machine of the user.
+
+    Args:
+        count_CO: Number of executions (C, O).
+        prices: Prices of one execution each.
+        clock: The clock of the step.
+    """
+    classes = list(operator_spreads())
+    deviation_K = np.array([spread.deviation for spread in operator_spreads().values()])
+    own_M = np.array([match.own for match in prices.matches], np.bool_)
+    # the last stands for no calibration
+    group_M = np.append(np.where(own_M, np.arange(own_M.size), own_M.size), own_M.size)
+    class_M = np.full(group_M.size, len(classes))
+    class_M[: len(prices.matches)] = [_class(match, classes) for match in prices.matches]
+    sums_SC = np.empty((len(OperatorSums._fields), count_CO.shape[0]))
+    _sum(
+        count_CO.reshape(-1),
+        _Columns(*(np.ascontiguousarray(getattr(prices, n)) for n in _Columns._fields)),
+        _Groups(group_M, class_M, deviation_K),
+        unlimited_share(clock),
+        _Parts(np.empty((PLAIN + len(classes), count_CO.shape[1])), np.empty((2, group_M.size))),
+        sums_SC,
+    )
+    return OperatorSums(*sums_SC)
+
+
+def _class(match: CalibrationMatch, classes: Sequence[str]) -> int:
+    """Return the class of a calibrated operator, their number for one of the user's machine."""
+    if match.calibration.protocol.startswith(USER_PROTOCOL):
+        return len(classes)
+    return classes.index(operator_class(match.calibration.operator))
+
+
+def unlimited_share(clock: StepClock) -> FloatArray:
+    """Return the energy of the chip without the TDP over that with it (C,).
+
+    Args:
+        clock: The clock of the step.
+    """
+    limit_C, share_C = (np.maximum(one, TINY) for one in (clock.limit_share, clock.energy_share))
+    more_C: FloatArray = np.minimum(share_C / limit_C, 1.0) / share_C
+    return more_C
+
+
+class _Columns(NamedTuple):
+    """Columns of `PricedOperators` that are added up, each (C, O)."""
+
+    time_s_CO: FloatArray
+    low_s_CO: FloatArray
+    high_s_CO: FloatArray
+    bound_s_CO: FloatArray
+    chip_energy_j_CO: FloatArray
+    memory_energy_j_CO: FloatArray
+    match_CO: IntArray
+
+
+class _Groups(NamedTuple):
+    """What deviates together.
+
+    Args:
+        group_M: Group of each calibration; the last is that of no calibration (M + 1,).
+        class_M: Class of operators of each, K for none (M + 1,).
+        deviation_K: Deviation of each class between laboratories.
+    """
+
+    group_M: IntArray
+    class_M: IntArray
+    deviation_K: FloatArray
+
+
+class _Parts(NamedTuple):
+    """What is added up of one candidate.
+
+    Args:
+        each_SO: Plain sums, then times by class (S + K, O).
+        away_2G: Deviations of groups at both ends (2, G).
+    """
+
+    each_SO: FloatArray
+    away_2G: FloatArray
+
+
+@compiled
+def _sum(
+    count_F: FloatArray,
+    columns: _Columns,
+    groups: _Groups,
+    more_C: FloatArray,
+    parts: _Parts,
+    sums_SC: FloatArray,
+) -> None:
+    """Write the sums of `OperatorSums` in the order of its fields.
+
+    Args:
+        count_F: Executions of each operator of each candidate, flat (C O,).
+        columns: Prices of one execution.
+        groups: What deviates together.
+        more_C: Energy of the chip without the TDP over that with it (C,).
+        parts: Overwritten.
+        sums_SC: Receives the sums (S, C).
+    """
+    classes = groups.deviation_K.shape[0]
+    for c in range(more_C.shape[0]):
+        _collect(count_F, columns, groups, more_C, parts, c)
+        for place in range(PLAIN):
+            sums_SC[place, c] = _pairwise(parts.each_SO[place])
+        for end in range(2):
+            for group in range(parts.away_2G.shape[1]):
+                parts.away_2G[end, group] *= parts.away_2G[end, group]
+            sums_SC[PLAIN + end, c] = math.sqrt(_pairwise(parts.away_2G[end]))
+        variance = 0.0
+        for place in range(classes):
+            deviation_s = groups.deviation_K[place] * _pairwise(parts.each_SO[PLAIN + place])
+            variance += deviation_s * deviation_s
+        sums_SC[PLAIN + 2, c] = math.sqrt(variance)
+
+
+@inlined
+def _collect(
+    count_F: FloatArray,
+    columns: _Columns,
+    groups: _Groups,
+    more_C: FloatArray,
+    parts: _Parts,
+    c: int,
+) -> None:
+    """Write what is added up of one candidate."""
+    parts.each_SO[:, :] = 0.0
+    parts.away_2G[:, :] = 0.0
+    operators, none = columns.time_s_CO.shape[1], groups.group_M.shape[0] - 1
+    for o in range(operators):
+        count, match = count_F[c * operators + o], columns.match_CO[c, o]
+        time_s = columns.time_s_CO[c, o]
+        chip_j, memory_j = columns.chip_energy_j_CO[c, o], columns.memory_energy_j_CO[c, o]
+        parts.each_SO[0, o] = count * time_s
+        parts.each_SO[1, o] = count * columns.bound_s_CO[c, o]
+        parts.each_SO[2, o] = count * time_s if match < 0 else 0.0
+        parts.each_SO[3, o] = count * chip_j
+        parts.each_SO[4, o] = count * memory_j
+        parts.each_SO[5, o] = count * (chip_j * more_C[c] + memory_j)
+        place = none if match < 0 else match
+        if groups.class_M[place] < groups.deviation_K.shape[0]:
+            parts.each_SO[PLAIN + groups.class_M[place], o] = count * time_s
+        group = groups.group_M[place]
+        parts.away_2G[0, group] += count * abs(columns.low_s_CO[c, o] - time_s)
+        parts.away_2G[1, group] += count * abs(columns.high_s_CO[c, o] - time_s)
+
+
+@part
+def _pairwise(values: FloatArray) -> float:
+    """Return the sum of values in the order in which numpy adds up to 128 contiguous ones."""
+    size, total = values.shape[0], 0.0
+    if size < LANES:
+        for place in range(size):
+            total += values[place]
+        return float(total)
+    a, b, c, d = values[0], values[1], values[2], values[3]
+    e, f, g, h = values[4], values[5], values[6], values[7]
+    place = LANES
+    while place + LANES <= size:
+        a, b, c, d = (
+            a + values[place],
+            b + values[place + 1],
+            c + values[place + 2],
+            d + values[place + 3],
+        )
+        e, f, g, h = (
+            e + values[place + 4],
+            f + values[place + 5],
+            g + values[place + 6],
+            h + values[place + 7],
+        )
+        place += LANES
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    while place < size:
+        total += values[place]
+        place += 1
+    return float(total)
