@@ -2417,13 +2417,7 @@ def search(
     max_gpus: int | str | None = None,
     formats: object = None,
     kv_formats: object = None,
-    objective: Literal[
-        "output_tokens_per_s_per_gpu",
-        "gpus",
-        "request_latency_s",
-        "usd_per_million_output_tokens",
-        "energy_per_output_token_j",
-    ] = "output_tokens_per_s_per_gpu",
+    objective: str = "output_tokens_per_s_per_gpu",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
     slo_itl_s: float | str | None = None,
@@ -2500,8 +2494,10 @@ def search(
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.
             Default: format.
         kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.
-        objective: Metric that ranks the deployments that meet all SLOs. Default:
-            output_tokens_per_s_per_gpu.
+        objective: Metric that ranks the deployments that meet all SLOs:
+            output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens or
+            energy_per_output_token_j; two or three of them, divided by commas, for their Pareto
+            set. Default: output_tokens_per_s_per_gpu.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.

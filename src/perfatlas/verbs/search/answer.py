@@ -37,6 +37,7 @@ from perfatlas.verbs.search.leaders import (
     ranking_notes,
     simulated_leaders,
     with_known_percentiles,
+    without_exceeded,
 )
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
@@ -75,6 +76,10 @@ PROBABILITIES: Final = (
 PERCENTILES: Final = (
     "percentiles are over the simulated requests of a closed loop, with the lengths of the search;"
     " traffic with varying arrivals, or lengths that vary more, has longer tails"
+)
+BALANCED: Final = (
+    "plans of several objectives are points of the frontier, one for each plan, ranked by the"
+    " geometric mean of the objectives: a ratio counts the same in each"
 )
 FORMATS: Final = (
     "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
@@ -162,6 +167,9 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
         fewer = fewer_plans_note(leaders, inputs)
         leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
         notes = [*ranking_notes(leaders), *fewer]
+        if found.by_frontier:
+            leaders, exceeded = without_exceeded(leaders, inputs)
+            notes += exceeded
     leaders, left_out = with_known_percentiles(leaders, inputs)
     notes += left_out
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
@@ -241,6 +249,8 @@ def _options(inputs: SearchInputs) -> dict[str, Any]:
 def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
     """Return the assumptions of the search, and how its ranking changed."""
     notes = [*([PERCENTILES] if inputs.slo_percentile else []), PROBABILITIES, *ranking]
+    if len(inputs.objectives) > 1:
+        notes.append(BALANCED)
     if inputs.mix.sample is not None:
         notes.append(inputs.mix.note)
     if inputs.formats is None and inputs.format is None:

@@ -18,7 +18,13 @@ from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import energies_at
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import ENDS, met_limits, percentile_name, score_of
+from perfatlas.verbs.search.limits import (
+    ENDS,
+    frontier_points,
+    met_limits,
+    percentile_name,
+    score_of,
+)
 from perfatlas.verbs.search.points import LOADS, costs
 from perfatlas.verbs.search.pool_rows import IDENTITY
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
@@ -86,9 +92,10 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
         inputs: The search.
         most: Number of leaders.
     """
-    columns = found.candidates
+    columns = found.leading
     identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
     order = ranked(found, inputs)
+    order = order[~np.isnan(columns["score"][order])]  # the objective is not known for each system
     if inputs.availability is not None:
         order = order[columns["spares_fit"][order]]
     places = distinct_plans(found, order, most, identity)
@@ -209,6 +216,25 @@ def with_known_percentiles(
     count = counted(len(leaders) - len(simulated), "plan")
     told = f"{count} without simulation left out: closed forms have no p{inputs.slo_percentile:g}"
     return simulated, [told]
+
+
+def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[Leader], list[str]]:
+    """Return the leaders that no other one exceeds in every objective, and how many are left out.
+
+    Args:
+        leaders: Leaders in the order of their simulated metrics.
+        inputs: The search, with several objectives.
+    """
+    names = (*inputs.objectives, "slo_probability")
+    columns = {name: np.array([leader.row[name] for leader in leaders], float) for name in names}
+    kept = frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
+    missed = np.flatnonzero(columns["slo_probability"] < inputs.min_slo_probability)
+    places = sorted({*kept.tolist(), *missed.tolist()})
+    if len(places) == len(leaders):
+        return leaders, []
+    count = counted(len(leaders) - len(places), "plan")
+    told = f"{count} left out: another one exceeds it in every objective when simulated"
+    return [leaders[place] for place in places], [told]
 
 
 def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:

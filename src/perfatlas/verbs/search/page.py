@@ -22,7 +22,15 @@ from perfatlas.report.text import (
     label_of,
     subheadline,
 )
-from perfatlas.verbs.search.text import at_most_text, counts_line, marked_metric, plan_text
+from perfatlas.verbs.search.groups import MOST_OBJECTIVES
+from perfatlas.verbs.search.text import (
+    at_most_text,
+    counts_line,
+    frontier_axes,
+    marked_metric,
+    objectives_of,
+    plan_text,
+)
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 SHOWN: Final = (Y, X, "ttft_s", "tpot_s", "request_latency_s")
 COST: Final = "usd_per_million_output_tokens"
+FRONTIERS: Final = ("best deployment at each speed", "non-dominated deployments")
 LOADS: Final = ("concurrency", "batch", "decode_batch")
 
 
@@ -56,7 +65,7 @@ def search_page(answer: Mapping[str, Any], *, reproduce: str, script: Script = "
         title=headline({**answer, "results": {"gpus": plans[0]["gpus"]}}),
         subtitle=f"{subheadline(answer)}; {counts_line(counts, verbose=True)}",
         values=_values(plans[0]),
-        sections=[_plans(plans, results["ranking"]), *_frontier(results["frontier"], plans)],
+        sections=[_plans(plans, results["ranking"]), *_frontier(answer)],
         evidence=answer_evidence(answer),
         warnings=answer["warnings"],
         reproduce=reproduce,
@@ -111,36 +120,48 @@ def _load(row: Mapping[str, Any]) -> int:
     return next(int(row[name]) for name in LOADS if row.get(name) is not None)
 
 
-def _frontier(rows: Rows, plans: Rows) -> list[Section]:
+def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     """Return the frontier as a chart with the best plans, and as a table."""
-    known = [row for row in rows if row[X] and row[Y]]
+    x, y = frontier_axes(answer["scenario"])
+    known = [row for row in answer["results"]["frontier"] if row[x] and row[y]]
     if not known:
         return []
-    lines = [
-        Line("best deployment at each speed", *_rates(known), BLUE),
-        Line("other plans of the answer", *_rates(plans[1:]), GREY, "dots"),
-        Line("best plan under the SLOs", *_rates(plans[:1]), ORANGE, "dots"),
-    ]
-    limit = at_most_text(known)
-    axes = (Axis(f"{METRICS[name].label}{limit}") for name in (X, Y))
-    figure = line_chart(lines, *axes)
-    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in SHOWN), "tier"]
+    metrics = dict.fromkeys((*SHOWN, *(n for n in (y, x) if n in METRICS and n != "gpus")))
+    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in metrics), "tier"]
     cells = [
         [
             plan_text(row),
             f"{row['gpus']:,}",
             f"{_load(row):,}",
-            *(marked_metric(name, row) for name in SHOWN),
+            *(marked_metric(name, row) for name in metrics),
             row["tier"],
         ]
         for row in known
     ]
-    title = "Frontier of throughput and speed"
+    title = "Frontier of throughput and speed" if x == X else "Frontier of the objectives"
     table = Table(head=head, rows=cells, text_columns=(0, len(head) - 1))
-    return [Section(title=title, blocks=(Chart(figure=figure, title=title), table))]
+    chart = Chart(figure=_frontier_chart(answer, known), title=title)
+    return [Section(title=title, blocks=(chart, table))]
 
 
-def _rates(rows: Rows) -> tuple[list[float], list[float]]:
-    """Return the rates of a user and of a GPU."""
-    known = [row for row in rows if row[X] and row[Y]]
-    return [row[X] for row in known], [row[Y] for row in known]
+def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> Any:  # noqa: ANN401 - a figure
+    """Return the points of the frontier and the plans of the answer."""
+    plans: Rows = answer["results"]["plans"]
+    x, y = frontier_axes(answer["scenario"])
+    several = len(objectives_of(answer["scenario"])) > 1
+    joined = "line" if len(objectives_of(answer["scenario"])) < MOST_OBJECTIVES else "dots"
+    points = sorted(known, key=lambda row: float(row[x]))
+    best = "best plan by all objectives" if several else "best plan under the SLOs"
+    lines = [
+        Line(FRONTIERS[several], *_columns(points, x, y), BLUE, joined),
+        Line("other plans of the answer", *_columns(plans[1:], x, y), GREY, "dots"),
+        Line(best, *_columns(plans[:1], x, y), ORANGE, "dots"),
+    ]
+    limit = at_most_text(known)
+    return line_chart(lines, *(Axis(f"{METRICS[name].label}{limit}") for name in (x, y)))
+
+
+def _columns(rows: Rows, x: str, y: str) -> tuple[list[float], list[float]]:
+    """Return two metrics of the rows that have both."""
+    known = [row for row in rows if row[x] and row[y]]
+    return [row[x] for row in known], [row[y] for row in known]

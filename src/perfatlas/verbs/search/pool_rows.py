@@ -81,7 +81,7 @@ def pool_fields(
         place: Position of the deployment.
         inputs: The search.
     """
-    family = found.families[int(found.candidates["family"][place]) + 1]
+    family = found.families[int(found.leading["family"][place]) + 1]
     named = [f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "system", "workers", "batch")]
     fields = {**family.fields, **{name: row[name] for name in named if name in row}}
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")}

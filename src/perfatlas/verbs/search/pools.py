@@ -18,8 +18,8 @@ from perfatlas.kernels.devices import unique_rows
 from perfatlas.operators import Phase
 from perfatlas.serving.closed_form import PoolLoad, PoolRates
 from perfatlas.studies import pareto_points, value_exceeded
-from perfatlas.verbs.search.find import LIMITS, METRICS, Found, X, Y, joined
-from perfatlas.verbs.search.limits import met_limits, score_of
+from perfatlas.verbs.search.find import LIMITS, METRICS, Found, joined
+from perfatlas.verbs.search.limits import frontier_points, met_limits, score_of
 from perfatlas.verbs.search.points import LOADS, costs, priced_points
 from perfatlas.verbs.search.pool_rows import IDENTITY, ROLES, SIZES
 from perfatlas.verbs.search.space import families
@@ -89,7 +89,8 @@ def find_pools(inputs: SearchInputs) -> Found:
     columns = joined(parts)
     found.candidates = _best_batches(columns, inputs)
     if columns:
-        kept = pareto_points(columns[X], columns[Y])
+        kept = frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
+        found.by_frontier = len(inputs.objectives) > 1
         found.frontier = {name: values[kept] for name, values in columns.items()}
         found.points += int(columns["gpus"].size)
     found.cpu_s = time.process_time() - started
@@ -108,14 +109,21 @@ def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]
 
 
 def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
-    """Return the workers that no other one of as many GPUs exceeds in both rate and time."""
+    """Return the workers that no other one of as many GPUs exceeds in rate, time and energy.
+
+    Energy counts if it is an objective.
+    """
     time_s = points.results["ttft_s" if role == "prefill" else "tpot_s"]
     gpus = points.question.plan.gpus_per_replica
     rate = points.sequences / time_s
+    better = [rate, -time_s]
+    if "energy_per_output_token_j" in inputs.objectives:
+        energy = points.evaluated.energy
+        better.append(-(energy.prefill_j if role == "prefill" else energy.decode_j))
     kept: list[IntArray] = []
     for size in np.unique(gpus).tolist():
         some = np.flatnonzero(gpus == size)
-        kept.append(some[pareto_points(rate[some], -time_s[some])])
+        kept.append(some[pareto_points(*(each[some] for each in better))])
     places = np.concatenate(kept)
     question, results = points.question.take(places.tolist()), points.evaluated.take(places)
     busy = [_busy_s(one, role, inputs) for one in (results.latencies, results.low, results.high)]
