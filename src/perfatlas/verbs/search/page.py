@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import BLUE, GREY, ORANGE, Axis, Line, line_chart
+from perfatlas.report.charts import BLUE, GREY, ORANGE, Axis, Line, LineChart
 from perfatlas.report.pages import (
     Chart,
-    Page,
     Section,
     Table,
     Value,
-    answer_evidence,
-    answer_versions,
-    page_html,
+    answer_page,
 )
 from perfatlas.report.text import (
     format_share,
@@ -36,7 +33,7 @@ from perfatlas.vocabulary.metrics import METRICS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Rows = Sequence[Mapping[str, Any]]
 
@@ -48,30 +45,25 @@ FRONTIERS: Final = ("best deployment at each speed", "non-dominated deployments"
 LOADS: Final = ("concurrency", "batch", "decode_batch")
 
 
-def search_page(answer: Mapping[str, Any], *, reproduce: str, script: Script = "inline") -> str:
+def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     """Return a search as an HTML page.
 
     Args:
         answer: The `--json` object of a search.
         reproduce: The command line that reproduces it.
-        script: Source of plotly.js, as for `page_html`.
     """
     results = answer["results"]
     plans: Rows = results["plans"]
     # pages of one search are the same bytes
     counts = {name: value for name, value in results.items() if name != "candidates_per_cpu_s"}
-    page = Page(
-        command="search",
+    return answer_page(
+        answer,
         title=headline({**answer, "results": {"gpus": plans[0]["gpus"]}}),
         subtitle=f"{subheadline(answer)}; {counts_line(counts, verbose=True)}",
         values=_values(plans[0]),
         sections=[_plans(plans, results["ranking"]), *_frontier(answer)],
-        evidence=answer_evidence(answer),
-        warnings=answer["warnings"],
         reproduce=reproduce,
-        versions=answer_versions(answer),
     )
-    return page_html(page, script=script)
 
 
 def _values(best: Mapping[str, Any]) -> list[Value]:
@@ -144,7 +136,7 @@ def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     return [Section(title=title, blocks=(chart, table))]
 
 
-def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> Any:  # noqa: ANN401 - a figure
+def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:
     """Return the points of the frontier and the plans of the answer."""
     plans: Rows = answer["results"]["plans"]
     x, y = frontier_axes(answer["scenario"])
@@ -158,7 +150,8 @@ def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> Any:  # noqa: ANN
         Line(best, *_columns(plans[:1], x, y), ORANGE, "dots"),
     ]
     limit = at_most_text(known)
-    return line_chart(lines, *(Axis(f"{METRICS[name].label}{limit}") for name in (x, y)))
+    along, up = (Axis(f"{METRICS[name].label}{limit}") for name in (x, y))
+    return LineChart(lines, along, up)
 
 
 def _columns(rows: Rows, x: str, y: str) -> tuple[list[float], list[float]]:
