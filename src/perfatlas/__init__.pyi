@@ -2404,6 +2404,7 @@ def required_replicas(
 
 def search(
     *,
+    progress: Callable[[str], None] | None = None,
     model: str,
     system: str,
     engine: str = "vllm",
@@ -2471,6 +2472,7 @@ def search(
     """Return the best deployments of a model on a number of GPUs.
 
     Args:
+        progress: Receives lines about the best plan so far and each simulated plan.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as

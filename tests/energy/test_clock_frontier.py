@@ -148,5 +148,5 @@ def test_a_page_without_a_curve_is_refused(
     path = tmp_path / "page.html"
     words = ["estimate", "--model", ASKED["model"], "--system", "h100_sxm", "--html", str(path)]
     assert main(words) == 2
-    assert "--frontier-over" in capsys.readouterr().err
+    assert "--html applies to --frontier" in capsys.readouterr().err
     assert not path.exists()

@@ -151,3 +151,40 @@ def _probability(plan: dict[str, Any], name: str, limit: float) -> float:
 def test_percentiles_that_nothing_tests_are_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidSpecError, match=reason):
         search(**{**ASKED, "slo_percentile": 90.0, **changes})
+
+
+def test_each_simulated_plan_is_told_while_the_search_runs() -> None:
+    lines: list[str] = []
+    answer = search(progress=lines.append, **ASKED)
+    simulated = [line for line in lines if line.startswith("simulated ")]
+    methods = [plan["method"] for plan in answer.results["plans"]]
+    assert len(simulated) == methods.count("simulate")
+    assert lines[0].endswith("best so far")
+    assert "P(SLO)" in simulated[0]
+    assert any("not simulated" in line for line in lines)
+
+
+def test_plans_tell_what_the_simulation_changed() -> None:
+    plans = search(**ASKED).results["plans"]
+    for rank, plan in enumerate(plans, start=1):
+        if plan["method"] != "simulate":
+            assert plan["rank_change"].startswith("not simulated: pp = 2")
+        elif plan["closed_form_rank"] == rank:
+            assert plan["rank_change"].startswith(f"stays at rank {rank}")
+        else:
+            assert plan["rank_change"].startswith(f"rank {plan['closed_form_rank']} to {rank}")
+    assert not any(
+        "rank_change" in one for one in search(**ASKED, num_simulated=0).results["plans"]
+    )
+
+
+def test_closed_forms_tell_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfatlas.verbs.search.progress.EVERY_S", 0.0)
+    lines: list[str] = []
+    answer = search(progress=lines.append, systems="h100_sxm", **{**ASKED, "num_simulated": 0})
+    counts = [int(line.split(" ")[0].replace(",", "")) for line in lines]
+    assert counts == sorted(counts)
+    assert counts[-1] == answer.results["candidates"]
+    best = answer.results["plans"][0]
+    assert "best so far" in lines[-1]
+    assert f"at {best['concurrency']} in flight" in lines[-1]

@@ -59,7 +59,7 @@ def figure_format(path: str | Path) -> str:
         path: The file.
 
     Raises:
-        UsageError: The extension is of no format that can be written.
+        UsageError: The extension is not one of png, svg and pdf.
 
     Example:
         >>> from perfatlas.report.charts import figure_format

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.report.pages.page import Page, Section, Table
-from perfatlas.report.text import evidence_headline, format_share
+from perfatlas.report.text import METHODS, evidence_headline, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.report.pages.page import Block, Value
 
 
-def answer_page(  # noqa: PLR0913 - the parts of a page
+def answer_page(
     answer: Mapping[str, Any],
     *,
     title: str,
@@ -21,7 +21,6 @@ def answer_page(  # noqa: PLR0913 - the parts of a page
     values: Sequence[Value] = (),
     sections: Sequence[Section],
     reproduce: str,
-    method: str = "",
 ) -> Page:
     """Return the page of an answer, with its evidence, warnings and versions.
 
@@ -32,7 +31,6 @@ def answer_page(  # noqa: PLR0913 - the parts of a page
         values: Key numbers.
         sections: Charts and tables.
         reproduce: The command line that reproduces it.
-        method: Description of the method; derived from tier and calibrations by default.
     """
     return Page(
         command=str(answer["command"]),
@@ -40,22 +38,22 @@ def answer_page(  # noqa: PLR0913 - the parts of a page
         subtitle=subtitle,
         values=values,
         sections=sections,
-        evidence=_evidence(answer, method=method),
+        evidence=_evidence(answer),
         warnings=answer["warnings"],
         reproduce=reproduce,
         versions=_versions(answer),
     )
 
 
-def _evidence(answer: Mapping[str, Any], *, method: str = "") -> list[Section]:
+def _evidence(answer: Mapping[str, Any]) -> list[Section]:
     """Return the evidence of an answer: method, calibrations, assumptions, sources.
 
     Args:
         answer: The `--json` object of a computing verb.
-        method: Description of the method; derived from tier and calibrations by default.
     """
     evidence = answer["evidence"]
-    blocks: list[Block] = [f"Confidence: {method or evidence_headline(evidence)}."]
+    method = METHODS.get(evidence["tier"]) or evidence_headline(evidence)
+    blocks: list[Block] = [f"Confidence: {method}."]
     if calibrations := evidence.get("calibrations"):
         blocks.append(_calibrations(calibrations))
     sections = [Section(title="Evidence", blocks=blocks)]

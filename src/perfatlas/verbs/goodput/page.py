@@ -24,7 +24,7 @@ from perfatlas.report.pages import (
     Value,
     answer_page,
 )
-from perfatlas.report.text import METHODS, share_text, typeset
+from perfatlas.report.text import share_text, typeset
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
@@ -68,7 +68,6 @@ def goodput_page(
             for label, value, interval in lines[:MOST_VALUES]
         ],
         sections=[Section(title="Results", blocks=[results]), *_charts(answer, columns)],
-        method=METHODS[answer["evidence"]["tier"]],
         reproduce=reproduce,
     )
 

@@ -12,7 +12,7 @@ from perfatlas.report.pages import (
     Value,
     answer_page,
 )
-from perfatlas.report.text import METHODS, format_value, label_of, share_text
+from perfatlas.report.text import format_value, label_of, share_text
 from perfatlas.verbs.schedule.text import (
     SCHEDULE_BUCKETS,
     SHOWN,
@@ -60,7 +60,6 @@ def schedule_page(answer: Answered, *, reproduce: str) -> Page:
         title=schedule_headline(answer),
         values=_values(answer),
         sections=_sections(answer),
-        method=METHODS[answer["evidence"]["tier"]],
         reproduce=reproduce,
     )
 

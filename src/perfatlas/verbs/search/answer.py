@@ -34,6 +34,7 @@ from perfatlas.verbs.search.launch import (
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
     fewer_plans_note,
+    rank_change,
     ranking_notes,
     simulated_leaders,
     with_known_percentiles,
@@ -41,6 +42,7 @@ from perfatlas.verbs.search.leaders import (
 )
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
+from perfatlas.verbs.search.progress import SearchProgress
 from perfatlas.verbs.search.question import SIZES, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
@@ -52,7 +54,7 @@ from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import SIMULATION, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
@@ -127,10 +129,15 @@ class SearchAnswer(AnsweredRun):
 
 
 @signature_of("search")
-def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the table of fields
+def search(
+    *,
+    progress: Callable[[str], None] | None = None,
+    **fields: Any,  # noqa: ANN401 - checked against the table of fields
+) -> SearchAnswer:
     """Return the best deployments of a model on a number of GPUs.
 
     Args:
+        progress: Receives lines about the best plan so far and each simulated plan.
         **fields: Fields of `perfatlas search`: model, system, gpus or max_gpus, isl, osl, SLOs,
             objective and others. Sizes of the plan that are given are kept; others are searched.
 
@@ -153,7 +160,8 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
         check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
-    found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
+    told = None if progress is None else SearchProgress(progress, inputs.objectives)
+    found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs, told)
     if found.size and np.all(np.isnan(found.candidates["score"])):
         raise UnsupportedError(
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
@@ -165,7 +173,7 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode == "aggregated":
         fewer = fewer_plans_note(leaders, inputs)
-        leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
+        leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs, told)
         notes = [*ranking_notes(leaders), *fewer]
         if found.by_frontier:
             leaders, exceeded = without_exceeded(leaders, inputs)
@@ -203,6 +211,8 @@ def _answer(
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)
+        if change := rank_change(leader, number + 1, found):
+            plan["rank_change"] = change
         plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
         plans.append(plan)
         breakdown.append(steps)

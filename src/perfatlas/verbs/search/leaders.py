@@ -20,6 +20,7 @@ from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.limits import (
     ENDS,
+    PER_GPU,
     frontier_points,
     met_limits,
     percentile_name,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Priced
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.limits import Met
+    from perfatlas.verbs.search.progress import SearchProgress
     from perfatlas.verbs.search.question import SearchInputs
 
 MOST_LOWER: Final = 8  # lower loads to simulate where the best load of the closed forms misses
@@ -112,7 +114,12 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
     ]
 
 
-def simulated_leaders(found: Found, leaders: list[Leader], inputs: SearchInputs) -> list[Leader]:
+def simulated_leaders(
+    found: Found,
+    leaders: list[Leader],
+    inputs: SearchInputs,
+    progress: SearchProgress | None = None,
+) -> list[Leader]:
     """Return leaders with simulated metrics, best first.
 
     A leader that misses a limit when simulated is simulated at lower loads, until it meets all
@@ -122,9 +129,14 @@ def simulated_leaders(found: Found, leaders: list[Leader], inputs: SearchInputs)
         found: The candidates.
         leaders: The best by closed forms.
         inputs: The search.
+        progress: Is told each plan when it is simulated.
     """
     known: Priced = {}
-    done = [_simulated(found, leader, inputs, known) for leader in leaders]
+    done = []
+    for number, leader in enumerate(leaders, start=1):
+        done.append(_simulated(found, leader, inputs, known))
+        if progress is not None:
+            progress.simulated(done[-1], number, len(leaders), inputs.min_slo_probability)
     return sorted(done, key=lambda leader: leader.order(inputs.min_slo_probability))
 
 
@@ -249,6 +261,25 @@ def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
         return []
     note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
     return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
+
+
+def rank_change(leader: Leader, rank: int, found: Found) -> str:
+    """Return how the simulation changed the rank of a plan and its metrics, in words.
+
+    Args:
+        leader: The plan, simulated or not.
+        rank: Its rank in the answer, from 1.
+        found: The candidates, with its metrics by closed forms.
+    """
+    if not leader.at_first:
+        return f"not simulated: {leader.note}" if leader.note else ""
+    before = {name: float(found.leading[name][leader.place]) for name in (PER_GPU, "ttft_s")}
+    moved = f"rank {leader.rank} to {rank}" if leader.rank != rank else f"stays at rank {rank}"
+    loads = [int(one["concurrency"]) for one in (leader.at_first, leader.row)]
+    load = f"load {loads[0]:,} to {loads[1]:,}, " if loads[0] != loads[1] else ""
+    rate = f"{before[PER_GPU]:,.4g} to {leader.row[PER_GPU]:,.4g} tokens/s/GPU"
+    wait = f"TTFT {before['ttft_s']:.3g} s to {leader.row['ttft_s']:.3g} s with queueing"
+    return f"{moved} when simulated: {load}{rate}, {wait}"
 
 
 def ranking_notes(leaders: list[Leader]) -> list[str]:

@@ -122,6 +122,13 @@ RESULTS: Final = declare_metrics(
         description="Rank of the plan before the simulation of the best plans.",
     ),
     Metric(
+        name="plans.rank_change",
+        label="change by the simulation",
+        holds="text",
+        verbs=("search",),
+        description="How the simulation changed the rank, load and metrics of a plan, or why not.",
+    ),
+    Metric(
         name="launch",
         label="launch commands",
         short="launch",

@@ -98,10 +98,14 @@ def _plans(plans: Rows, ranking: Sequence[str]) -> Section:
         ]
         for plan in plans
     ]
-    reasons = [[plan_text(plan), plan["why"]] for plan in plans]
+    reasons = [[plan_text(plan), plan["why"], plan.get("rank_change", "-")] for plan in plans]
     tables = [
         Table(head=head, rows=rows, text_columns=(0, len(head) - 1)),
-        Table(head=["plan", "why not a higher load"], rows=reasons, text_columns=(0, 1)),
+        Table(
+            head=["plan", "why not a higher load", "simulation"],
+            rows=reasons,
+            text_columns=(0, 1, 2),
+        ),
     ]
     if ranking:
         tables.append(Table(head=["ranking"], rows=[[note] for note in ranking]))

@@ -67,6 +67,9 @@ def print_search(
         print_line(console, cost)
     for note in results["ranking"]:
         print_line(console, note)
+    for plan in plans if verbose else ():
+        if change := plan.get("rank_change"):
+            print_line(console, f"{plan_text(plan)}: {change}")
     console.print()
     _print_frontier(console, results["frontier"], answer["scenario"], verbose=verbose)
     print_line(console, counts_line(results, verbose=verbose))
