@@ -9,7 +9,7 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import probability_at_most
+from perfatlas.studies import probability_at_most, value_exceeded
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.leaders import Leader, ranking_notes
 from perfatlas.verbs.search.limits import ENDS
@@ -188,3 +188,20 @@ def test_closed_forms_tell_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> N
     best = answer.results["plans"][0]
     assert "best so far" in lines[-1]
     assert f"at {best['concurrency']} in flight" in lines[-1]
+
+
+def test_replicas_are_counted_again_where_the_simulated_rate_is_lower() -> None:
+    asked = {n: v for n, v in ASKED.items() if n != "gpus"}
+    asked |= {"max_gpus": 6, "tp": 1, "pp": 1, "objective": "gpus", "num_plans": 1}
+    (plan,) = search(**asked, request_rate=60, num_simulated=0).results["plans"]
+    ends = [np.array([plan[f"output_tokens_per_s_per_gpu{end}"] / 64]) for end in ENDS]
+    served = float(value_exceeded(ends[0], ends[1], ends[2], 0.8)[0])
+    rate = served * plan["dp"] * (1.0 - 1e-6)  # as much as these replicas serve by closed forms
+    (closed,) = search(**asked, request_rate=rate, num_simulated=0).results["plans"]
+    (found,) = search(**asked, request_rate=rate).results["plans"]
+    assert closed["dp"] == plan["dp"]
+    assert found["slo_probability"] >= 0.8
+    ends = [np.array([found[f"output_tokens_per_s_per_gpu{end}"] / 64]) for end in ENDS]
+    assert float(value_exceeded(ends[0], ends[1], ends[2], 0.8)[0]) * found["dp"] >= rate
+    assert found["dp"] == closed["dp"] + 1
+    assert f"{closed['dp']} to {found['dp']} replicas" in found["rank_change"]

@@ -24,6 +24,7 @@ from perfatlas.verbs.search.limits import (
     frontier_points,
     met_limits,
     percentile_name,
+    replicas_for_rate,
     score_of,
 )
 from perfatlas.verbs.search.points import LOADS, costs
@@ -71,7 +72,10 @@ class Leader:
     @property
     def is_lowered(self) -> bool:
         """Whether the simulation meets the limits only at a lower load than the closed forms."""
-        return bool(self.at_first) and self.row["concurrency"] < self.at_first["concurrency"]
+        if not self.at_first:
+            return False
+        now, first = (one["concurrency"] / one["dp"] for one in (self.row, self.at_first))
+        return bool(now < first)
 
     def order(self, least: float) -> tuple[bool, float, float, float]:
         """Return the key by which leaders are ranked, best first.
@@ -123,7 +127,8 @@ def simulated_leaders(
     """Return leaders with simulated metrics, best first.
 
     A leader that misses a limit when simulated is simulated at lower loads, until it meets all
-    limits. What the simulator does not support keeps its closed forms, with the reason.
+    limits; one whose simulated rate is too low for the request rate gets more replicas. What the
+    simulator does not support keeps its closed forms, with the reason.
 
     Args:
         found: The candidates.
@@ -153,6 +158,8 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
             "formula_ttft_s": leader.row["ttft_s"],
             "probabilities": {name: float(each[0]) for name, each in met.probabilities.items()},
         }
+        if (more := _with_more_replicas(tried.row, inputs)) is not None:
+            tried, _ = _at(found, replace(leader, row=more), inputs, known)
         tried = replace(tried, at_first=at_first)
         if tried.probability >= inputs.min_slo_probability:
             return tried
@@ -170,6 +177,23 @@ def _loads(leader: Leader, inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     lower = [int(each * load) for load in LOADS if each * load < leader.row["concurrency"]]
     for load in lower[: -MOST_LOWER - 1 : -1]:
         yield {**leader.row, "concurrency": load}
+
+
+def _with_more_replicas(row: dict[str, Any], inputs: SearchInputs) -> dict[str, Any] | None:
+    """Return a simulated row with as many replicas as serve the request rate, None if it does.
+
+    Closed forms counted the replicas; the simulated rate of a replica may be lower. None also where
+    they do not fit, or their number is given.
+    """
+    if inputs.request_rate is None or inputs.max_gpus is None or inputs.availability is not None:
+        return None
+    dp, each = row["dp"], row["gpus"] // row["dp"]
+    rates = {f"{PER_GPU}{end}": _array(row[f"{PER_GPU}{end}"]) for end in ENDS}
+    needed = int(replicas_for_rate(rates, np.array([float(each)]), inputs)[0])
+    if needed <= dp or needed * each > inputs.max_gpus or "dp" in inputs.pinned:
+        return None
+    load = row["concurrency"] // dp * needed
+    return {**row, "dp": needed, "gpus": needed * each, "concurrency": load}
 
 
 def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tuple[Leader, Met]:
@@ -279,7 +303,9 @@ def rank_change(leader: Leader, rank: int, found: Found) -> str:
     load = f"load {loads[0]:,} to {loads[1]:,}, " if loads[0] != loads[1] else ""
     rate = f"{before[PER_GPU]:,.4g} to {leader.row[PER_GPU]:,.4g} tokens/s/GPU"
     wait = f"TTFT {before['ttft_s']:.3g} s to {leader.row['ttft_s']:.3g} s with queueing"
-    return f"{moved} when simulated: {load}{rate}, {wait}"
+    counts = [int(one["dp"]) for one in (leader.at_first, leader.row)]
+    more = f"{counts[0]} to {counts[1]} replicas, " if counts[0] != counts[1] else ""
+    return f"{moved} when simulated: {more}{load}{rate}, {wait}"
 
 
 def ranking_notes(leaders: list[Leader]) -> list[str]:
