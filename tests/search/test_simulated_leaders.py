@@ -63,10 +63,13 @@ def test_queueing_lowers_the_load_of_a_tight_first_token_limit() -> None:
 
 
 def test_a_lowered_load_is_told_from_an_equal_one() -> None:
-    at_first = {"concurrency": 64}
-    row = {"method": "simulate", "concurrency": 48}
+    at_first = {"concurrency": 64, "dp": 2}
+    row = {"method": "simulate", "concurrency": 48, "dp": 2}
     assert _leader(1, 1.0, row=row, at_first=at_first).is_lowered
     assert not _leader(1, 1.0, row={**row, "concurrency": 64}, at_first=at_first).is_lowered
+    assert not _leader(
+        1, 1.0, row={**row, "concurrency": 96, "dp": 3}, at_first=at_first
+    ).is_lowered
     assert not _leader(1, 1.0, row=row).is_lowered
 
 

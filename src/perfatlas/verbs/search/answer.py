@@ -228,16 +228,8 @@ def _answer(
         "ranking": ranking,
     }
     if inputs.emit is not None:
-        longest = int(sum(inputs.mix.longest))
-        model = resolve_model(inputs.model)
-        stored = model.architecture.checkpoint.gemm_format or "bf16"
-        plan = {**plans[0], **_options(inputs)}
-        results["launch"] = launch_commands(inputs.emit, model.name, plan, longest, stored)
-        own = needed_checkpoint(inputs.emit, plan, stored), left_out_note(inputs.emit, plan)
-        notes += [note for note in own if note]
-        notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
-        if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
-            notes.append(EXCHANGE_ADDED)
+        results["launch"], own = _launched(inputs.emit, plans[0], inputs)
+        notes += own
     answer = Answer(
         command="search",
         scenario=_complete(inputs),
@@ -248,6 +240,23 @@ def _answer(
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
+
+
+def _launched(
+    launcher: str, best: Mapping[str, Any], inputs: SearchInputs
+) -> tuple[list[str], list[str]]:
+    """Return the commands that launch a plan, and notes on what they leave out."""
+    longest = int(sum(inputs.mix.longest))
+    model = resolve_model(inputs.model)
+    stored = model.architecture.checkpoint.gemm_format or "bf16"
+    plan = {**best, **_options(inputs)}
+    commands = launch_commands(launcher, model.name, plan, longest, stored)
+    own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)
+    notes = [note for note in own if note]
+    notes.append(f"launch arguments: {launch_rules()[launcher]['source']}")
+    if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
+        notes.append(EXCHANGE_ADDED)
+    return commands, notes
 
 
 def _options(inputs: SearchInputs) -> dict[str, Any]:
