@@ -177,6 +177,8 @@ def compare(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
@@ -289,6 +291,10 @@ def compare(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
@@ -369,6 +375,8 @@ def estimate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -478,6 +486,10 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -563,6 +575,8 @@ def explain(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -677,6 +691,10 @@ def explain(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -908,6 +926,8 @@ def frontier(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -1018,6 +1038,10 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -1812,6 +1836,8 @@ def max_request_rate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -2018,6 +2044,10 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
@@ -2164,6 +2194,8 @@ def required_replicas(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -2373,6 +2405,10 @@ def required_replicas(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
@@ -2875,6 +2911,8 @@ def simulate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -3076,6 +3114,10 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share

@@ -40,6 +40,8 @@ _SERVING: Final[Values] = {
     "expert_exchange": ("deepep", "all_to_all"),
     "batch_overlap": ("two_batch", "single_batch"),
     "format": ("fp8", "int8"),
+    "prefill_format": ("fp8", "int8"),
+    "decode_format": ("fp8", "int8"),
     "gemm_format": ("fp8", "int8"),
     "moe_format": ("fp8_block", "fp8", "bf16"),
     "kv_format": ("fp8", "bf16"),

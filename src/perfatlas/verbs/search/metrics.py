@@ -35,6 +35,11 @@ POOLED: Final = {
 TEXTS: Final = {
     "prefill_system": "system of prefill workers",
     "decode_system": "system of decode workers",
+    **{
+        f"{role}_{name}_format": f"format of {name} layers of {role} workers"
+        for role in SIZES
+        for name in ("gemm", "moe")
+    },
     "system": "system",
     "gemm_format": "format of dense layers",
     "moe_format": "format of expert layers",

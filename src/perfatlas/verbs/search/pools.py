@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
+    from perfatlas.models import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.serving.closed_form import Latencies, LoadResults
     from perfatlas.step import Candidates
@@ -76,7 +77,7 @@ def find_pools(inputs: SearchInputs) -> Found:
     pools = {role: list(_workers(inputs, role, found)) for role in ROLES}
     parts: list[Columns] = []
     for prefill, decode in product(pools["prefill"], pools["decode"]):
-        if prefill.family.base.formats != decode.family.base.formats:
+        if not _hands_over(prefill.family.base.formats, decode.family.base.formats):
             continue
         if prefill.family.base.drafts != decode.family.base.drafts:
             continue
@@ -95,6 +96,14 @@ def find_pools(inputs: SearchInputs) -> Found:
         found.points += int(columns["gpus"].size)
     found.cpu_s = time.process_time() - started
     return found
+
+
+def _hands_over(prefill: ModelFormats, decode: ModelFormats) -> bool:
+    """Return whether a decode worker reads the KV cache as a prefill worker writes it.
+
+    Formats of weights may differ: each pool loads its own.
+    """
+    return (prefill.kv, prefill.attention) == (decode.kv, decode.attention)
 
 
 def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]:

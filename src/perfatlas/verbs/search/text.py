@@ -299,4 +299,6 @@ def plan_text(plan: Mapping[str, Any]) -> str:
 def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
     own = {name: plan.get(f"{role}_{name}", 1) for name in SIZES}
     workers, batch = plan[f"{role}_workers"], plan[f"{role}_batch"]
-    return f"{workers} {role} of {plan_text(own)}, batch {batch}"
+    own_format = plan.get(f"{role}_gemm_format")
+    formatted = f", {own_format}" if own_format else ""
+    return f"{workers} {role} of {plan_text(own)}{formatted}, batch {batch}"
