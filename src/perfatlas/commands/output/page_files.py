@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from perfatlas.report.pages import Page
 
 
-def write_page_files(flags: PageFlags, page: Page) -> None:
+def write_page_files(flags: PageFlags, page: Page, *, note: str = "") -> None:
     """Write the HTML page and the image that are asked for, and say so on stderr.
 
     Args:
         flags: The files.
         page: The page.
+        note: Follows the names of the files on stderr.
 
     Raises:
         UsageError: The page has no chart, or none of the wanted title.
@@ -33,7 +34,7 @@ def write_page_files(flags: PageFlags, page: Page) -> None:
         charts = _chosen(page, flags.figure_chart)
         write_atomic(flags.figure, figure_bytes(charts, figure_format(flags.figure)))
     for flag, path in flags.files().items():
-        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}\n"))
+        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{note}\n"))
 
 
 def _chosen(page: Page, wanted: str | None) -> list[tuple[str, Drawing]]:

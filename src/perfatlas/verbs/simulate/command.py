@@ -157,19 +157,19 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
     if not extra.files():
         return
     columns = done.per_request()
+    of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
     if extra.per_request is not None:
         write_table(str(extra.per_request), columns)
     if extra.page.files():
         answer = done.answer.to_dict()
         line = reproduced(answer["command"], set_fields)
         seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
-        write_page_files(extra.page, traffic_page(answer, seen, reproduce=line))
+        write_page_files(extra.page, traffic_page(answer, seen, reproduce=line), note=of_one)
     if extra.trace is not None:
         text = requests_trace_text(
             columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
         )
         write_atomic(extra.trace, text)
-    of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
     for flag, path in extra.records().items():
         sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{of_one}\n"))
 
