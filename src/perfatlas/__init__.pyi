@@ -160,6 +160,7 @@ def compare(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -258,7 +259,10 @@ def compare(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -358,6 +362,7 @@ def estimate(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -453,7 +458,10 @@ def estimate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -558,6 +566,7 @@ def explain(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -658,7 +667,10 @@ def explain(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -909,6 +921,7 @@ def frontier(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -1005,7 +1018,10 @@ def frontier(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1819,6 +1835,7 @@ def max_request_rate(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2011,7 +2028,10 @@ def max_request_rate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2177,6 +2197,7 @@ def required_replicas(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2372,7 +2393,10 @@ def required_replicas(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2503,6 +2527,7 @@ def search(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     usd_per_gpu_hour: float | str | None = None,
 ) -> SearchAnswer:
     """Return the best deployments of a model on a number of GPUs.
@@ -2615,7 +2640,10 @@ def search(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
 
@@ -2894,6 +2922,7 @@ def simulate(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -3081,7 +3110,10 @@ def simulate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.

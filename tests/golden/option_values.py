@@ -60,6 +60,7 @@ _SERVING: Final[Values] = {
     "server_processes": (2, 3),
     "speculative_depth": (2, 3),
     "speculative_acceptance": (0.3, 0.5),
+    "acceptance_by_position": ("0.9,0.5", "0.4,0.2,0.1"),
     "prefill_workers": (2, 3),
     "prefill_batch": (2, 3),
     "decode_workers": (2, 3),

@@ -36,6 +36,7 @@ SHARED_FIELDS: Final = (
     "batch_overlap",
     "speculative_depth",
     "speculative_acceptance",
+    "acceptance_by_position",
 )
 
 

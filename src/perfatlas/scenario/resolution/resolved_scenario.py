@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -173,6 +173,13 @@ def _size_rules(
     )
 
 
+def _acceptance(fields: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the acceptance of each draft of a step."""
+    by_position = fields["acceptance_by_position"]
+    alike = (fields["speculative_acceptance"] or 0.0,) * fields["speculative_depth"]
+    return alike if by_position is None else tuple(by_position)
+
+
 def candidates_of(
     workers: Workers,
     rows_C: IntArray,
@@ -223,7 +230,7 @@ def candidates_of(
         silicon_version=version or "",
         expert_distribution=fields["expert_distribution"],
         drafts=fields["speculative_depth"],
-        draft_acceptance=fields["speculative_acceptance"] or 0.0,
+        draft_acceptance=_acceptance(fields),
         assumptions=formats[1],
         placement=_placement(workers, rows_C, systems),
         plan=PlanColumns(**take_columns(workers.plan, rows_C)),

@@ -126,6 +126,11 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
             f"speculative_acceptance = {inputs.speculative_acceptance:g} has no effect here:"
             " speculative_depth = 0; set speculative_depth, the most draft tokens to search"
         )
+    if inputs.acceptance_by_position is not None and not inputs.speculative_depth:
+        raise InvalidSpecError(
+            "acceptance_by_position has no effect here: speculative_depth = 0; set"
+            " speculative_depth, the most draft tokens to search"
+        )
     if inputs.mix.sample is None:
         return inputs
     isl, osl = (max(round(tokens), 1) for tokens in inputs.mix.classes.mean)
