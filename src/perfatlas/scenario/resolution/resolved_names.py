@@ -115,3 +115,14 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
         return with_launch_settings(engine, fields["expert_exchange"], fields["batch_overlap"])
     except InvalidSpecError as problem:
         return problem
+
+
+def acceptance_of_drafts(fields: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the probability of each draft of a step that it is accepted if all before are.
+
+    Args:
+        fields: speculative_depth, speculative_acceptance and acceptance_by_position.
+    """
+    by_position = fields["acceptance_by_position"]
+    alike = (fields["speculative_acceptance"] or 0.0,) * fields["speculative_depth"]
+    return alike if by_position is None else tuple(by_position)

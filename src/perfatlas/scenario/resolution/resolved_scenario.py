@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from perfatlas.scenario.resolution.node_limits import (
     unknown_power,
 )
 from perfatlas.scenario.resolution.refusals import Refusals
-from perfatlas.scenario.resolution.resolved_names import launched_engine
+from perfatlas.scenario.resolution.resolved_names import acceptance_of_drafts, launched_engine
 from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
@@ -173,13 +173,6 @@ def _size_rules(
     )
 
 
-def _acceptance(fields: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the acceptance of each draft of a step."""
-    by_position = fields["acceptance_by_position"]
-    alike = (fields["speculative_acceptance"] or 0.0,) * fields["speculative_depth"]
-    return alike if by_position is None else tuple(by_position)
-
-
 def candidates_of(
     workers: Workers,
     rows_C: IntArray,
@@ -230,7 +223,7 @@ def candidates_of(
         silicon_version=version or "",
         expert_distribution=fields["expert_distribution"],
         drafts=fields["speculative_depth"],
-        draft_acceptance=_acceptance(fields),
+        draft_acceptance=acceptance_of_drafts(fields),
         assumptions=formats[1],
         placement=_placement(workers, rows_C, systems),
         plan=PlanColumns(**take_columns(workers.plan, rows_C)),

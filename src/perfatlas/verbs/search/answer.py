@@ -160,8 +160,12 @@ def search(
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
         check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
-    told = None if progress is None else SearchProgress(progress, inputs.objectives)
-    found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs, told)
+    told = None if progress is None else SearchProgress(progress, inputs)
+    found = (
+        find_pools(inputs)
+        if inputs.mode == "disaggregated"
+        else find(inputs, told.priced if told else None)
+    )
     if found.size and np.all(np.isnan(found.candidates["score"])):
         raise UnsupportedError(
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
@@ -173,7 +177,9 @@ def search(
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode == "aggregated":
         fewer = fewer_plans_note(leaders, inputs)
-        leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs, told)
+        leaders = simulated_leaders(
+            found, leaders[: inputs.num_simulated], inputs, told.simulated if told else None
+        )
         notes = [*ranking_notes(leaders), *fewer]
         if found.by_frontier:
             leaders, exceeded = without_exceeded(leaders, inputs)

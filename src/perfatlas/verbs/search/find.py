@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,15 +18,15 @@ from perfatlas.verbs.search.selection import best_loads, judge
 from perfatlas.verbs.search.space import chunk_sizes, families
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.verbs.search.progress import SearchProgress
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.selection import Judged
     from perfatlas.verbs.search.space import Family
 
     Columns = dict[str, np.ndarray[Any, Any]]
+    PricedSoFar = Callable[["Found", list[Columns]], None]
 
 PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 LIMITS: Final = ("max_num_seqs", "max_num_batched_tokens")
@@ -81,12 +81,12 @@ class Found:
         return int(self.candidates["score"].size) if self.candidates else 0
 
 
-def find(inputs: SearchInputs, progress: SearchProgress | None = None) -> Found:
+def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
     """Return all candidates of a search.
 
     Args:
         inputs: The search.
-        progress: Is told the best so far.
+        progress: Receives the best of the candidates so far, some at a time.
 
     Raises:
         PerfatlasError: The only system, format and number of draft tokens is not supported.
@@ -103,8 +103,8 @@ def find(inputs: SearchInputs, progress: SearchProgress | None = None) -> Found:
             judged = judge(points, inputs)
             chosen = best_loads(judged, inputs.min_slo_probability)
             best.append(_columns(judged, chosen, number) | _binding(judged, chosen, inputs))
-            if progress is not None and progress.is_due:
-                _tell_best(progress, found, best, inputs)
+            if progress is not None:
+                progress(found, best)
             judged_by = judged.gpus, judged.probability, inputs
             front = frontier_points(points.results, *judged_by)
             frontiers.append(_columns(judged, front, number) | _binding(judged, front, inputs))
@@ -116,18 +116,6 @@ def find(inputs: SearchInputs, progress: SearchProgress | None = None) -> Found:
     found.by_frontier = len(inputs.objectives) > 1
     found.cpu_s = time.process_time() - started
     return found
-
-
-def _tell_best(
-    progress: SearchProgress, found: Found, best: list[Columns], inputs: SearchInputs
-) -> None:
-    """Tell how many candidates are priced, and the best of them by closed forms."""
-    from perfatlas.verbs.search.rows import plan_row
-
-    known = replace(found, candidates=joined(best), by_frontier=False)
-    place = int(ranked(known, inputs)[0])
-    meets = within_slos(known, inputs) > 0
-    progress.priced(known.size, plan_row(known, place, inputs) if meets else None)
 
 
 def joined(parts: list[Columns]) -> Columns:

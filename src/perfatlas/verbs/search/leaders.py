@@ -32,13 +32,12 @@ from perfatlas.verbs.search.pool_rows import IDENTITY
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Priced
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.limits import Met
-    from perfatlas.verbs.search.progress import SearchProgress
     from perfatlas.verbs.search.question import SearchInputs
 
 MOST_LOWER: Final = 8  # lower loads to simulate where the best load of the closed forms misses
@@ -122,7 +121,7 @@ def simulated_leaders(
     found: Found,
     leaders: list[Leader],
     inputs: SearchInputs,
-    progress: SearchProgress | None = None,
+    progress: Callable[[Leader, int, int], None] | None = None,
 ) -> list[Leader]:
     """Return leaders with simulated metrics, best first.
 
@@ -134,14 +133,14 @@ def simulated_leaders(
         found: The candidates.
         leaders: The best by closed forms.
         inputs: The search.
-        progress: Is told each plan when it is simulated.
+        progress: Receives each plan when it is simulated, its number and that of all.
     """
     known: Priced = {}
     done = []
     for number, leader in enumerate(leaders, start=1):
         done.append(_simulated(found, leader, inputs, known))
         if progress is not None:
-            progress.simulated(done[-1], number, len(leaders), inputs.min_slo_probability)
+            progress(done[-1], number, len(leaders))
     return sorted(done, key=lambda leader: leader.order(inputs.min_slo_probability))
 
 

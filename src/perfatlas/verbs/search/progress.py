@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text import format_share, format_value
+from perfatlas.verbs.search.find import joined, ranked, within_slos
+from perfatlas.verbs.search.rows import plan_row
+from perfatlas.verbs.search.text import plan_text
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from perfatlas.verbs.search.find import Columns, Found
     from perfatlas.verbs.search.leaders import Leader
+    from perfatlas.verbs.search.question import SearchInputs
 
 EVERY_S: Final = 2.0  # between two lines about closed forms
 SHOWN: Final = ("ttft_s", "tpot_s")
@@ -22,49 +28,51 @@ class SearchProgress:
 
     Args:
         tell: Receives each line.
-        objectives: The metrics that rank plans.
+        inputs: The search.
     """
 
-    def __init__(self, tell: Callable[[str], None], objectives: tuple[str, ...]) -> None:
+    def __init__(self, tell: Callable[[str], None], inputs: SearchInputs) -> None:
         """Start with nothing priced."""
-        self._tell = tell
-        self._names = tuple(dict.fromkeys((*objectives, *SHOWN)))
+        self._tell, self._inputs = tell, inputs
+        self._names = tuple(dict.fromkeys((*inputs.objectives, *SHOWN)))
         self._told = time.monotonic()
         self._best: Leader | None = None
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the last line is long enough ago for another one about closed forms."""
-        return time.monotonic() - self._told >= EVERY_S
-
-    def priced(self, candidates: int, best: Mapping[str, Any] | None) -> None:
-        """Tell how many candidates are priced, and the best of them.
+    def priced(self, found: Found, best: list[Columns]) -> None:
+        """Tell how many candidates are priced, and the best of them, every few seconds.
 
         Args:
-            candidates: Candidates so far.
-            best: The best of them as a row of an answer, None if none meets all limits.
+            found: The families so far.
+            best: Their candidates, in parts.
         """
+        if time.monotonic() - self._told < EVERY_S:
+            return
+        known = replace(found, candidates=joined(best), by_frontier=False)
+        words = "none meets all limits yet"
+        if within_slos(known, self._inputs):
+            place = int(ranked(known, self._inputs)[0])
+            words = f"best so far {self._row(plan_row(known, place, self._inputs))}"
+        self._tell(f"{known.size:,} candidates priced; {words}")
         self._told = time.monotonic()
-        words = "none meets all limits yet" if best is None else f"best so far {self._row(best)}"
-        self._tell(f"{candidates:,} candidates priced; {words}")
 
-    def simulated(self, leader: Leader, number: int, count: int, least: float) -> None:
+    def simulated(self, leader: Leader, number: int, count: int) -> None:
         """Tell the metrics of a simulated plan, and the best of those so far.
 
         Args:
             leader: The plan.
             number: Its number, from 1.
             count: Plans to simulate.
-            least: Least probability with which limits must be met.
         """
+        least = self._inputs.min_slo_probability
         if self._best is None or leader.order(least) < self._best.order(least):
             self._best = leader
-        place = "best so far" if leader is self._best else f"behind {_plan(self._best.row)}"
+        place = "best so far" if leader is self._best else f"behind {plan_text(self._best.row)}"
         if leader.row["method"] != "simulate":
-            self._tell(f"plan {number} of {count}, {_plan(leader.row)}: not simulated; {place}")
-            return
-        misses = "" if leader.probability >= least else "misses a limit, "
-        self._tell(f"simulated {number} of {count}: {misses}{self._row(leader.row)}; {place}")
+            told = f"plan {number} of {count}, {plan_text(leader.row)}: not simulated; {place}"
+        else:
+            misses = "" if leader.probability >= least else "misses a limit, "
+            told = f"simulated {number} of {count}: {misses}{self._row(leader.row)}; {place}"
+        self._tell(told)
 
     def _row(self, row: Mapping[str, Any]) -> str:
         """Return plan, load, objectives and latencies of a row."""
@@ -76,10 +84,4 @@ class SearchProgress:
         ]
         loaded = f" at {load:,} in flight" if load else ""
         chance = format_share(row["slo_probability"])
-        return f"{_plan(row)}{loaded}: {', '.join(told)}, P(SLO) {chance}"
-
-
-def _plan(row: Mapping[str, Any]) -> str:
-    from perfatlas.verbs.search.text import plan_text
-
-    return plan_text(row)
+        return f"{plan_text(row)}{loaded}: {', '.join(told)}, P(SLO) {chance}"
