@@ -163,6 +163,7 @@ def compare(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -180,6 +181,8 @@ def compare(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
@@ -267,7 +270,10 @@ def compare(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -300,6 +306,10 @@ def compare(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
@@ -366,6 +376,7 @@ def estimate(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -383,6 +394,8 @@ def estimate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -467,7 +480,10 @@ def estimate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -500,6 +516,10 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -571,6 +591,7 @@ def explain(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -588,6 +609,8 @@ def explain(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -677,7 +700,10 @@ def explain(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -710,6 +736,10 @@ def explain(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -927,6 +957,7 @@ def frontier(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -944,6 +975,8 @@ def frontier(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
@@ -1029,7 +1062,10 @@ def frontier(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1062,6 +1098,10 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
             of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
@@ -1840,6 +1880,7 @@ def max_request_rate(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -1857,6 +1898,8 @@ def max_request_rate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -2033,7 +2076,10 @@ def max_request_rate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2066,6 +2112,10 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
@@ -2196,6 +2246,7 @@ def required_replicas(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2213,6 +2264,8 @@ def required_replicas(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -2392,7 +2445,10 @@ def required_replicas(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2425,6 +2481,10 @@ def required_replicas(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
@@ -2456,6 +2516,7 @@ def required_replicas(
 
 def search(
     *,
+    progress: Callable[[str], None] | None = None,
     model: str,
     system: str,
     engine: str = "vllm",
@@ -2469,13 +2530,7 @@ def search(
     max_gpus: int | str | None = None,
     formats: object = None,
     kv_formats: object = None,
-    objective: Literal[
-        "output_tokens_per_s_per_gpu",
-        "gpus",
-        "request_latency_s",
-        "usd_per_million_output_tokens",
-        "energy_per_output_token_j",
-    ] = "output_tokens_per_s_per_gpu",
+    objective: str = "output_tokens_per_s_per_gpu",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
     slo_itl_s: float | str | None = None,
@@ -2525,11 +2580,13 @@ def search(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     usd_per_gpu_hour: float | str | None = None,
 ) -> SearchAnswer:
     """Return the best deployments of a model on a number of GPUs.
 
     Args:
+        progress: Receives lines about the best plan so far and each simulated plan.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
@@ -2553,8 +2610,10 @@ def search(
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.
             Default: format.
         kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.
-        objective: Metric that ranks the deployments that meet all SLOs. Default:
-            output_tokens_per_s_per_gpu.
+        objective: Metric that ranks the deployments that meet all SLOs:
+            output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens or
+            energy_per_output_token_j; two or three of them, divided by commas, for their Pareto
+            set. Default: output_tokens_per_s_per_gpu.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
@@ -2637,7 +2696,10 @@ def search(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
 
@@ -2932,6 +2994,7 @@ def simulate(
     server_processes: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
+    acceptance_by_position: object = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2949,6 +3012,8 @@ def simulate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_format: str | None = None,
+    decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
     node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
@@ -3120,7 +3185,10 @@ def simulate(
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
-            are [fraction]. Needs speculative_depth other than 0.
+            are [fraction]. Needs speculative_depth other than 0 and no acceptance_by_position.
+        acceptance_by_position: Probability that the first, second, ... draft token of a step is
+            accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
+            speculative_acceptance at each. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -3153,6 +3221,10 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_format: Number format of weights and matrix products of each prefill worker.
+            Default: as format. Needs mode = disaggregated.
+        decode_format: Number format of weights and matrix products of each decode worker. Default:
+            as format. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
         node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share

@@ -11,6 +11,7 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.pages import page_html
 from perfatlas.report.text import format_value, open_terminal
 from perfatlas.verbs.estimate.page import clock_frontier_page
 from perfatlas.verbs.estimate.text import print_clock_frontier
@@ -116,14 +117,16 @@ def test_the_printed_points_include_the_least_energy() -> None:
 def test_the_page_marks_the_least_energy(over: str) -> None:
     answer = perfatlas.frontier(over=over, **ASKED).to_dict()
     least = format_value(over, answer["results"][f"least_energy_{over}"])
-    page = clock_frontier_page(answer, over, reproduce="perfatlas estimate", script="cdn")
+    page = page_html(
+        clock_frontier_page(answer, over, reproduce="perfatlas estimate"), script="cdn"
+    )
     for text in ("least energy", least, "perfatlas estimate", "unlimited"):
         assert text in page
 
 
 def test_limits_are_marked_in_the_text_and_on_the_page() -> None:
     answer = perfatlas.frontier(over="clock_ratio", **ASKED, tier="bound").to_dict()
-    page = clock_frontier_page(answer, "clock_ratio", reproduce="", script="cdn")
+    page = page_html(clock_frontier_page(answer, "clock_ratio", reproduce=""), script="cdn")
     stream = io.StringIO()
     print_clock_frontier(
         open_terminal(stream, width=80, environ={}), answer, "clock_ratio", reproduce=""
@@ -135,7 +138,7 @@ def test_limits_are_marked_in_the_text_and_on_the_page() -> None:
     assert "time per output token, at least" in page
     assert "memory" in page
     predicted = perfatlas.frontier(over="clock_ratio", **ASKED).to_dict()
-    page = clock_frontier_page(predicted, "clock_ratio", reproduce="", script="cdn")
+    page = page_html(clock_frontier_page(predicted, "clock_ratio", reproduce=""), script="cdn")
     assert "≥" not in page
 
 
@@ -145,5 +148,5 @@ def test_a_page_without_a_curve_is_refused(
     path = tmp_path / "page.html"
     words = ["estimate", "--model", ASKED["model"], "--system", "h100_sxm", "--html", str(path)]
     assert main(words) == 2
-    assert "--frontier-over" in capsys.readouterr().err
+    assert "--html applies to --frontier" in capsys.readouterr().err
     assert not path.exists()

@@ -9,16 +9,17 @@ import pytest
 from perfatlas.report.charts import (
     Axis,
     Bar,
+    BarChart,
     BarPart,
+    DaysChart,
+    Histogram,
     Line,
+    LineChart,
     Span,
-    bar_chart,
-    days_chart,
+    StackedBars,
+    Waterfall,
     figure_json,
-    histogram,
-    line_chart,
-    stacked_bars,
-    waterfall,
+    plotly_figure,
 )
 
 HOSTILE = '<a href="https://x.example">y</a>'
@@ -29,7 +30,7 @@ TIME, REQUESTS = Axis("time [s]"), Axis("requests", "count")
 
 def test_lines_steps_and_dots_are_drawn_as_such() -> None:
     lines = [RISING, RISING._replace(kind="step"), RISING._replace(kind="dots")]
-    figure = line_chart([*lines, Line("none", [], [], "red")], TIME, REQUESTS)
+    figure = plotly_figure(LineChart([*lines, Line("none", [], [], "red")], TIME, REQUESTS))
     assert [trace.mode for trace in figure.data] == ["lines", "lines", "markers"]
     assert [trace.line.shape for trace in figure.data] == [None, "hv", None]
     assert list(figure.data[0].x) == [0.0, 5.0, 10.0]
@@ -37,12 +38,15 @@ def test_lines_steps_and_dots_are_drawn_as_such() -> None:
     assert list(figure.layout.yaxis.range) == [0.0, pytest.approx(4.2)]  # 5 % above the highest
     assert figure.layout.yaxis.dtick == 1  # no half requests
     assert figure.layout.showlegend
-    assert not line_chart([RISING], TIME, REQUESTS).layout.showlegend  # the axis says it
+    assert not plotly_figure(
+        LineChart([RISING], TIME, REQUESTS)
+    ).layout.showlegend  # the axis says it
 
 
 def test_axes_have_titles_and_units() -> None:
-    share = line_chart([RISING], Axis("latency", "s", log=True), Axis("share", "%", top=1.0))
-    x, y = share.layout.xaxis, share.layout.yaxis
+    share = LineChart([RISING], Axis("latency", "s", log=True), Axis("share", "%", top=1.0))
+    figure = plotly_figure(share)
+    x, y = figure.layout.xaxis, figure.layout.yaxis
     assert (x.title.text, x.type, x.tickformat, x.ticksuffix) == ("latency", "log", "~s", "s")
     assert (y.title.text, y.tickformat, list(y.range)) == ("share", ".3~p", [0.0, 1.0])
 
@@ -50,7 +54,8 @@ def test_axes_have_titles_and_units() -> None:
 @pytest.mark.parametrize(("highest", "dtick"), [(50.0, "D2"), (5e3, 1)])
 def test_decades_are_ticked_once_where_they_are_many(highest: float, dtick: object) -> None:
     line = Line("TTFT", [0.0, 1.0, highest], [0.0, 0.5, 1.0], "red")
-    assert line_chart([line], Axis("t", log=True), Axis("share")).layout.xaxis.dtick == dtick
+    chart = LineChart([line], Axis("t", log=True), Axis("share"))
+    assert plotly_figure(chart).layout.xaxis.dtick == dtick
 
 
 def test_spans_are_shaded_up_to_the_last_point_and_named_once() -> None:
@@ -60,7 +65,8 @@ def test_spans_are_shaded_up_to_the_last_point_and_named_once() -> None:
         Span("up", 2.0, 2.0, "#1a7f37", "one more"),
         Span("out", 99.0, 100.0, "#cf222e", "after the end"),
     ]
-    _, first, second, mark = line_chart([RISING], TIME, REQUESTS, spans=spans).data
+    chart = LineChart([RISING], TIME, REQUESTS, spans=spans)
+    _, first, second, mark = plotly_figure(chart).data
     assert list(first.x) == [1.0, 1.0, 3.0, 3.0]
     assert list(second.x) == [4.0, 4.0, 10.0, 10.0]
     assert list(mark.x) == [2.0, 2.0]
@@ -75,14 +81,15 @@ def test_a_waterfall_goes_from_all_to_what_is_left() -> None:
         {"name": "idle", "share": 0.0},
     ]
     labels = {"useful": "useful work", "lost": HOSTILE, "idle": "idle"}
-    (trace,) = waterfall(rows, labels, ["75.0 %", "25.0 %", "0 %"]).data
+    (trace,) = plotly_figure(Waterfall(rows, labels, ["75.0 %", "25.0 %", "0 %"])).data
     assert list(trace.y) == ["total", ESCAPED, "useful work"]
     assert list(trace.x) == [1.0, -0.25, 0.75]
     assert list(trace.text) == ["100%", "25.0%", "75.0%"]
 
 
 def test_bars_keep_their_order_and_names_that_look_like_numbers() -> None:
-    figure = bar_chart([Bar("79", 2.0, "2 us", error=0.5), Bar(HOSTILE, 1.0)], Axis("hours"))
+    bars = [Bar("79", 2.0, "2 us", error=0.5), Bar(HOSTILE, 1.0)]
+    figure = plotly_figure(BarChart(bars, Axis("hours")))
     (trace,) = figure.data
     assert list(trace.y) == ["79", ESCAPED]
     assert (figure.layout.yaxis.type, figure.layout.yaxis.autorange) == ("category", "reversed")
@@ -95,25 +102,27 @@ def test_parts_are_stacked_and_bins_stand_side_by_side() -> None:
         BarPart("queue", [0.75], ["3 s, 75 %"], "red"),
         BarPart("decode", [0.25], ["1 s"], "blue"),
     ]
-    figure = stacked_bars([""], parts, Axis("share", "%"))
+    figure = plotly_figure(StackedBars([""], parts, Axis("share", "%")))
     assert figure.layout.barmode == "stack"
     assert [list(trace.x) for trace in figure.data] == [[0.75], [0.25]]
     assert list(figure.data[0].hovertext) == ["3 s, 75%"]
-    (trace,) = histogram([0.5, 1.5], [0.25, 0.75], Axis("days"), Axis("runs", "%")).data
+    bins = Histogram([0.5, 1.5], [0.25, 0.75], Axis("days"), Axis("runs", "%"))
+    (trace,) = plotly_figure(bins).data
     assert trace.width == 1.0
-    days = days_chart(["2026-03-01", "2026-03-02"], [300, 1], Axis("failures", "count"))
+    counts = DaysChart(["2026-03-01", "2026-03-02"], [300, 1], Axis("failures", "count"))
+    days = plotly_figure(counts)
     assert (days.layout.xaxis.type, days.layout.xaxis.dtick) == ("date", "D1")
     assert days.layout.yaxis.dtick is None  # 300 of them need no tick each
 
 
 def test_nothing_in_a_figure_ends_its_script_or_is_read_as_html() -> None:
-    figure = line_chart(
+    chart = LineChart(
         [RISING._replace(name="</script><script>alert(1)</script>")],
         Axis(HOSTILE),
         Axis("%{customdata}"),
         spans=[Span(HOSTILE, 0.0, 1.0, "red", HOSTILE)],
     )
-    text = figure_json(figure)
+    text = figure_json(chart)
     assert not set("<>") & set(text)
     told = json.loads(text)
     assert told["layout"]["xaxis"]["title"]["text"] == ESCAPED
@@ -124,5 +133,5 @@ def test_nothing_in_a_figure_ends_its_script_or_is_read_as_html() -> None:
 
 def test_points_have_no_more_digits_than_a_reader_sees() -> None:
     line = Line("load", [1.0 / 3.0], [2.0 / 3.0], "red")
-    (trace,) = line_chart([line], TIME, Axis("load")).data
+    (trace,) = plotly_figure(LineChart([line], TIME, Axis("load"))).data
     assert (list(trace.x), list(trace.y)) == ([0.333333], [0.666667])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from perfatlas.report.charts import plotly_figure
 from perfatlas.verbs.fleet.charts import days_of, lives_of, shares_of
 from perfatlas.verbs.fleet.glossary import unit_of
 
@@ -12,7 +13,7 @@ HOUR = 3600.0
 
 def figure_of(sections: list[Any]) -> Any:  # noqa: ANN401 - a figure
     ((*_, chart),) = (section.blocks for section in sections)
-    return chart.figure
+    return plotly_figure(chart.figure)
 
 
 def test_lives_are_drawn_in_the_unit_of_the_text() -> None:

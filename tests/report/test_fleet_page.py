@@ -8,6 +8,7 @@ import pytest
 
 from perfatlas.fleet.model import fleet_facts
 from perfatlas.fleet.model.fleet_file import read_fleet
+from perfatlas.report.pages import page_html
 from perfatlas.telemetry.formats import read_sacct
 from perfatlas.telemetry.formats.run_failures import run_failures
 from perfatlas.telemetry.formats.slurm_fields import STATES
@@ -33,7 +34,9 @@ def page(tmp_path: Path, *causes: str) -> str:
     path = tmp_path / "fleet.toml"
     path.write_text("units = 10\n" + "".join(causes), "utf-8")
     return html.unescape(
-        fleet_page("f.toml", fleet_facts(read_fleet(path)), None, reproduce="", script="none")
+        page_html(
+            fleet_page("f.toml", fleet_facts(read_fleet(path)), None, reproduce=""), script="none"
+        )
     )
 
 
@@ -81,7 +84,7 @@ def test_slurm_findings_are_described(tmp_path: Path) -> None:
     facts = history_facts(run_failures(read_sacct([log], zone="UTC")))
     named = {f"{row['component']}_{row['cause']}" for row in facts["causes"]}
     assert named == {name for name in CAUSES if not name.startswith("hbm_")}
-    text = html.unescape(history_page("jobs", facts, reproduce="", script="none"))
+    text = html.unescape(page_html(history_page("jobs", facts, reproduce=""), script="none"))
     for name in named:
         assert CAUSES[name] in text
 
@@ -107,7 +110,7 @@ def test_lines_read_are_not_taken_for_failures(tmp_path: Path, counted: int) -> 
         "changed": False,
     }
     facts = fleet_facts(read_fleet(path))
-    text = fleet_page("fleet.toml", facts, evidence, reproduce="", script="none")
+    text = page_html(fleet_page("fleet.toml", facts, evidence, reproduce=""), script="none")
     assert "lines that count" not in text
     assert "lines read" in text
     assert f'<tr><td class="text">s.txt</td><td>{counted}</td></tr>' in text

@@ -14,7 +14,7 @@ import pytest
 import perfatlas
 from perfatlas.fleet.model import fleet_facts
 from perfatlas.fleet.model.fleet_file import read_fleet
-from perfatlas.report.charts import SCRIPTS, Axis, Line, line_chart, plotly_script
+from perfatlas.report.charts import SCRIPTS, Axis, Line, LineChart, plotly_script
 from perfatlas.report.pages import (
     Chart,
     Command,
@@ -55,7 +55,7 @@ def _simulate(_: Path, script: Script) -> str:
     answer["evidence"]["sources"].append(HOSTILE)
     answer["evidence"]["data_versions"][HOSTILE] = HOSTILE
     run = SimulatedRun(done.per_request(), done.series(), done.out_of_service(), done.seed)
-    return traffic_page(answer, run, reproduce=HOSTILE, script=script)
+    return page_html(traffic_page(answer, run, reproduce=HOSTILE), script=script)
 
 
 def _goodput(_: Path, script: Script) -> str:
@@ -72,7 +72,9 @@ def _goodput(_: Path, script: Script) -> str:
             "assumes": HOSTILE,
         }
     ]
-    return goodput_page(answer, {"goodput": [0.5, 0.6]}, reproduce=HOSTILE, script=script)
+    return page_html(
+        goodput_page(answer, {"goodput": [0.5, 0.6]}, reproduce=HOSTILE), script=script
+    )
 
 
 def _schedule(_: Path, script: Script) -> str:
@@ -81,7 +83,7 @@ def _schedule(_: Path, script: Script) -> str:
     answer["scenario"]["jobs"] = HOSTILE
     answer["results"]["classes"][0]["kind"] = HOSTILE
     answer["warnings"] = [HOSTILE]
-    return schedule_page(answer, reproduce=HOSTILE, script=script)
+    return page_html(schedule_page(answer, reproduce=HOSTILE), script=script)
 
 
 def _fleet(folder: Path, script: Script) -> str:
@@ -101,7 +103,7 @@ def _fleet(folder: Path, script: Script) -> str:
     evidence = {"cause": [seen], "file": [{"path": HOSTILE, "parsed": 6}], "changed": True}
     facts = fleet_facts(read_fleet(folder / "fleet.toml"))
     facts["causes"][0]["meaning"] = HOSTILE
-    return fleet_page(HOSTILE, facts, evidence, reproduce=HOSTILE, script=script)
+    return page_html(fleet_page(HOSTILE, facts, evidence, reproduce=HOSTILE), script=script)
 
 
 def _history(folder: Path, script: Script) -> str:
@@ -110,7 +112,7 @@ def _history(folder: Path, script: Script) -> str:
     rows = [f'2026-03-0{day}T00:00:00+00:00,"{node}",gpu,xid_79,failure' for day in (1, 2)]
     path.write_text("\n".join(["start_s,node,component,cause,kind", *rows]) + "\n", "utf-8")
     facts = history_facts(read_history(str(path)))
-    return history_page(HOSTILE, facts, reproduce=HOSTILE, script=script)
+    return page_html(history_page(HOSTILE, facts, reproduce=HOSTILE), script=script)
 
 
 def _train(_: Path, script: Script) -> str:
@@ -124,7 +126,9 @@ def _train(_: Path, script: Script) -> str:
     answer = perfatlas.train(**asked).to_dict()
     answer["scenario"]["model"] = HOSTILE
     answer["warnings"] = [HOSTILE]
-    return training_page(answer, training_timeline(**asked), reproduce=HOSTILE, script=script)
+    return page_html(
+        training_page(answer, training_timeline(**asked), reproduce=HOSTILE), script=script
+    )
 
 
 PAGES: dict[str, Callable[[Path, Script], str]] = {
@@ -192,7 +196,7 @@ def test_the_same_page_twice_is_the_same_text(name: str, tmp_path: Path) -> None
 
 
 def drawn(script: Script) -> str:
-    figure = line_chart([Line("load", [0.0, 1.0], [1.0, 2.0], "red")], Axis("t"), Axis("load"))
+    figure = LineChart([Line("load", [0.0, 1.0], [1.0, 2.0], "red")], Axis("t"), Axis("load"))
     section = Section(title="Load", blocks=[Chart(figure=figure, title="Load")])
     page = Page(command="x", title="y", sections=[section], reproduce="perfatlas x")
     return page_html(page, script=script)

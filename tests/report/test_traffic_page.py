@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perfatlas.report.pages import page_html
 from perfatlas.report.text import format_value
 from perfatlas.report.traces import requests_trace_text
 from perfatlas.verbs.simulate import SimulatedRun, Simulation, simulate, traffic_page
@@ -31,7 +32,9 @@ DONE = simulate(**SMALL, dp=2)
 
 def page_of(done: Simulation, run: SimulatedRun | None = None) -> str:
     answer = done.answer.to_dict()
-    return traffic_page(answer, run or run_of(done), reproduce="perfatlas", script="none")
+    return page_html(
+        traffic_page(answer, run or run_of(done), reproduce="perfatlas"), script="none"
+    )
 
 
 def test_a_page_shows_every_answer() -> None:

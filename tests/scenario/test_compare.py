@@ -8,8 +8,11 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.report.charts import BarChart, StackedBars
+from perfatlas.report.pages import page_html
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.compare.differences import step_differences
+from perfatlas.verbs.compare.page import comparison_page
 from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:
@@ -33,6 +36,37 @@ def test_differences_sum_to_that_of_the_steps() -> None:
     first, second = (row["tpot_s"] for row in answer.results["rows"])
     decode = [row for row in answer.results["differences"] if row["phase"] == "decode"]
     assert sum(row["difference_s"] for row in decode) == pytest.approx(second - first, rel=1e-9)
+
+
+def test_the_page_divides_steps_by_bound_and_explains_the_difference(tmp_path: Path) -> None:
+    answer = compare(**SYSTEMS).to_dict()
+    page = comparison_page(answer, reproduce="perfatlas compare")
+    charts = dict(page.charts())
+    whole = charts["Decode step by what bounds its operators"]
+    assert isinstance(whole, StackedBars)
+    assert list(whole.names) == ["h100_sxm", "h200_sxm"]
+    for place, row in enumerate(answer["results"]["rows"]):
+        assert sum(part.values[place] for part in whole.parts) == pytest.approx(row["tpot_s"])
+    moved = charts["Decode step of h200_sxm, by operator"]
+    assert isinstance(moved, BarChart)
+    first = next(row for row in answer["results"]["differences"] if row["phase"] == "decode")
+    assert (moved.bars[0].name, moved.bars[0].value) == (first["name"], first["difference_s"])
+    words = [f"--{name}={value}" for name, value in MODEL.items()]
+    words += ["--system=h100_sxm", "--systems=h200_sxm"]
+    files = {"--html": tmp_path / "a.html", "--figure": tmp_path / "a.svg"}
+    for flag, path in files.items():
+        words += [flag, str(path)]
+    assert main(["compare", *words, "--html-script", "none"]) == 0
+    assert "first bound by" in files["--html"].read_text("utf-8")
+    assert files["--figure"].stat().st_size > 1000
+
+
+def test_a_page_keeps_the_error_of_a_scenario_without_an_answer() -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm", "tp": 2}
+    answer = compare(**asked, systems="l4").to_dict()
+    page = page_html(comparison_page(answer, reproduce=""), script="none")
+    assert "the load does not fit" in answer["results"]["rows"][1]["error"]
+    assert "the load does not fit" in page
 
 
 def test_operators_by_hand() -> None:

@@ -19,6 +19,7 @@ from perfatlas.fleet.laws import (
 from perfatlas.fleet.laws.laws import Tabled
 from perfatlas.fleet.model import fleet_rate_per_s, resolve_fleet, shipped_fleets
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.report.pages import page_html
 from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_page
 from perfatlas.verbs.goodput.rate_interval import rate_interval
 
@@ -196,7 +197,9 @@ def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> N
 
 def test_the_page_needs_no_network(small: dict[str, object]) -> None:
     run = fleet_goodput(**small, what_if=True)
-    page = goodput_page(run.answer.to_dict(), run.per_replica(), reproduce="perfatlas goodput")
+    page = page_html(
+        goodput_page(run.answer.to_dict(), run.per_replica(), reproduce="perfatlas goodput")
+    )
     assert page.startswith("<!doctype html>")
     assert "Where the time goes" in page
     assert "Gain from single changes" in page
@@ -454,5 +457,5 @@ def test_a_page_of_many_replicas_counts_them_in_few_bins() -> None:
     columns = run.per_replica()
     many = {name: values * 100 for name, values in columns.items()}
     told = run.answer.to_dict()
-    once, often = (goodput_page(told, some, reproduce="a") for some in (columns, many))
+    once, often = (page_html(goodput_page(told, some, reproduce="a")) for some in (columns, many))
     assert abs(len(often) - len(once)) < 5_000  # neither holds the replicas themselves

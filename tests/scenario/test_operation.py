@@ -10,6 +10,7 @@ import pytest
 
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.report.pages import page_html
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.row_input import input_rows
@@ -288,7 +289,7 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
         done = simulate(**STEADY, num_requests=60, dp=2, replica_events=given)
         answer = done.answer.to_dict()
         run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
-        page = traffic_page(answer, run, reproduce="")
+        page = page_html(traffic_page(answer, run, reproduce=""))
         assert ("Serving replicas" in page) == shown
         assert ("replica 0 out of service (crash) from 0.3 s permanently" in page) == shown
 

@@ -9,6 +9,7 @@ import pytest
 
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.report.pages import page_html
 from perfatlas.scenario.deployments import (
     StepScale,
     common_entries,
@@ -227,7 +228,7 @@ def test_three_kinds_with_blocks_of_their_own_run_and_make_a_page() -> None:
     found = simulate(**{**BUSY, "num_requests": 30}, replica_kinds=kinds, shared_prefix=256)
     assert found.answer.results["requests_completed"] == 30
     run = SimulatedRun(found.per_request(), found.series())
-    page = traffic_page(found.answer.to_dict(), run, reproduce="perfatlas")
+    page = page_html(traffic_page(found.answer.to_dict(), run, reproduce="perfatlas"))
     assert "share of requests" in page
     assert "2 x 1 a100_sxm" in page
 

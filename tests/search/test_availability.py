@@ -26,7 +26,7 @@ ASKED: Final[dict[str, Any]] = {
     "objective": "gpus",
     "num_simulated": 0,
 }
-SPARE: Final = {"availability": 0.999, "node_mtbf_s": 90.0, "repair_s": 10.0}
+SPARE: Final[dict[str, Any]] = {"availability": 0.999, "node_mtbf_s": 90.0, "repair_s": 10.0}
 
 
 def _enumerated(needed: int, replicas: int, each: int, down: float) -> float:
@@ -88,7 +88,7 @@ def test_simulated_plans_keep_their_spares() -> None:
     # replicas of 4 or 8 GPUs need both nodes to serve: no spare fits, however fast they are
     asked = {**ASKED, "max_gpus": 16, "request_rate": 180.0, "num_simulated": 4}
     del asked["tp"]
-    spare = {"availability": 0.998, "node_mtbf_s": 30.0, "repair_s": 1.0}
+    spare: dict[str, Any] = {"availability": 0.998, "node_mtbf_s": 30.0, "repair_s": 1.0}
     found = search(**asked, **spare)
     closed = found.columns
     assert 0 in closed["spare_replicas"]

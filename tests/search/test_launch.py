@@ -90,7 +90,12 @@ def test_limits_that_are_set_are_arguments_or_named_as_left_out(
 
 
 def test_a_search_launches_with_its_limits() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1, "emit": "vllm"}
+    asked: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "h200_sxm",
+        "gpus": 1,
+        "emit": "vllm",
+    }
     found = search(**asked, **SET, num_simulated=0, max_num_batched_tokens=8192)
     (command,) = found.results["launch"]
     for words in ("--api-server-count 2", "--stream-interval 4", "--gpu-memory-utilization 0.8"):
@@ -104,7 +109,7 @@ def test_every_launcher_names_its_source_and_date() -> None:
 
 
 def test_plans_that_the_engine_cannot_launch_are_refused() -> None:
-    asked = {"model": MODEL, "system": "h200_sxm", "gpus": 4, "isl": 256, "osl": 64}
+    asked: dict[str, Any] = {"model": MODEL, "system": "h200_sxm", "gpus": 4, "isl": 256, "osl": 64}
     asked |= {"num_simulated": 0, "max_num_batched_tokens": 8192}
     found = search(**asked, emit="vllm")
     assert found.results["launch"][0].startswith(f"vllm serve {MODEL}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_limits_are_marked_on_pages_and_in_charts(
 
 
 def test_points_of_the_frontier_have_their_tier() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "gpus": 2, "num_simulated": 0}
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 2, "num_simulated": 0}
     for mode in ("aggregated", "disaggregated"):
         for system, tier in (("h200_sxm", "physics"), ("mi300x", "bound")):
             found = search(**asked, system=system, mode=mode)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pytest
 
 import perfatlas
@@ -107,6 +108,27 @@ def test_the_frontier_is_that_of_an_exhaustive_search() -> None:
         tuple(row[name] for name in names) for row in _searched(OBJECTIVES[0]).results["frontier"]
     ]
     assert sorted(told) == [pytest.approx(one, rel=1e-9) for one in sorted(expected)]
+
+
+@pytest.mark.parametrize("names", [*combinations(OBJECTIVES, 2), OBJECTIVES])
+def test_the_pareto_set_is_that_of_an_exhaustive_search(names: tuple[str, ...]) -> None:
+    signs = [1.0 if name.startswith("output") else -1.0 for name in names]
+    points = {
+        tuple(sign * row[name] for sign, name in zip(signs, names, strict=True))
+        for row in _all_rows()
+        if row["ttft_s"] <= SMALL["slo_ttft_s"] and row["tpot_s"] <= SMALL["slo_tpot_s"]
+    }
+    expected = np.array(sorted(
+        p for p in points
+        if not any(all(map(float.__ge__, o, p)) for o in points - {p})
+    ))  # fmt: skip
+    frontier = _searched(",".join(names)).results["frontier"]
+    told = {tuple(s * row[name] for s, name in zip(signs, names, strict=True)) for row in frontier}
+    # points that differ by rounding alone may be one or two
+    near = [np.isclose(expected, one, rtol=1e-9).all(axis=1).any() for one in told]
+    found = [np.isclose(list(told), one, rtol=1e-9).all(axis=1).any() for one in expected]
+    assert all(near)
+    assert all(found)
 
 
 def test_pools_of_two_systems_serve_a_rate_on_few_gpus() -> None:

@@ -266,7 +266,7 @@ def test_contradictions_are_refused(changed: dict[str, Any], message: str) -> No
 def test_unknown_formats_are_refused_and_not_counted() -> None:
     for names in ("formats", "kv_formats"):
         with pytest.raises(UnsupportedError, match="unknown format 'nope'"):
-            search(**SMALL, **{names: "bf16,nope"})
+            search(**{**SMALL, names: "bf16,nope"})
 
 
 def test_spellings_of_one_system_or_format_are_searched_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import probability_at_most
+from perfatlas.studies import probability_at_most, value_exceeded
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.leaders import Leader, ranking_notes
 from perfatlas.verbs.search.limits import ENDS
@@ -63,10 +63,13 @@ def test_queueing_lowers_the_load_of_a_tight_first_token_limit() -> None:
 
 
 def test_a_lowered_load_is_told_from_an_equal_one() -> None:
-    at_first = {"concurrency": 64}
-    row = {"method": "simulate", "concurrency": 48}
+    at_first = {"concurrency": 64, "dp": 2}
+    row = {"method": "simulate", "concurrency": 48, "dp": 2}
     assert _leader(1, 1.0, row=row, at_first=at_first).is_lowered
     assert not _leader(1, 1.0, row={**row, "concurrency": 64}, at_first=at_first).is_lowered
+    assert not _leader(
+        1, 1.0, row={**row, "concurrency": 96, "dp": 3}, at_first=at_first
+    ).is_lowered
     assert not _leader(1, 1.0, row=row).is_lowered
 
 
@@ -151,3 +154,57 @@ def _probability(plan: dict[str, Any], name: str, limit: float) -> float:
 def test_percentiles_that_nothing_tests_are_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidSpecError, match=reason):
         search(**{**ASKED, "slo_percentile": 90.0, **changes})
+
+
+def test_each_simulated_plan_is_told_while_the_search_runs() -> None:
+    lines: list[str] = []
+    answer = search(progress=lines.append, **ASKED)
+    simulated = [line for line in lines if line.startswith("simulated ")]
+    methods = [plan["method"] for plan in answer.results["plans"]]
+    assert len(simulated) == methods.count("simulate")
+    assert lines[0].endswith("best so far")
+    assert "P(SLO)" in simulated[0]
+    assert any("not simulated" in line for line in lines)
+
+
+def test_plans_tell_what_the_simulation_changed() -> None:
+    plans = search(**ASKED).results["plans"]
+    for rank, plan in enumerate(plans, start=1):
+        if plan["method"] != "simulate":
+            assert plan["rank_change"].startswith("not simulated: pp = 2")
+        elif plan["closed_form_rank"] == rank:
+            assert plan["rank_change"].startswith(f"stays at rank {rank}")
+        else:
+            assert plan["rank_change"].startswith(f"rank {plan['closed_form_rank']} to {rank}")
+    assert not any(
+        "rank_change" in one for one in search(**ASKED, num_simulated=0).results["plans"]
+    )
+
+
+def test_closed_forms_tell_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfatlas.verbs.search.progress.EVERY_S", 0.0)
+    lines: list[str] = []
+    answer = search(progress=lines.append, systems="h100_sxm", **{**ASKED, "num_simulated": 0})
+    counts = [int(line.split(" ")[0].replace(",", "")) for line in lines]
+    assert counts == sorted(counts)
+    assert counts[-1] == answer.results["candidates"]
+    best = answer.results["plans"][0]
+    assert "best so far" in lines[-1]
+    assert f"at {best['concurrency']} in flight" in lines[-1]
+
+
+def test_replicas_are_counted_again_where_the_simulated_rate_is_lower() -> None:
+    asked = {n: v for n, v in ASKED.items() if n != "gpus"}
+    asked |= {"max_gpus": 6, "tp": 1, "pp": 1, "objective": "gpus", "num_plans": 1}
+    (plan,) = search(**asked, request_rate=60, num_simulated=0).results["plans"]
+    ends = [np.array([plan[f"output_tokens_per_s_per_gpu{end}"] / 64]) for end in ENDS]
+    served = float(value_exceeded(ends[0], ends[1], ends[2], 0.8)[0])
+    rate = served * plan["dp"] * (1.0 - 1e-6)  # as much as these replicas serve by closed forms
+    (closed,) = search(**asked, request_rate=rate, num_simulated=0).results["plans"]
+    (found,) = search(**asked, request_rate=rate).results["plans"]
+    assert closed["dp"] == plan["dp"]
+    assert found["slo_probability"] >= 0.8
+    ends = [np.array([found[f"output_tokens_per_s_per_gpu{end}"] / 64]) for end in ENDS]
+    assert float(value_exceeded(ends[0], ends[1], ends[2], 0.8)[0]) * found["dp"] >= rate
+    assert found["dp"] == closed["dp"] + 1
+    assert f"{closed['dp']} to {found['dp']} replicas" in found["rank_change"]

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from perfatlas.report.charts import pipeline_chart
+from perfatlas.report.charts import PipelineChart, plotly_figure
 from perfatlas.report.traces import pipeline_trace_text
 from perfatlas.training.schedules import pipeline_steps, pipeline_timeline
 from tests.training.pipelines import SIZES, as_columns, random_case
@@ -55,7 +55,7 @@ def test_the_trace_has_one_process_per_rank_and_pairs_on_two_lines() -> None:
 @pytest.mark.parametrize("schedule", ["zb_h1", "dualpipe"])
 def test_the_picture_draws_every_pass_once(schedule: str) -> None:
     timeline = pipeline_timeline(as_columns(random_case(schedule, (4, 8, 1), 1)))
-    figure = pipeline_chart(timeline)
+    figure = plotly_figure(PipelineChart(timeline))
     assert sum(len(bars.x) for bars in figure.data) == len(timeline["rank"])
     shown = [bars.name for bars in figure.data if bars.showlegend]
     assert len(shown) == len(set(shown))

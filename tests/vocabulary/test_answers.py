@@ -57,7 +57,8 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     searched += ["--emit", "vllm", "--speculative-depth", "1", "--speculative-acceptance", "0.7"]
     searched_model = ["search", *words[1:], "Qwen/Qwen3-30B-A3B"]
     yield _printed([*searched_model, *searched])
-    yield _printed([*searched_model, "--gpus", "2", "--mode", "disaggregated"])
+    pooled = ["--gpus", "2", "--mode", "disaggregated", "--formats", "bf16,fp8"]
+    yield _printed([*searched_model, *pooled])
     within = ["--slo-ttft-s", "0.1", "--slo-itl-s", "0.02", "--slo-percentile", "95"]
     small = ["--gpus", "1", "--isl", "256", "--osl", "16", *within]
     yield _printed(["search", *words[1:], MODEL["model"], *small])

@@ -162,13 +162,20 @@ def engine_assumptions(question: Candidates) -> list[str]:
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
         remarks.append(
-            f"a decode step verifies {drafts}, each accepted with probability"
-            f" {question.draft_acceptance:g} if all preceding ones are: a mean of"
+            f"a decode step verifies {drafts}, {_acceptance(question.draft_acceptance)}"
+            " if all preceding ones are: a mean of"
             f" {question.tokens_per_step:.2f} tokens per step; the drafter is one layer of the"
             " model, its host work is not counted, and no measured run with drafts supports the"
             " interval"
         )
     return remarks
+
+
+def _acceptance(chances: tuple[float, ...]) -> str:
+    if len(set(chances)) == 1:
+        return f"each accepted with probability {chances[0]:g}"
+    told = ", ".join(f"{chance:g}" for chance in chances)
+    return f"accepted with probabilities {told} in turn"
 
 
 def _unquantized_gather(question: Candidates) -> list[str]:

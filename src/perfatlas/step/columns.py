@@ -69,7 +69,7 @@ class Candidates:
         silicon_version: Version of the measured tables, "" for that of the calibrations.
         expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
         drafts: Draft tokens per sequence and decode step, 0 without speculative decoding.
-        draft_acceptance: Probability that a draft is accepted if all previous ones are.
+        draft_acceptance: Probability of each draft that it is accepted if all previous ones are.
         assumptions: Assumptions made when resolving names.
         placement: System and clock of each candidate.
         plan: Parallel sizes.
@@ -87,7 +87,7 @@ class Candidates:
     silicon_version: str
     expert_distribution: str
     drafts: int
-    draft_acceptance: float
+    draft_acceptance: tuple[float, ...]
     assumptions: tuple[str, ...]
     placement: Placement
     plan: PlanColumns
@@ -105,7 +105,7 @@ class Candidates:
     @property
     def tokens_per_step(self) -> float:
         """Mean tokens per sequence and decode step: one plus the accepted drafts."""
-        return sum(self.draft_acceptance**accepted for accepted in range(self.drafts + 1))
+        return 1.0 + float(np.cumprod(self.draft_acceptance).sum())
 
     @property
     def tokens_per_step_to_end(self) -> FloatArray:
@@ -113,7 +113,7 @@ class Candidates:
         if not self.drafts:
             return np.ones_like(self.load.osl)
         after_first = self.load.osl - 1.0
-        steps = decode_steps(self.drafts, self.draft_acceptance, after_first)
+        steps = decode_steps(self.draft_acceptance, after_first)
         tokens: FloatArray = np.where(after_first > 0, after_first / np.maximum(steps, 1.0), 1.0)
         return tokens
 

@@ -1,4 +1,4 @@
-"""Flags of the HTML page of an answer."""
+"""Flags of the page of an answer, and of its charts as an image file."""
 
 from __future__ import annotations
 
@@ -19,26 +19,50 @@ PageScript = Annotated[Literal["inline", "cdn", "none"] | None, default("inline"
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class PageFlags:
-    """HTML page and its chart library.
+    """HTML page with its chart library, and its charts as an image.
 
     Args:
         html: Write an HTML page with charts.
         html_script: Source of plotly.js: inline (2 MB, works offline), cdn or the embedding page.
+        figure: Write the charts of the page as an image, by extension PNG, SVG or PDF; needs
+            matplotlib (pip install 'perfatlas[plot]').
+        figure_chart: Write only the chart of this title, or part of a title, to --figure.
     """
 
     html: File | None = None
     html_script: PageScript = None
+    figure: File | None = None
+    figure_chart: str | None = None
 
     @property
     def script(self) -> Script:
-        """Source of plotly.js.
+        """Source of plotly.js."""
+        return self.html_script or "inline"
+
+    def files(self) -> dict[str, File]:
+        """Return the output files, by flag."""
+        named = {"--html": self.html, "--figure": self.figure}
+        return {flag: path for flag, path in named.items() if path is not None}
+
+    def check(self) -> None:
+        """Refuse what could not be written, before anything is computed.
 
         Raises:
-            UsageError: It is set without a page.
+            UsageError: An option of a file that is not written, or an image of unknown format.
+            MissingDependencyError: There is no matplotlib for an image.
         """
         if self.html_script is not None and self.html is None:
             raise UsageError(
                 f"--html-script {self.html_script} has no effect without --html; give --html FILE,"
                 " or leave --html-script out"
             )
-        return self.html_script or "inline"
+        if self.figure_chart is not None and self.figure is None:
+            raise UsageError(
+                f"--figure-chart {self.figure_chart} has no effect without --figure; give --figure"
+                " FILE, or leave --figure-chart out"
+            )
+        if self.figure is not None:
+            from perfatlas.report.charts import figure_format, require_matplotlib
+
+            figure_format(self.figure)
+            require_matplotlib()

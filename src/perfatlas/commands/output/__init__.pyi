@@ -13,6 +13,9 @@ from .answers import (
 from .envelopes import (
     envelope as envelope,
 )
+from .page_files import (
+    write_page_files as write_page_files,
+)
 from .refusal import (
     refusal_text as refusal_text,
     shortfall_of as shortfall_of,

@@ -14,25 +14,32 @@ from .colours import (
     TEAL as TEAL,
     YELLOW as YELLOW,
 )
-from .figures import (
+from .drawings import (
     Axis as Axis,
     Bar as Bar,
+    BarChart as BarChart,
     BarPart as BarPart,
+    DaysChart as DaysChart,
+    Drawing as Drawing,
+    Histogram as Histogram,
     Line as Line,
+    LineChart as LineChart,
+    PipelineChart as PipelineChart,
     Span as Span,
-    bar_chart as bar_chart,
-    days_chart as days_chart,
+    StackedBars as StackedBars,
+    Waterfall as Waterfall,
+)
+from .figures import (
     figure_json as figure_json,
-    histogram as histogram,
-    line_chart as line_chart,
-    stacked_bars as stacked_bars,
-    waterfall as waterfall,
+    plotly_figure as plotly_figure,
+)
+from .images import (
+    figure_bytes as figure_bytes,
+    figure_format as figure_format,
+    require_matplotlib as require_matplotlib,
 )
 from .library import (
     SCRIPTS as SCRIPTS,
     Script as Script,
     plotly_script as plotly_script,
-)
-from .pipeline import (
-    pipeline_chart as pipeline_chart,
 )

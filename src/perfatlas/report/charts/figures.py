@@ -1,138 +1,105 @@
-"""Charts as plotly figures, for pages, notebooks and image files.
+"""Charts as plotly figures, for pages and notebooks.
 
-Displayed names may contain arbitrary user text. Plotly interprets a subset of HTML in every text,
-so all texts are escaped here.
+Plotly interprets a subset of HTML in every text, so all texts are escaped here.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from perfatlas.report.charts.colours import BLUE, COLOURS, ORANGE
+from perfatlas.report.charts.drawings import (
+    MOST_LABELS,
+    Axis,
+    BarChart,
+    DaysChart,
+    Histogram,
+    LineChart,
+    PipelineChart,
+    StackedBars,
+    Waterfall,
+)
 from perfatlas.report.text import typeset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import plotly.graph_objects as go
 
-HEIGHT: Final = 340  # pixels
-BAR_HEIGHT: Final = 34  # per horizontal bar, including its gap
-FRAME_HEIGHT: Final = 90  # axis, title and margins
+    from perfatlas.report.charts.drawings import Drawing, PassBars, Span
+
 DIGITS: Final = 6  # significant digits of a point, to keep pages small
-ROOM: Final = 1.05  # axis length over largest value
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
 DAYS_NAMED: Final = 14  # number of days up to which each has a label
 FEW: Final = 8  # counts up to which tick labels are forced to integers
 FEW_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5 are labeled
+FEW_RANKS: Final = 16  # ranks up to which each has a label
 
 
-class Axis(NamedTuple):
-    """Axis of a chart.
-
-    Args:
-        title: Title; includes the unit in brackets if ticks have none.
-        unit: "%" for fractions, "s" for seconds with an SI prefix (shown on ticks), "count" for
-            integers.
-        log: Whether it is logarithmic.
-        top: Upper end; automatic by default.
-    """
-
-    title: str
-    unit: str = ""
-    log: bool = False
-    top: float | None = None
-
-
-class Line(NamedTuple):
-    """A line of a chart.
+def plotly_figure(drawing: Drawing) -> go.Figure:
+    """Return a chart as a plotly figure.
 
     Args:
-        name: Name in the legend.
-        x: x values (points,).
-        y: y values (points,).
-        colour: CSS color.
-        kind: line, step (a value holds until the next) or dots.
-    """
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    colour: str
-    kind: str = "line"
-
-
-class Span(NamedTuple):
-    """A shaded interval of the x axis, or a mark at one position.
-
-    Args:
-        name: Name in the legend; spans with equal names share an entry.
-        start: Start.
-        end: End; equal to the start for a mark.
-        colour: CSS color.
-        detail: Hover text.
-    """
-
-    name: str
-    start: float
-    end: float
-    colour: str
-    detail: str
-
-
-class Bar(NamedTuple):
-    """A horizontal bar.
-
-    Args:
-        name: Label at its left.
-        value: Its length.
-        text: Label at its end.
-        colour: CSS color.
-        error: Half-width of its interval, or None.
-    """
-
-    name: str
-    value: float
-    text: str = ""
-    colour: str = BLUE
-    error: float | None = None
-
-
-class BarPart(NamedTuple):
-    """One segment of stacked bars.
-
-    Args:
-        name: Name in the hover text.
-        values: Its length in each bar (bars,).
-        texts: Hover text after the name (bars,).
-        colour: CSS color.
-    """
-
-    name: str
-    values: Sequence[float]
-    texts: Sequence[str]
-    colour: str
-
-
-def line_chart(lines: Sequence[Line], x: Axis, y: Axis, *, spans: Sequence[Span] = ()) -> go.Figure:
-    """Return lines, steps or dots over a number, with shaded spans.
-
-    Args:
-        lines: Lines in legend order; empty ones are omitted.
-        x: The x axis.
-        y: The y axis, starting at zero unless logarithmic.
-        spans: Shaded behind the lines, from the first to the last point.
+        drawing: The chart.
 
     Example:
-        >>> from perfatlas.report.charts import Axis, Line, line_chart
+        >>> from perfatlas.report.charts import Axis, Line, LineChart, plotly_figure
         >>> load = Line("load", [0.0, 1.0], [2.0, 3.0], "red")
-        >>> line_chart([load], Axis("time [s]"), Axis("requests")).layout.yaxis.title.text
+        >>> chart = LineChart([load], Axis("time [s]"), Axis("requests"))
+        >>> plotly_figure(chart).layout.yaxis.title.text
         'requests'
     """
-    figure = new_figure(HEIGHT)
-    lines = [line for line in lines if len(line.x)]
+    import plotly.graph_objects as go
+
+    figure = go.Figure(
+        layout={
+            "template": "none",
+            "height": drawing.height,
+            "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+            "showlegend": False,
+            "legend": LEGEND,
+        }
+    )
+    match drawing:
+        case LineChart():
+            _draw_lines(figure, drawing)
+        case BarChart():
+            _draw_bars(figure, drawing)
+        case Waterfall():
+            _draw_waterfall(figure, drawing)
+        case StackedBars():
+            _draw_stacks(figure, drawing)
+        case Histogram():
+            _draw_bins(figure, drawing)
+        case DaysChart():
+            _draw_days(figure, drawing)
+        case PipelineChart():
+            _draw_pipeline(figure, drawing)
+        case _:
+            assert_never(drawing)
+    return figure
+
+
+def figure_json(drawing: Drawing) -> str:
+    """Return a chart as JSON for a page, which sets colors and fonts itself.
+
+    <, > and / are escaped, so that the text cannot end the enclosing script.
+
+    Args:
+        drawing: The chart.
+    """
+    from plotly.io.json import to_json_plotly
+
+    plain = plotly_figure(drawing).to_plotly_json()
+    plain["layout"].pop("template", None)
+    text: str = to_json_plotly(plain, engine="json")
+    return text
+
+
+def _draw_lines(figure: go.Figure, chart: LineChart) -> None:
+    x, y, lines = chart.x, chart.y, chart.drawn
     for line in lines:
         figure.add_scatter(
             x=_rounded(line.x),
@@ -142,29 +109,22 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis, *, spans: Sequence[Span]
             line={"color": line.colour, "width": 2, "shape": "hv" if line.kind == "step" else None},
             marker={"color": line.colour, "size": 4, "opacity": 0.55},
         )
-    figure.update_xaxes(axis_layout(x))
-    figure.update_yaxes(axis_layout(y))
+    figure.update_xaxes(_axis_layout(x))
+    figure.update_yaxes(_axis_layout(y))
     _tick_decades(figure.update_xaxes, x, [line.x for line in lines])
     _tick_decades(figure.update_yaxes, y, [line.y for line in lines])
     if not y.log:
-        highest = max((max(line.y) for line in lines), default=1.0) or 1.0
-        figure.update_yaxes(range=[0.0, y.top or ROOM * highest])
-        _tick_counts(figure, y, highest)
-    if spans and lines:
-        _shade(figure, spans, max(max(line.x) for line in lines))
-    several = len(lines) > 1 or bool(spans)
-    figure.update_layout(showlegend=several, hovermode="closest" if spans else "x unified")
-    return figure
+        figure.update_yaxes(range=[0.0, chart.highest])
+        _tick_counts(figure, y, max((max(line.y) for line in lines), default=1.0) or 1.0)
+    if chart.spans and lines:
+        _shade(figure, chart.spans, max(max(line.x) for line in lines))
+    several = len(lines) > 1 or bool(chart.spans)
+    hover = "closest" if chart.spans else "x unified"
+    figure.update_layout(showlegend=several, hovermode=hover)
 
 
-def bar_chart(bars: Sequence[Bar], values: Axis) -> go.Figure:
-    """Return horizontal bars, the first on top.
-
-    Args:
-        bars: One or more.
-        values: The x axis.
-    """
-    figure = new_figure(FRAME_HEIGHT + BAR_HEIGHT * len(bars))
+def _draw_bars(figure: go.Figure, chart: BarChart) -> None:
+    bars = chart.bars
     widths = [bar.error for bar in bars]
     figure.add_bar(
         y=[_text(bar.name) for bar in bars],
@@ -175,49 +135,28 @@ def bar_chart(bars: Sequence[Bar], values: Axis) -> go.Figure:
         orientation="h",
     )
     _name_rows(figure)
-    figure.update_xaxes(axis_layout(values))
-    return figure
+    figure.update_xaxes(_axis_layout(chart.values))
 
 
-def waterfall(
-    rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], texts: Sequence[str]
-) -> go.Figure:
-    """Return a waterfall from a whole through its losses to the remainder.
-
-    Args:
-        rows: The remainder, then losses: name and fraction.
-        labels: Labels by name.
-        texts: Fractions as text (rows,).
-    """
-    kept = list(zip(rows, texts, strict=True))
-    lost = [(row, text) for row, text in kept[1:] if row["share"]]
-    figure = new_figure(FRAME_HEIGHT + BAR_HEIGHT * (len(lost) + 2))
+def _draw_waterfall(figure: go.Figure, chart: Waterfall) -> None:
+    steps = chart.steps
     figure.add_waterfall(
-        y=["total", *(_text(labels[row["name"]]) for row, _ in lost), labels[rows[0]["name"]]],
-        x=_rounded([1.0, *(-row["share"] for row, _ in lost), rows[0]["share"]]),
-        measure=["absolute", *("relative" for _ in lost), "total"],
-        text=["100%", *(_number(text) for _, text in lost), _number(texts[0])],
+        y=[_text(label) for label, _, _ in steps],
+        x=_rounded([share for _, share, _ in steps]),
+        measure=["absolute", *("relative" for _ in steps[1:-1]), "total"],
+        text=[_number(text) for _, _, text in steps],
         decreasing={"marker": {"color": ORANGE}},
         totals={"marker": {"color": BLUE}},
         orientation="h",
     )
     _name_rows(figure)
-    figure.update_xaxes(axis_layout(Axis("share of the time", unit="%")))
-    return figure
+    figure.update_xaxes(_axis_layout(Axis("share of the time", unit="%")))
 
 
-def stacked_bars(names: Sequence[str], parts: Sequence[BarPart], values: Axis) -> go.Figure:
-    """Return stacked horizontal bars, the first on top, without a legend.
-
-    Args:
-        names: Names of the bars (bars,).
-        parts: Segments from left to right; a table beside the chart has their colors.
-        values: The x axis.
-    """
-    figure = new_figure(FRAME_HEIGHT + BAR_HEIGHT * len(names))
-    for part in parts:
+def _draw_stacks(figure: go.Figure, chart: StackedBars) -> None:
+    for part in chart.parts:
         figure.add_bar(
-            y=[_text(name) for name in names],
+            y=[_text(name) for name in chart.names],
             x=_rounded(part.values),
             name=_text(part.name),
             hovertext=[_number(text) for text in part.texts],
@@ -226,91 +165,68 @@ def stacked_bars(names: Sequence[str], parts: Sequence[BarPart], values: Axis) -
             orientation="h",
         )
     _name_rows(figure)
-    figure.update_xaxes(axis_layout(values))
+    figure.update_xaxes(_axis_layout(chart.values))
     figure.update_layout(barmode="stack")
-    return figure
 
 
-def histogram(centres: Sequence[float], shares: Sequence[float], x: Axis, y: Axis) -> go.Figure:
-    """Return a histogram.
-
-    Args:
-        centres: Centers of two or more equal bins (bins,).
-        shares: Heights (bins,).
-        x: The x axis.
-        y: The y axis.
-    """
-    figure = new_figure(HEIGHT)
+def _draw_bins(figure: go.Figure, chart: Histogram) -> None:
     figure.add_bar(
-        x=_rounded(centres),
-        y=_rounded(shares),
-        width=float(centres[1] - centres[0]),
+        x=_rounded(chart.centres),
+        y=_rounded(chart.shares),
+        width=float(chart.centres[1] - chart.centres[0]),
         marker={"color": COLOURS[0], "line": {"width": 0}},
     )
-    figure.update_xaxes(axis_layout(x))
-    figure.update_yaxes(axis_layout(y))
-    return figure
+    figure.update_xaxes(_axis_layout(chart.x))
+    figure.update_yaxes(_axis_layout(chart.y))
 
 
-def days_chart(days: Sequence[str], counts: Sequence[int], y: Axis) -> go.Figure:
-    """Return one bar per day.
-
-    Args:
-        days: Dates, ISO 8601 (days,).
-        counts: Count per day (days,).
-        y: The y axis.
-    """
-    figure = new_figure(HEIGHT)
-    figure.add_bar(x=list(days), y=list(counts), marker={"color": ORANGE})
+def _draw_days(figure: go.Figure, chart: DaysChart) -> None:
+    figure.add_bar(x=list(chart.days), y=list(chart.counts), marker={"color": ORANGE})
     figure.update_xaxes(type="date", title={"text": "day"})
-    if len(days) <= DAYS_NAMED:
+    if len(chart.days) <= DAYS_NAMED:
         figure.update_xaxes(dtick="D1", tickformat="%-d %b\n%Y")
-    figure.update_yaxes(axis_layout(y) | {"rangemode": "tozero"})
-    _tick_counts(figure, y, max(counts, default=0))
-    return figure
+    figure.update_yaxes(_axis_layout(chart.y) | {"rangemode": "tozero"})
+    _tick_counts(figure, chart.y, max(chart.counts, default=0))
 
 
-def figure_json(figure: go.Figure) -> str:
-    """Return a figure as JSON for a page, which sets colors and fonts itself.
-
-    <, > and / are escaped, so that the text cannot end the enclosing script.
-
-    Args:
-        figure: A figure from this module.
-    """
-    from plotly.io.json import to_json_plotly
-
-    plain = figure.to_plotly_json()
-    plain["layout"].pop("template", None)
-    text: str = to_json_plotly(plain, engine="json")
-    return text
-
-
-def new_figure(height: int) -> go.Figure:
-    """Return an empty figure in the style of all charts.
-
-    Args:
-        height: Its height [pixels].
-    """
-    import plotly.graph_objects as go
-
-    return go.Figure(
-        layout={
-            "template": "none",
-            "height": height,
-            "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
-            "showlegend": False,
-            "legend": LEGEND,
-        }
+def _draw_pipeline(figure: go.Figure, chart: PipelineChart) -> None:
+    for bars in chart.bars:
+        _add_passes(figure, bars, labelled=chart.size <= MOST_LABELS)
+    ranks = chart.ranks
+    figure.update_layout(barmode="overlay", showlegend=True, bargap=0)
+    figure.update_xaxes(_axis_layout(Axis("time", "s")))
+    figure.update_yaxes(
+        title={"text": "pipeline rank"},
+        range=[ranks - 0.5, -0.5],
+        dtick=1 if ranks <= FEW_RANKS else None,
     )
 
 
-def axis_layout(axis: Axis) -> dict[str, Any]:
-    """Return an axis as plotly takes it.
+def _add_passes(figure: go.Figure, bars: PassBars, *, labelled: bool) -> None:
+    """Add the bars of one kind of pass, of half the height where passes overlap."""
+    rows, title = bars.rows, bars.title
+    figure.add_bar(
+        orientation="h",
+        name=title,
+        legendgroup=title,
+        showlegend=not any(one.legendgroup == title for one in figure.data),
+        base=[float(row["start_s"]) for row in rows],
+        x=[float(row["end_s"]) - float(row["start_s"]) for row in rows],
+        y=[int(row["rank"]) for row in rows],
+        offset=bars.offset,
+        width=bars.height,
+        text=[str(int(row["micro_batch"])) for row in rows] if labelled else None,
+        textposition="inside",
+        insidetextanchor="middle",
+        marker={"color": bars.colour, "line": {"width": 0.5, "color": "white"}},
+        customdata=[[int(row["micro_batch"]), int(row["stage"])] for row in rows],
+        hovertemplate=f"{title}<br>micro-batch %{{customdata[0]}}, stage %{{customdata[1]}}"
+        "<br>starts at %{base:.4~s}s, lasts %{x:.4~s}s<extra></extra>",
+    )
 
-    Args:
-        axis: The axis.
-    """
+
+def _axis_layout(axis: Axis) -> dict[str, Any]:
+    """Return an axis as plotly takes it."""
     ticks = {"%": {"tickformat": ".3~p"}, "s": {"tickformat": "~s", "ticksuffix": "s"}}
     return {
         "title": {"text": _text(axis.title)},

@@ -1,6 +1,5 @@
 from .closing import (
-    answer_evidence as answer_evidence,
-    answer_versions as answer_versions,
+    answer_page as answer_page,
 )
 from .page import (
     Block as Block,

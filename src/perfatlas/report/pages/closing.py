@@ -1,27 +1,59 @@
-"""Closing sections of every page: evidence and versions."""
+"""The page of an answer: its content, its evidence and versions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.report.pages.page import Section, Table
-from perfatlas.report.text import evidence_headline, format_share
+from perfatlas.report.pages.page import Page, Section, Table
+from perfatlas.report.text import METHODS, evidence_headline, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.pages.page import Block
+    from perfatlas.report.pages.page import Block, Value
 
 
-def answer_evidence(answer: Mapping[str, Any], *, method: str = "") -> list[Section]:
+def answer_page(
+    answer: Mapping[str, Any],
+    *,
+    title: str,
+    subtitle: str = "",
+    values: Sequence[Value] = (),
+    sections: Sequence[Section],
+    reproduce: str,
+) -> Page:
+    """Return the page of an answer, with its evidence, warnings and versions.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+        title: The question.
+        subtitle: Conditions.
+        values: Key numbers.
+        sections: Charts and tables.
+        reproduce: The command line that reproduces it.
+    """
+    return Page(
+        command=str(answer["command"]),
+        title=title,
+        subtitle=subtitle,
+        values=values,
+        sections=sections,
+        evidence=_evidence(answer),
+        warnings=answer["warnings"],
+        reproduce=reproduce,
+        versions=_versions(answer),
+    )
+
+
+def _evidence(answer: Mapping[str, Any]) -> list[Section]:
     """Return the evidence of an answer: method, calibrations, assumptions, sources.
 
     Args:
         answer: The `--json` object of a computing verb.
-        method: Description of the method; derived from tier and calibrations by default.
     """
     evidence = answer["evidence"]
-    blocks: list[Block] = [f"Confidence: {method or evidence_headline(evidence)}."]
+    method = METHODS.get(evidence["tier"]) or evidence_headline(evidence)
+    blocks: list[Block] = [f"Confidence: {method}."]
     if calibrations := evidence.get("calibrations"):
         blocks.append(_calibrations(calibrations))
     sections = [Section(title="Evidence", blocks=blocks)]
@@ -31,7 +63,7 @@ def answer_evidence(answer: Mapping[str, Any], *, method: str = "") -> list[Sect
     return sections
 
 
-def answer_versions(answer: Mapping[str, Any]) -> dict[str, str]:
+def _versions(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return the program and data versions of an answer.
 
     Args:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+
+    from perfatlas.report.charts import Drawing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +51,12 @@ class Chart:
     """A chart.
 
     Args:
-        figure: Plotly figure from `report.charts`.
+        figure: A drawing of `report.charts`.
         title: Title, also used for accessibility.
     """
 
     kind: ClassVar = "chart"
-    figure: Any
+    figure: Drawing
     title: str
 
 
@@ -113,3 +115,8 @@ class Page:
     warnings: Sequence[str] = ()
     reproduce: str
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def charts(self) -> list[tuple[str, Drawing]]:
+        """Return the charts with their titles, in order."""
+        blocks = [block for section in self.sections for block in section.blocks]
+        return [(block.title, block.figure) for block in blocks if isinstance(block, Chart)]

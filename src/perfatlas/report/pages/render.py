@@ -33,12 +33,7 @@ def page_html(page: Page, *, script: Script = "inline") -> str:
         True
     """
     environment = _environment()
-    draws = any(
-        getattr(block, "kind", "") == "chart"
-        for section in page.sections
-        for block in section.blocks
-    )
-    plotly = plotly_script(script) if draws else None
+    plotly = plotly_script(script) if page.charts() else None
     draw = _source("draw.js")
     scripts = [f"'{_digest(draw)}'"]
     if plotly is not None:

@@ -36,8 +36,9 @@ def line_chart(
     width: int,
     unicode: bool,
     height: int,
+    joined: bool = True,
 ) -> str:
-    """Return a chart of points that are joined in the given order, both axes from 0.
+    """Return a chart of points, both axes from 0.
 
     Args:
         points: Horizontal and vertical values above 0, and labels, "" for none.
@@ -45,6 +46,7 @@ def line_chart(
         width: Width in columns.
         unicode: Use Unicode characters instead of ASCII.
         height: Lines between the axes.
+        joined: Whether the points are joined in the given order.
 
     Example:
         >>> from perfatlas.report.text import line_chart
@@ -63,7 +65,7 @@ def line_chart(
         (round(x / x_top * (columns - 1)), height - 1 - round(y / y_top * (height - 1)), label)
         for x, y, label in points
     ]
-    for (x0, y0, _), (x1, y1, _) in itertools.pairwise(places):
+    for (x0, y0, _), (x1, y1, _) in itertools.pairwise(places if joined else ()):
         _line(grid, (x0, y0), (x1, y1), alphabet.line)
     for column, line, _ in places:
         grid[line][column] = alphabet.point

@@ -196,7 +196,11 @@ def _formats(scenario: Mapping[str, Any]) -> list[str]:
             roles.setdefault(str(scenario[name]), []).append(name.removesuffix("_format"))
     if not roles:
         return [f"format {scenario['format']}"] if "format" in scenario else []
-    return [f"{'/'.join(names)} {number}" for number, names in roles.items()]
+    own = [(pool, scenario.get(f"{pool}_format")) for pool in POOLS]
+    return [
+        *(f"{pool} {number}" for pool, number in own if number is not None),
+        *(f"{'/'.join(names)} {number}" for number, names in roles.items()),
+    ]
 
 
 def _traffic(scenario: Mapping[str, Any]) -> list[str]:

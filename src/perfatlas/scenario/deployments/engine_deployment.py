@@ -266,7 +266,7 @@ def _limits(
         rules=rules,
         chunked_prefill=chunked,
         draft_tokens=question.drafts,
-        acceptance=(question.draft_acceptance,) * question.drafts,
+        acceptance=question.draft_acceptance,
         draft_seed=traffic.seed,
         mixed_chunk=bool(traffic.mixed_chunk),
     )

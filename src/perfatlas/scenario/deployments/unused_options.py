@@ -166,7 +166,8 @@ def draws(traffic: Traffic, scenario: Scenario) -> bool:
         traffic: The traffic.
         scenario: The scenario.
     """
-    drafted = scenario.speculative_depth and 0.0 < (scenario.speculative_acceptance or 0.0) < 1.0
+    chances = scenario.acceptance_by_position or (scenario.speculative_acceptance or 0.0,)
+    drafted = scenario.speculative_depth and any(0.0 < chance < 1.0 for chance in chances)
     if drafted or traffic.routing == "random":
         return True
     if traffic.requests is not None:

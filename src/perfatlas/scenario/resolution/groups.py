@@ -37,6 +37,7 @@ SHARED_FIELDS: Final = (
     "sampling_penalties",
     "speculative_depth",
     "speculative_acceptance",
+    "acceptance_by_position",
 )
 
 

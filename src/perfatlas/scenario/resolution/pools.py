@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import ScenarioColumns
 
 ROLES: Final = ("prefill", "decode")
-SHARED: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
+SHARED: Final = ("system", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "format")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def split_pools(scenario: Scenario) -> Pools:
 def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
     changes: dict[str, Any] = {"mode": "static", "batch": batch, "concurrency": None}
     changes |= {"gpus": None, "dp": 1}
-    for name in ("system", *SHARED):
+    for name in SHARED:
         own = getattr(scenario, f"{role}_{name}", None)
         if own is not None:
             changes[name] = own
@@ -80,7 +80,7 @@ def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
     none = FieldColumn(values=(None,), codes_N=np.zeros(columns.size, np.int64))
     changes = {"mode": constant_column(columns.size, "static"), "dp": ones}
     changes |= {"gpus": none, "concurrency": none}
-    for name in ("system", *SHARED):
+    for name in SHARED:
         if f"{role}_{name}" in FIELD_NAMES:
             changes[name] = columns[name].overridden_by(columns[f"{role}_{name}"])
     if role == "prefill":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from perfatlas.formats import Format
     from perfatlas.models import Model
     from perfatlas.step import Candidates
+
+
+POOLS: Final = ("prefill", "decode")
 
 
 def resolved_plan(question: Candidates) -> dict[str, int]:
@@ -50,12 +53,17 @@ def with_formats(asked: Mapping[str, Any], *questions: Candidates) -> dict[str, 
 
     Args:
         asked: The scenario.
-        questions: The candidates of each pool or kind of replica; only common formats are told.
+        questions: The candidates of each pool or kind of replica; of replicas only common formats
+            are told.
     """
     found = [_resolved_formats(question) for question in questions]
     told = {n: v for n, v in found[0].items() if all(one.get(n) == v for one in found)}
     layers = {name for one in found for name in one if name in FORMATS}
     replaced = layers <= set(told) and "replica_kinds" not in asked
+    if asked.get("mode") == "disaggregated" and not replaced:
+        own = {f"{role}_format": one["gemm_format"] for role, one in zip(POOLS, found, strict=True)}
+        if all(one.get("moe_format", one["gemm_format"]) == one["gemm_format"] for one in found):
+            told, replaced = told | own, True
     kept = {n: v for n, v in asked.items() if n != "format" or not replaced}
     return kept | told
 
@@ -132,3 +140,14 @@ def model_in_engine(name: str, profile: EngineProfile) -> Model:
         return model
     note = f"{profile.id} attends to the whole cache, without a sliding window ({whole.source})"
     return replace(model, architecture=without_windows(model.architecture, note))
+
+
+def acceptance_of_drafts(fields: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the probability of each draft of a step that it is accepted if all before are.
+
+    Args:
+        fields: speculative_depth, speculative_acceptance and acceptance_by_position.
+    """
+    by_position = fields["acceptance_by_position"]
+    alike = (fields["speculative_acceptance"] or 0.0,) * fields["speculative_depth"]
+    return alike if by_position is None else tuple(by_position)

@@ -36,7 +36,11 @@ from perfatlas.scenario.resolution.node_limits import (
     unknown_power,
 )
 from perfatlas.scenario.resolution.refusals import Refusals
-from perfatlas.scenario.resolution.resolved_names import launched_engine, model_in_engine
+from perfatlas.scenario.resolution.resolved_names import (
+    acceptance_of_drafts,
+    launched_engine,
+    model_in_engine,
+)
 from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
@@ -223,7 +227,7 @@ def candidates_of(
         silicon_version=version or "",
         expert_distribution=fields["expert_distribution"],
         drafts=fields["speculative_depth"],
-        draft_acceptance=fields["speculative_acceptance"] or 0.0,
+        draft_acceptance=acceptance_of_drafts(fields),
         assumptions=formats[1],
         placement=_placement(workers, rows_C, systems),
         plan=PlanColumns(**take_columns(workers.plan, rows_C)),

@@ -96,13 +96,22 @@ def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
 def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield speculative decoding without an acceptance rate."""
     drafts_N = columns.numbers("speculative_depth") > 0.0
-    chance_N = columns.is_set("speculative_acceptance")
+    chance_N = columns.is_set("speculative_acceptance") | columns.is_set("acceptance_by_position")
     yield (
         drafts_N & ~chance_N,
         lambda s: (
             f"speculative_depth = {s.speculative_depth} needs speculative_acceptance, the"
             " probability that a draft token is accepted if all preceding ones are: it depends on"
             " model, drafter and text, so measure it (engines report accepted over drafted tokens)"
+        ),
+    )
+    given = columns["acceptance_by_position"]
+    lengths = np.array([-1 if one is None else len(one) for one in given.values])[given.codes_N]
+    yield (
+        (lengths >= 0) & drafts_N & (lengths != columns.numbers("speculative_depth")),
+        lambda s: (
+            f"acceptance_by_position has {len(s.acceptance_by_position or ())} numbers, one for"
+            f" each of speculative_depth = {s.speculative_depth} drafts is needed"
         ),
     )
 

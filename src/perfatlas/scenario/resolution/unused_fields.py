@@ -102,32 +102,38 @@ def _overridden_rules(
 def _format_rules(
     columns: ScenarioColumns,
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
-    """Yield where the formats of all layers differ from `format` (N,)."""
-    rows = np.flatnonzero(columns.is_set("format") & columns.is_set("gemm_format"))
-    if not rows.size:
-        return
-    unused_N = np.zeros(columns.size, np.bool_)
-    read = ["model", "format", *FORMATS]
-    for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
-        values = columns.at(int(rows[members[0]]), read)
-        unused_N[rows[members]] = bool(overridden_format(values))
-    yield unused_N, lambda scenario: overridden_format(dict(scenario))
+    """Yield where the formats of all layers differ from that of a pool, or of all (N,)."""
+    for name in ("format", *(f"{role}_format" for role in ROLES)):
+        rows = np.flatnonzero(columns.is_set(name) & columns.is_set("gemm_format"))
+        if not rows.size:
+            continue
+        unused_N = np.zeros(columns.size, np.bool_)
+        read = ["model", name, *FORMATS]
+        for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
+            values = columns.at(int(rows[members[0]]), read)
+            unused_N[rows[members]] = bool(overridden_format(values, name))
+        yield unused_N, partial(_format_sentence, name)
 
 
-def overridden_format(values: Mapping[str, Any]) -> str:
-    """Return that `format` has no effect, as each kind of layer has another one, or "".
+def _format_sentence(name: str, scenario: Scenario) -> str:
+    return overridden_format(dict(scenario), name)
+
+
+def overridden_format(values: Mapping[str, Any], name: str = "format") -> str:
+    """Return that a format has no effect, as each kind of layer has another one, or "".
 
     Args:
-        values: model, format, gemm_format and moe_format as given.
+        values: model, the format, gemm_format and moe_format as given.
+        name: format, or that of a pool.
     """
     own = FORMATS[:1] if _experts(values) else FORMATS
-    if not is_overridden(values["format"], [values[name] for name in own]):
+    if not is_overridden(values[name], [values[one] for one in own]):
         return ""
-    given = " and ".join(f"{name} = {value_text(values[name])}" for name in own)
+    given = " and ".join(f"{one} = {value_text(values[one])}" for one in own)
     verb = "override" if own[1:] else "overrides"
     return (
-        f"format = {value_text(values['format'])} has no effect here: {given} {verb} it; leave"
-        " format out"
+        f"{name} = {value_text(values[name])} has no effect here: {given} {verb} it; leave"
+        f" {name} out"
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import OUTPUT, SWITCH, File, set_flags, takes_fields
-from perfatlas.commands.output import print_json
-from perfatlas.files import read_toml
+from perfatlas.commands.flags import OUTPUT, SWITCH, File, PageFlags, set_flags, takes_fields
+from perfatlas.commands.output import print_json, write_page_files
+from perfatlas.files import check_writable, read_toml
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -21,10 +21,12 @@ class CompareFlags:
     Args:
         json: Print one JSON object in SI units instead of text.
         verbose: Print all operators, calibrations, assumptions and sources.
+        page: HTML page of the comparison.
     """
 
     json: Annotated[bool, SWITCH] = False
     verbose: Annotated[bool, SWITCH] = False
+    page: PageFlags = field(default_factory=PageFlags)
 
 
 @takes_fields("compare")
@@ -47,15 +49,22 @@ def compare(
     from perfatlas.verbs.compare.text import print_comparison
 
     output = output or CompareFlags()
+    output.page.check()
+    for path in output.page.files().values():
+        check_writable(path)
     set_fields = set_flags(flags)
     scenarios: list[dict[str, Any]] | None = None
     if files:
         scenarios = [{"label": file.stem, **read_toml(file)} for file in files]
     answer = perfatlas.compare(scenarios=scenarios, **set_fields).to_dict()
+    names = " ".join(str(file) for file in files or ())
+    line = reproduce_line(f"compare {names}".strip(), set_fields)
+    if output.page.files():
+        from perfatlas.verbs.compare.page import comparison_page
+
+        write_page_files(output.page, comparison_page(answer, reproduce=line))
     if output.json:
         print_json(answer)
         return 0
-    names = " ".join(str(file) for file in files or ())
-    line = reproduce_line(f"compare {names}".strip(), set_fields)
     print_comparison(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
     return 0

@@ -30,6 +30,7 @@ from perfatlas.commands.output import (
     show_answer,
     show_summary,
     wants_table,
+    write_page_files,
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
@@ -50,7 +51,7 @@ class EstimateFlags:
         frontier: Throughput against interactivity for batches from 1 to the largest that fits.
         frontier_over: What --frontier sweeps: batch, or, for energy against latency, clock_ratio
             or power_cap_w.
-        page: HTML page of a frontier over clock_ratio or power_cap_w.
+        page: HTML page of a frontier.
         explain: Sensitivities to the hardware, the next bottleneck and break-even values.
         slo_ttft_s: With --explain: TTFT for which break-even values are sought.
         slo_tpot_s: With --explain: TPOT for which break-even values are sought.
@@ -118,12 +119,10 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
             f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"
             " --frontier, or leave --frontier-over out"
         )
-    _ = extra.page.script
-    if extra.page.html is not None and extra.frontier_over == "batch":
-        raise UsageError(
-            "--html applies to --frontier --frontier-over clock_ratio or power_cap_w; add them, or"
-            " leave --html out"
-        )
+    extra.page.check()
+    for flag in extra.page.files():
+        if not extra.frontier:
+            raise UsageError(f"{flag} applies to --frontier; add it, or leave {flag} out")
     forms = {
         "--frontier": extra.frontier,
         "--explain": extra.explain,
@@ -204,19 +203,20 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
     import perfatlas
 
     over = extra.frontier_over
-    if extra.page.html is not None:
-        check_writable(extra.page.html)
+    for path in extra.page.files().values():
+        check_writable(path)
     with _print_memory_error(set_fields, as_json=output.json):
         answer = perfatlas.frontier(over=over, **set_fields).to_dict()
     line = reproduced("estimate --frontier", set_fields)
     if over != "batch":
         line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
-    if extra.page.html is not None:
-        from perfatlas.verbs.estimate.page import clock_frontier_page
+    if extra.page.files():
+        from perfatlas.verbs.estimate.page import batch_frontier_page, clock_frontier_page
 
-        page = clock_frontier_page(answer, over, reproduce=line, script=extra.page.script)
-        write_atomic(extra.page.html, page)
-        sys.stderr.write(printable(f"perfatlas: --html written to {extra.page.html}\n"))
+        pages = batch_frontier_page(answer, reproduce=line)
+        if over != "batch":
+            pages = clock_frontier_page(answer, over, reproduce=line)
+        write_page_files(extra.page, pages)
     if output.json:
         print_json(answer)
         return 0

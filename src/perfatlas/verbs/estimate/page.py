@@ -1,19 +1,16 @@
-"""HTML page of the latency-energy curve over clocks or power limits."""
+"""HTML pages of frontiers: throughput against speed, and energy against latency."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import BLUE, ORANGE, Axis, Line, line_chart
+from perfatlas.report.charts import BLUE, ORANGE, Axis, Line, LineChart
 from perfatlas.report.pages import (
     Chart,
-    Page,
     Section,
     Table,
     Value,
-    answer_evidence,
-    answer_versions,
-    page_html,
+    answer_page,
 )
 from perfatlas.report.text import (
     format_value,
@@ -27,13 +24,15 @@ from perfatlas.verbs.estimate.text import marked_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Rows = Sequence[Mapping[str, Any]]
 
 ENERGY: Final = "energy_per_output_token_j"
+SPEED: Final = "output_tokens_per_s_per_user"
+RATE: Final = "output_tokens_per_s_per_gpu"
 LATENCY: Final = "tpot_s"
-COLUMNS: Final = (LATENCY, "ttft_s", "output_tokens_per_s_per_gpu", "power_w", ENERGY)
+COLUMNS: Final = (LATENCY, "ttft_s", RATE, "power_w", ENERGY)
 TEXTS: Final = {"decode_bound": "decode bound", "prefill_bound": "prefill bound", "tier": "tier"}
 AXES: Final = {
     LATENCY: Axis("time per output token", unit="s"),
@@ -44,31 +43,64 @@ JOULES: Final = Axis("energy per output token [J]")
 WATTS: Final = Axis("power of a GPU [W]")
 
 
-def clock_frontier_page(
-    answer: Mapping[str, Any], over: str, *, reproduce: str, script: Script = "inline"
-) -> str:
+def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
+    """Return throughput against speed by batch as an HTML page.
+
+    Args:
+        answer: The `--json` object of the frontier.
+        reproduce: The command line that reproduces it.
+    """
+    rows: Rows = answer["results"]["frontier"]
+    known = [row for row in rows if row.get(SPEED) and row.get(RATE)]
+    limits = limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
+    x, y = (
+        Axis(f"{label_of(name)}, {limits[name]}" if name in limits else label_of(name))
+        for name in (SPEED, RATE)
+    )
+    ends = {"smallest": known[:1], "largest": known[-1:]}
+    curve = Line("by batch", [row[SPEED] for row in known], [row[RATE] for row in known], BLUE)
+    title = f"{label_of(RATE)} over {label_of(SPEED)}"
+    names = ("batch", SPEED, *COLUMNS[:3])
+    return answer_page(
+        answer,
+        title=headline(answer),
+        subtitle=subheadline(answer),
+        values=[
+            Value(label=f"{label_of(name)}, {which} batch", value=marked_value(row, name))
+            for which, end in ends.items()
+            for row in end
+            for name in (SPEED, RATE)
+        ],
+        sections=[
+            Section(title=title, blocks=[Chart(figure=LineChart([curve], x, y), title=title)]),
+            _points(rows, names),
+        ],
+        reproduce=reproduce,
+    )
+
+
+def clock_frontier_page(answer: Mapping[str, Any], over: str, *, reproduce: str) -> Page:
     """Return the latency-energy curve as an HTML page, with its point of least energy.
 
     Args:
         answer: The `--json` object of the frontier.
         over: What is swept: clock_ratio or power_cap_w.
         reproduce: The command line that reproduces it.
-        script: Source of plotly.js, as for `page_html`.
     """
     rows: Rows = answer["results"]["frontier"]
     least = min(rows, key=lambda row: (row[ENERGY], row[over]))
-    page = Page(
-        command=str(answer["command"]),
+    return answer_page(
+        answer,
         title=headline(answer),
         subtitle=subheadline(answer),
         values=_values(rows, least, over),
-        sections=[_curve(rows, least, LATENCY), _curve(rows, least, over), _table(rows, over)],
-        evidence=answer_evidence(answer),
-        warnings=answer["warnings"],
+        sections=[
+            _curve(rows, least, LATENCY),
+            _curve(rows, least, over),
+            _points(rows, (over, *COLUMNS)),
+        ],
         reproduce=reproduce,
-        versions=answer_versions(answer),
     )
-    return page_html(page, script=script)
 
 
 def _values(rows: Rows, least: Mapping[str, Any], over: str) -> list[Value]:
@@ -100,15 +132,15 @@ def _curve(rows: Rows, least: Mapping[str, Any], name: str) -> Section:
 
     title = f"Energy over {label_of(name)}"
     along = titled(AXES[name], name)
-    blocks = [Chart(figure=line_chart(lines(ENERGY), along, titled(JOULES, ENERGY)), title=title)]
+    blocks = [Chart(figure=LineChart(lines(ENERGY), along, titled(JOULES, ENERGY)), title=title)]
     if name != LATENCY:
-        watts = line_chart(lines("power_w"), along, titled(WATTS, "power_w"))
+        watts = LineChart(lines("power_w"), along, titled(WATTS, "power_w"))
         blocks.append(Chart(figure=watts, title=f"Power over {label_of(name)}"))
     return Section(title=title, blocks=blocks)
 
 
-def _table(rows: Rows, over: str) -> Section:
-    names = (over, *COLUMNS)
+def _points(rows: Rows, names: Sequence[str]) -> Section:
+    """Return the points as a table of metrics and texts."""
     cells = [
         [*(marked_value(row, name) for name in names), *(str(row[name] or "-") for name in TEXTS)]
         for row in rows

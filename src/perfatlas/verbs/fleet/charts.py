@@ -10,10 +10,10 @@ from perfatlas.report.charts import (
     ORANGE,
     Axis,
     Bar,
+    BarChart,
+    DaysChart,
     Line,
-    bar_chart,
-    days_chart,
-    line_chart,
+    LineChart,
 )
 from perfatlas.report.pages import Chart, Section
 from perfatlas.report.text import share_text
@@ -41,7 +41,7 @@ def shares_of(causes: Sequence[Facts]) -> list[Section]:
     ]
     left = len(causes) - len(bars)
     title = "Share of failures by cause"
-    chart = Chart(figure=bar_chart(bars, Axis("share of all failures", "%")), title=title)
+    chart = Chart(figure=BarChart(bars, Axis("share of all failures", "%")), title=title)
     note = [f"The {MOST_BARS} most frequent; the table has {left} more."] if left else []
     return [Section(title=title, blocks=[*note, chart])]
 
@@ -64,7 +64,7 @@ def lives_of(jobs: Sequence[Facts]) -> list[Section]:
     )
     y = Axis(f"mean time to interruption [{unit}s]", log=True)
     title = "Mean time to interruption by job size"
-    figure = line_chart([line], Axis("GPUs of the job", log=True), y)
+    figure = LineChart([line], Axis("GPUs of the job", log=True), y)
     return [Section(title=title, blocks=[Chart(figure=figure, title=title)])]
 
 
@@ -77,5 +77,5 @@ def days_of(facts: Facts) -> list[Section]:
     if len(facts["days"]) < 2:
         return []
     title = "Failures per day"
-    figure = days_chart(facts["days"], facts["failures_per_day"], Axis("failures per day", "count"))
+    figure = DaysChart(facts["days"], facts["failures_per_day"], Axis("failures per day", "count"))
     return [Section(title=title, blocks=[Chart(figure=figure, title=title)])]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
-from perfatlas.report.pages import Page, Section, Table, Value, page_html
+from perfatlas.report.pages import Page, Section, Table, Value
 from perfatlas.verbs.fleet.charts import days_of
 from perfatlas.verbs.fleet.glossary import glossary, in_words, spelled_time
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from perfatlas.report.charts import Script
 
     Facts = Mapping[str, Any]
 
@@ -36,19 +34,18 @@ EVENT_COLUMNS: Final = (
 )
 
 
-def history_page(name: str, facts: Facts, *, reproduce: str, script: Script = "inline") -> str:
+def history_page(name: str, facts: Facts, *, reproduce: str) -> Page:
     """Return a history of failures as an HTML page.
 
     Args:
         name: Name of the history.
         facts: Result of `history_facts`.
         reproduce: The command line that reproduces it.
-        script: Where the page gets plotly.js, as for `page_html`.
     """
     told = [
         text for row in facts["causes"] for text in (row["component"], row["cause"], row["meaning"])
     ]
-    page = Page(
+    return Page(
         command="fleet report",
         title=f"Failure history of {name}",
         summary=[_period(facts)],
@@ -59,7 +56,6 @@ def history_page(name: str, facts: Facts, *, reproduce: str, script: Script = "i
         reproduce=reproduce,
         versions={"perfatlas": __version__},
     )
-    return page_html(page, script=script)
 
 
 def _tables(facts: Facts) -> list[Section]:

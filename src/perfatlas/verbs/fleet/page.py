@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
-from perfatlas.report.pages import Command, Page, Section, Table, Value, page_html
+from perfatlas.report.pages import Command, Page, Section, Table, Value
 from perfatlas.report.text import format_number, share_text
 from perfatlas.verbs.fleet.charts import lives_of, shares_of
 from perfatlas.verbs.fleet.glossary import (
@@ -22,7 +22,6 @@ from perfatlas.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts import Script
     from perfatlas.report.pages import Block
 
     Facts = Mapping[str, Any]
@@ -64,8 +63,7 @@ def fleet_page(
     evidence: Facts | None,
     *,
     reproduce: str,
-    script: Script = "inline",
-) -> str:
+) -> Page:
     """Return a fleet as an HTML page.
 
     Args:
@@ -73,10 +71,9 @@ def fleet_page(
         facts: Result of `fleet_facts`.
         evidence: Evidence of a fitted fleet; None for none.
         reproduce: The command line that reproduces it.
-        script: Where the page gets plotly.js, as for `page_html`.
     """
     causes, jobs = facts["causes"], facts["jobs"]
-    page = Page(
+    return Page(
         command="fleet report",
         title=f"Failures of {name}",
         summary=[
@@ -100,7 +97,6 @@ def fleet_page(
         reproduce=reproduce,
         versions={"perfatlas": __version__},
     )
-    return page_html(page, script=script)
 
 
 def _size(facts: Facts) -> str:

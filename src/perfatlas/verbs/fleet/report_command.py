@@ -77,14 +77,15 @@ def _history(subject: str) -> dict[str, Any]:
 
 
 def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script) -> None:
+    from perfatlas.report.pages import page_html
     from perfatlas.verbs.fleet.history import history_page
     from perfatlas.verbs.fleet.page import fleet_page
 
     name = Path(subject).name
     line = shlex.join(["perfatlas", "fleet", "report", subject, "--output", str(path)])
     if "fleet" in facts:
-        page = fleet_page(name, facts["fleet"], facts["evidence"], reproduce=line, script=script)
+        page = fleet_page(name, facts["fleet"], facts["evidence"], reproduce=line)
     else:
-        page = history_page(name, facts["history"], reproduce=line, script=script)
-    write_atomic(path, page)
+        page = history_page(name, facts["history"], reproduce=line)
+    write_atomic(path, page_html(page, script=script))
     sys.stderr.write(printable(f"perfatlas: --output written to {path}\n"))

@@ -28,9 +28,10 @@ from perfatlas.commands.output import (
     require,
     show_answer,
     wants_table,
+    write_page_files,
 )
 from perfatlas.declarations import example_of
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, table_format, write_table
 from perfatlas.quantities import UsageError, printable
 
 SLOW: Final = "simulating until goodput is as precise as --half-width"
@@ -84,13 +85,14 @@ def goodput(
     import perfatlas
 
     extra, output = extra or GoodputFiles(), output or OutputFlags()
-    html, script = extra.page.html, extra.page.script
+    extra.page.check()
+    pages = extra.page.files()
     set_fields = set_flags(flags, extra.scenario)
     if extra.frontier:
         return _frontier(set_fields, extra, output)
     if wants_table(output):
-        if html is not None or set_fields.get("what_if"):
-            flag = "--html" if html is not None else "--what-if"
+        if pages or set_fields.get("what_if"):
+            flag = next(iter(pages), "--what-if")
             raise UsageError(f"{flag} cannot be combined with --table")
         return answer_command(ONE, set_fields, output)
     if "fleet" not in set_fields:  # whose file may say both
@@ -98,8 +100,8 @@ def goodput(
         needed = ("restart_s",) if written else ("checkpoint_write_s", "restart_s")
         if "train" not in set_fields:  # whose file may say how long checkpoints take
             require(set_fields, needed, example=example_of("goodput"))
-    if html is not None:
-        check_writable(html)
+    for path in pages.values():
+        check_writable(path)
     columns: dict[str, list[float]] = {}
     with notice_if_slow(SLOW if "train" not in set_fields or "fleet" in set_fields else SLOW_STEP):
         if "fleet" in set_fields:
@@ -112,14 +114,12 @@ def goodput(
     code = show_answer(
         answer.to_dict(), output=output, set_fields=set_fields, text=ONE.find(ONE.text)
     )
-    if html is not None:
+    if pages:
         from perfatlas.verbs.goodput.page import goodput_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
         line = reproduced(answer.command, set_fields)
-        page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
-        write_atomic(html, page)
-        sys.stderr.write(printable(f"perfatlas: --html written to {html}\n"))
+        write_page_files(extra.page, goodput_page(answer.to_dict(), columns, reproduce=line))
     return code
 
 
@@ -127,7 +127,7 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
     """Answer the frontier of recovery strategies; return the exit code."""
     import perfatlas
 
-    files = {"--table": output.table, "--html": extra.page.html, "--resume": output.resume}
+    files = {"--table": output.table, "--resume": output.resume} | extra.page.files()
     for flag, is_set in files.items():
         if is_set:
             raise UsageError(f"{flag} cannot be combined with --frontier")

@@ -13,21 +13,18 @@ from perfatlas.report.charts import (
     PURPLE,
     Axis,
     Bar,
-    bar_chart,
-    histogram,
-    waterfall,
+    BarChart,
+    Histogram,
+    Waterfall,
 )
 from perfatlas.report.pages import (
     Chart,
-    Page,
     Section,
     Table,
     Value,
-    answer_evidence,
-    answer_versions,
-    page_html,
+    answer_page,
 )
-from perfatlas.report.text import METHODS, share_text, typeset
+from perfatlas.report.text import share_text, typeset
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
@@ -38,7 +35,7 @@ from perfatlas.verbs.goodput.text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Answered = Mapping[str, Any]
 
@@ -52,33 +49,27 @@ def goodput_page(
     columns: Mapping[str, Sequence[float]],
     *,
     reproduce: str,
-    script: Script = "inline",
-) -> str:
+) -> Page:
     """Return goodput as an HTML page.
 
     Args:
         answer: The `--json` object of `goodput`.
         columns: Replicas: goodput, ended_s; empty for a closed form.
         reproduce: The command line that reproduces it.
-        script: Where the page gets plotly.js, as for `page_html`.
     """
     lines = result_lines(answer["results"])
     rows = [(typeset(label), value, interval) for label, value, interval in lines]
     results = Table(head=("", "value", "90% interval"), rows=rows)
-    page = Page(
-        command=str(answer["command"]),
+    return answer_page(
+        answer,
         title=goodput_headline(answer),
         values=[
             Value(label=label, value=value, interval=interval)
             for label, value, interval in lines[:MOST_VALUES]
         ],
         sections=[Section(title="Results", blocks=[results]), *_charts(answer, columns)],
-        evidence=answer_evidence(answer, method=METHODS[answer["evidence"]["tier"]]),
-        warnings=answer["warnings"],
         reproduce=reproduce,
-        versions=answer_versions(answer),
     )
-    return page_html(page, script=script)
 
 
 def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[Section]:
@@ -86,7 +77,7 @@ def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[Se
     sections = []
     if rows := answer["breakdown"]:
         title = "Where the time goes"
-        figure = waterfall(rows, BUCKETS, [share_text(row["share"]) for row in rows])
+        figure = Waterfall(rows, BUCKETS, [share_text(row["share"]) for row in rows])
         sections.append(Section(title=title, blocks=[Chart(figure=figure, title=title)]))
     if columns:
         sections.append(_spread(results, columns))
@@ -112,7 +103,7 @@ def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Sectio
     counts, edges = np.histogram(values, bins=min(MOST_BINS, 5 + math.isqrt(len(values))))
     centres = ((edges[:-1] + edges[1:]) / 2.0).tolist()
     shares = (counts / len(values)).tolist()
-    figure = histogram(centres, shares, axis, Axis("share of simulated runs", "%"))
+    figure = Histogram(centres, shares, axis, Axis("share of simulated runs", "%"))
     return Section(title=title, blocks=[Chart(figure=figure, title=title)])
 
 
@@ -122,7 +113,7 @@ def _factors(factors: Mapping[str, float]) -> Section:
         Bar(FACTORS[name], value, share_text(value), PURPLE if name == "product" else BLUE)
         for name, value in factors.items()
     ]
-    figure = bar_chart(bars, Axis("share", "%", top=1.0))
+    figure = BarChart(bars, Axis("share", "%", top=1.0))
     return Section(title=title, blocks=[Chart(figure=figure, title=title)])
 
 
@@ -137,7 +128,7 @@ def _changes(changes: Sequence[Answered]) -> Section:
         )
         for row in changes
     ]
-    figure = bar_chart(bars, Axis("useful GPU-hours gained, with 90% intervals"))
+    figure = BarChart(bars, Axis("useful GPU-hours gained, with 90% intervals"))
     return Section(title=title, blocks=[Chart(figure=figure, title=title), *_assumed(changes)])
 
 

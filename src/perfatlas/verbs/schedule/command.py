@@ -26,9 +26,10 @@ from perfatlas.commands.output import (
     reproduced,
     show_summary,
     wants_table,
+    write_page_files,
 )
 from perfatlas.declarations import example_of, verb_fields
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, table_format, write_table
 from perfatlas.quantities import UsageError, printable
 from perfatlas.verbs.schedule.rows import schedule_row
 
@@ -59,8 +60,8 @@ class ScheduleFiles:
 
     def files(self) -> dict[str, File]:
         """Return the output files of one schedule, by flag."""
-        named = {"--per-job": self.per_job, "--html": self.page.html}
-        return {flag: path for flag, path in named.items() if path is not None}
+        per_job = {} if self.per_job is None else {"--per-job": self.per_job}
+        return {**per_job, **self.page.files()}
 
 
 @takes_fields("fleet schedule")
@@ -80,7 +81,7 @@ def schedule(
     import perfatlas
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
-    _ = extra.page.script  # report errors before the schedule runs
+    extra.page.check()
     set_fields = set_flags(flags, extra.scenario)
     if extra.compare:
         set_fields["compare"] = extra.compare
@@ -151,9 +152,7 @@ def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str
 
     if extra.per_job is not None:
         write_table(str(extra.per_job), done.per_job())
-    if extra.page.html is not None:
+        sys.stderr.write(printable(f"perfatlas: --per-job written to {extra.per_job}\n"))
+    if extra.page.files():
         document, line = done.answer.to_dict(), _reproduce(set_fields)
-        page = schedule_page(document, reproduce=line, script=extra.page.script)
-        write_atomic(extra.page.html, page)
-    for flag, path in extra.files().items():
-        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}\n"))
+        write_page_files(extra.page, schedule_page(document, reproduce=line))

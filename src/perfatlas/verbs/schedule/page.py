@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import waterfall
+from perfatlas.report.charts import Waterfall
 from perfatlas.report.pages import (
     Chart,
-    Page,
     Section,
     Table,
     Value,
-    answer_evidence,
-    answer_versions,
-    page_html,
+    answer_page,
 )
-from perfatlas.report.text import METHODS, format_value, label_of, share_text
+from perfatlas.report.text import format_value, label_of, share_text
 from perfatlas.verbs.schedule.text import (
     SCHEDULE_BUCKETS,
     SHOWN,
@@ -30,7 +27,7 @@ from perfatlas.verbs.schedule.text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Answered = Mapping[str, Any]
 
@@ -51,25 +48,20 @@ TERMS: Final = (
 )
 
 
-def schedule_page(answer: Answered, *, reproduce: str, script: Script = "inline") -> str:
+def schedule_page(answer: Answered, *, reproduce: str) -> Page:
     """Return a schedule as an HTML page.
 
     Args:
         answer: The `--json` object of `fleet schedule`.
         reproduce: The command line that reproduces it.
-        script: Where the page gets plotly.js, as for `page_html`.
     """
-    page = Page(
-        command=str(answer["command"]),
+    return answer_page(
+        answer,
         title=schedule_headline(answer),
         values=_values(answer),
         sections=_sections(answer),
-        evidence=answer_evidence(answer, method=METHODS[answer["evidence"]["tier"]]),
-        warnings=answer["warnings"],
         reproduce=reproduce,
-        versions=answer_versions(answer),
     )
-    return page_html(page, script=script)
 
 
 def _values(answer: Answered) -> list[Value]:
@@ -95,7 +87,7 @@ def _sections(answer: Answered) -> list[Section]:
         Table(head=("", *SHOWN), rows=waits),
     ]
     title = "Where the GPU time goes"
-    figure = waterfall(rows, SCHEDULE_BUCKETS, [share_text(row["share"]) for row in rows])
+    figure = Waterfall(rows, SCHEDULE_BUCKETS, [share_text(row["share"]) for row in rows])
     sections = [
         Section(title="Results", blocks=blocks),
         Section(title=title, blocks=[Chart(figure=figure, title=title)]),

@@ -34,12 +34,15 @@ from perfatlas.verbs.search.launch import (
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
     fewer_plans_note,
+    rank_change,
     ranking_notes,
     simulated_leaders,
     with_known_percentiles,
+    without_exceeded,
 )
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
+from perfatlas.verbs.search.progress import SearchProgress
 from perfatlas.verbs.search.question import SIZES, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
@@ -51,7 +54,7 @@ from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import SIMULATION, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
@@ -75,6 +78,10 @@ PROBABILITIES: Final = (
 PERCENTILES: Final = (
     "percentiles are over the simulated requests of a closed loop, with the lengths of the search;"
     " traffic with varying arrivals, or lengths that vary more, has longer tails"
+)
+BALANCED: Final = (
+    "plans of several objectives are points of the frontier, one for each plan, ranked by the"
+    " geometric mean of the objectives: a ratio counts the same in each"
 )
 FORMATS: Final = (
     "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
@@ -122,10 +129,15 @@ class SearchAnswer(AnsweredRun):
 
 
 @signature_of("search")
-def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the table of fields
+def search(
+    *,
+    progress: Callable[[str], None] | None = None,
+    **fields: Any,  # noqa: ANN401 - checked against the table of fields
+) -> SearchAnswer:
     """Return the best deployments of a model on a number of GPUs.
 
     Args:
+        progress: Receives lines about the best plan so far and each simulated plan.
         **fields: Fields of `perfatlas search`: model, system, gpus or max_gpus, isl, osl, SLOs,
             objective and others. Sizes of the plan that are given are kept; others are searched.
 
@@ -148,7 +160,12 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
         check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
-    found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
+    told = None if progress is None else SearchProgress(progress, inputs)
+    found = (
+        find_pools(inputs)
+        if inputs.mode == "disaggregated"
+        else find(inputs, told.priced if told else None)
+    )
     if found.size and np.all(np.isnan(found.candidates["score"])):
         raise UnsupportedError(
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
@@ -160,8 +177,13 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode == "aggregated":
         fewer = fewer_plans_note(leaders, inputs)
-        leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
+        leaders = simulated_leaders(
+            found, leaders[: inputs.num_simulated], inputs, told.simulated if told else None
+        )
         notes = [*ranking_notes(leaders), *fewer]
+        if found.by_frontier:
+            leaders, exceeded = without_exceeded(leaders, inputs)
+            notes += exceeded
     leaders, left_out = with_known_percentiles(leaders, inputs)
     notes += left_out
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
@@ -195,6 +217,8 @@ def _answer(
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)
+        if change := rank_change(leader, number + 1, found):
+            plan["rank_change"] = change
         plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
         plans.append(plan)
         breakdown.append(steps)
@@ -210,16 +234,8 @@ def _answer(
         "ranking": ranking,
     }
     if inputs.emit is not None:
-        longest = int(sum(inputs.mix.longest))
-        model = resolve_model(inputs.model)
-        stored = model.architecture.checkpoint.gemm_format or "bf16"
-        plan = {**plans[0], **_options(inputs)}
-        results["launch"] = launch_commands(inputs.emit, model.name, plan, longest, stored)
-        own = needed_checkpoint(inputs.emit, plan, stored), left_out_note(inputs.emit, plan)
-        notes += [note for note in own if note]
-        notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
-        if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
-            notes.append(EXCHANGE_ADDED)
+        results["launch"], own = _launched(inputs.emit, plans[0], inputs)
+        notes += own
     answer = Answer(
         command="search",
         scenario=_complete(inputs),
@@ -232,6 +248,23 @@ def _answer(
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
 
 
+def _launched(
+    launcher: str, best: Mapping[str, Any], inputs: SearchInputs
+) -> tuple[list[str], list[str]]:
+    """Return the commands that launch a plan, and notes on what they leave out."""
+    longest = int(sum(inputs.mix.longest))
+    model = resolve_model(inputs.model)
+    stored = model.architecture.checkpoint.gemm_format or "bf16"
+    plan = {**best, **_options(inputs)}
+    commands = launch_commands(launcher, model.name, plan, longest, stored)
+    own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)
+    notes = [note for note in own if note]
+    notes.append(f"launch arguments: {launch_rules()[launcher]['source']}")
+    if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
+        notes.append(EXCHANGE_ADDED)
+    return commands, notes
+
+
 def _options(inputs: SearchInputs) -> dict[str, Any]:
     """Return the limits that are set and not searched."""
     known = {name: getattr(inputs, name) for name in OPTIONS}
@@ -241,6 +274,8 @@ def _options(inputs: SearchInputs) -> dict[str, Any]:
 def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
     """Return the assumptions of the search, and how its ranking changed."""
     notes = [*([PERCENTILES] if inputs.slo_percentile else []), PROBABILITIES, *ranking]
+    if len(inputs.objectives) > 1:
+        notes.append(BALANCED)
     if inputs.mix.sample is not None:
         notes.append(inputs.mix.note)
     if inputs.formats is None and inputs.format is None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import OUTPUT, SWITCH, File, PageFlags, set_flags, takes_fields
-from perfatlas.commands.output import notice_if_slow, print_json, require
+from perfatlas.commands.output import notice_if_slow, print_json, require, write_page_files
 from perfatlas.declarations import example_of, verb_fields
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, table_format, write_table
 from perfatlas.quantities import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 SLOW: Final = "searching deployments"
+QUIET_S: Final = 1.0  # before progress is written
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -43,6 +46,18 @@ class SearchFlags:
     page: PageFlags = field(default_factory=PageFlags)
 
 
+def _late() -> Callable[[str], None]:
+    """Return a function that writes lines to stderr once the search takes more than a second."""
+    started = time.monotonic()
+
+    def tell(line: str) -> None:
+        if time.monotonic() - started > QUIET_S:
+            sys.stderr.write(printable(f"perfatlas: {line}\n"))
+            sys.stderr.flush()
+
+    return tell
+
+
 @takes_fields("search")
 def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     """Answer a search; return the exit code.
@@ -57,14 +72,14 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     set_fields: dict[str, Any] = set_flags(flags, output.scenario)
     needed = tuple(name for name, field in verb_fields("search").items() if field.required)
     require(set_fields, needed, example=example_of("search"))
-    script = output.page.script  # report errors before the search runs
+    output.page.check()
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)
-    if output.page.html is not None:
-        check_writable(output.page.html)
+    for path in output.page.files().values():
+        check_writable(path)
     with notice_if_slow(SLOW):
-        answer = perfatlas.search(**set_fields)
+        answer = perfatlas.search(progress=_late(), **set_fields)
     told = answer.to_dict()
     told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
     if output.explain:
@@ -77,11 +92,10 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     from perfatlas.report.text import open_terminal, reproduce_line
 
     line = reproduce_line("search --explain" if output.explain else "search", set_fields)
-    if output.page.html is not None:
+    if output.page.files():
         from perfatlas.verbs.search.page import search_page
 
-        write_atomic(output.page.html, search_page(told, reproduce=line, script=script))
-        sys.stderr.write(printable(f"perfatlas: --html written to {output.page.html}\n"))
+        write_page_files(output.page, search_page(told, reproduce=line))
     if output.json:
         print_json(told)
         return 0

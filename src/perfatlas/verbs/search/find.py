@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.studies import pareto_points
+from perfatlas.verbs.search.limits import frontier_points
 from perfatlas.verbs.search.points import ENDS, priced_points
 from perfatlas.verbs.search.selection import best_loads, judge
 from perfatlas.verbs.search.space import chunk_sizes, families
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.verbs.search.question import SearchInputs
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.space import Family
 
     Columns = dict[str, np.ndarray[Any, Any]]
+    PricedSoFar = Callable[["Found", list[Columns]], None]
 
 PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 LIMITS: Final = ("max_num_seqs", "max_num_batched_tokens")
@@ -41,8 +42,6 @@ METRICS: Final = (
     *(f"{name}{end}" for name in WITH_INTERVAL for end in ("", "_low", "_high")),
     "usd_per_million_output_tokens",
 )
-Y: Final = "output_tokens_per_s_per_gpu"
-X: Final = "output_tokens_per_s_per_user"
 NO_GAIN: Final = "objective"
 
 
@@ -53,11 +52,12 @@ class Found:
     Args:
         families: Candidates by system, formats and draft tokens.
         candidates: Each candidate at its best load, as columns (C,).
-        frontier: Points that no other exceeds in both rates, as columns.
+        frontier: Points that no other exceeds in both rates, or in all objectives, as columns.
         rejected: Refused combinations by rule.
         points: Number of priced points.
         steps: Number of distinct steps among them that were priced.
         cpu_s: CPU time [s].
+        by_frontier: Whether plans are points of the frontier, as with several objectives.
     """
 
     families: list[Family] = field(default_factory=list)
@@ -67,6 +67,13 @@ class Found:
     points: int = 0
     steps: int = 0
     cpu_s: float = 0.0
+    by_frontier: bool = False
+
+    @property
+    def leading(self) -> Columns:
+        """The columns from which plans are chosen: candidates, or points of the frontier."""
+        points = self.frontier and self.frontier["gpus"].size
+        return self.frontier if self.by_frontier and points else self.candidates
 
     @property
     def size(self) -> int:
@@ -74,11 +81,12 @@ class Found:
         return int(self.candidates["score"].size) if self.candidates else 0
 
 
-def find(inputs: SearchInputs) -> Found:
+def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
     """Return all candidates of a search.
 
     Args:
         inputs: The search.
+        progress: Receives the best of the candidates so far, some at a time.
 
     Raises:
         PerfatlasError: The only system, format and number of draft tokens is not supported.
@@ -95,13 +103,17 @@ def find(inputs: SearchInputs) -> Found:
             judged = judge(points, inputs)
             chosen = best_loads(judged, inputs.min_slo_probability)
             best.append(_columns(judged, chosen, number) | _binding(judged, chosen, inputs))
-            front = pareto_points(points.results[X], points.results[Y])
-            frontiers.append(_columns(judged, front, number))
+            if progress is not None:
+                progress(found, best)
+            judged_by = judged.gpus, judged.probability, inputs
+            front = frontier_points(points.results, *judged_by)
+            frontiers.append(_columns(judged, front, number) | _binding(judged, front, inputs))
     found.candidates = joined(best)
     frontier = joined(frontiers)
     if frontier:
-        kept = pareto_points(frontier[X], frontier[Y])
+        kept = frontier_points(frontier, frontier["gpus"], frontier["slo_probability"], inputs)
         found.frontier = {name: values[kept] for name, values in frontier.items()}
+    found.by_frontier = len(inputs.objectives) > 1
     found.cpu_s = time.process_time() - started
     return found
 
@@ -163,7 +175,7 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
 
 
 def ranked(found: Found, inputs: SearchInputs) -> IntArray:
-    """Return the candidates, best first (C,).
+    """Return the candidates, or the points of the frontier, best first (C,).
 
     Those that meet all limits come first, by the objective; of equal ones, those with fewer GPUs,
     then with the lower latency. The others follow, the nearest to the limits first.
@@ -172,7 +184,7 @@ def ranked(found: Found, inputs: SearchInputs) -> IntArray:
         found: The candidates.
         inputs: The search.
     """
-    columns = found.candidates
+    columns = found.leading
     meets = columns["slo_probability"] >= inputs.min_slo_probability
     value = np.where(meets, columns["score"], -columns["excess"])
     keys = (columns["request_latency_s"], columns["gpus"], -value, ~meets)
@@ -189,7 +201,7 @@ def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[
         most: Number of plans.
         identity: Columns in which distinct plans of a family differ.
     """
-    columns = [found.candidates[name] for name in ("family", *identity)]
+    columns = [found.leading[name] for name in ("family", *identity)]
     kept: dict[tuple[float, ...], int] = {}
     for place in order.tolist():
         kept.setdefault(tuple(float(column[place]) for column in columns), place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
+from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import (
     NODE_MTBF,
     NODE_REPAIR,
@@ -25,7 +26,9 @@ from perfatlas.vocabulary.fields import (
     Row,
     Subject,
     WithMessage,
+    Written,
     group,
+    read_names,
 )
 
 Limit = Annotated[float, Number(unit="s", above=0.0, finite=False)]
@@ -37,6 +40,14 @@ LATENCIES: Final = {
     "slo_itl_s": "tpot_s",
     "slo_request_latency_s": "request_latency_s",
 }
+OBJECTIVES: Final = (
+    "output_tokens_per_s_per_gpu",
+    "gpus",
+    "request_latency_s",
+    "usd_per_million_output_tokens",
+    "energy_per_output_token_j",
+)
+MOST_OBJECTIVES: Final = 3
 SIMULATED_SLO: Final = AllOf(
     AnySet(*LATENCIES, example="1"),
     Equals("mode", "aggregated"),
@@ -47,6 +58,30 @@ SIMULATED_SLO: Final = AllOf(
         "num_simulated above 0",
     ),
 )
+
+
+def _read_objectives(value: object) -> object:
+    """Return the objectives divided by commas, as they are written in an answer.
+
+    Raises:
+        ValueError: One is unknown or named twice, or there are more than three.
+    """
+    names = read_names(value)
+    if not isinstance(names, tuple):
+        return names
+    known = [str(name).strip().casefold().replace("-", "_") for name in names]
+    for name in known:
+        if name not in OBJECTIVES:
+            raise ValueError(
+                f"{repr_for_error(name)} is not one of {', '.join(OBJECTIVES)}"
+                f"{did_you_mean(name, OBJECTIVES)}"
+            )
+    if len(set(known)) < len(known) or not 1 <= len(known) <= MOST_OBJECTIVES:
+        raise ValueError(
+            f"{repr_for_error(','.join(known))}: expected one to {MOST_OBJECTIVES} different"
+            " objectives, divided by commas"
+        )
+    return ",".join(known)
 
 
 @group("Search", 1)
@@ -124,14 +159,13 @@ class SearchObjective:
     """What the best deployment is."""
 
     objective: Annotated[
-        Literal[
-            "output_tokens_per_s_per_gpu",
-            "gpus",
-            "request_latency_s",
-            "usd_per_million_output_tokens",
-            "energy_per_output_token_j",
-        ],
-        Row("Metric that ranks the deployments that meet all SLOs."),
+        str,
+        Written(_read_objectives),
+        Row(
+            "Metric that ranks the deployments that meet all SLOs: output_tokens_per_s_per_gpu,"
+            " gpus, request_latency_s, usd_per_million_output_tokens or energy_per_output_token_j;"
+            " two or three of them, divided by commas, for their Pareto set."
+        ),
     ] = "output_tokens_per_s_per_gpu"
     slo_ttft_s: Annotated[Limit | None, Row("SLO: maximum time to first token.", "none")] = None
     slo_tpot_s: Annotated[

@@ -18,13 +18,21 @@ from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import energies_at
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import ENDS, met_limits, percentile_name, score_of
+from perfatlas.verbs.search.limits import (
+    ENDS,
+    PER_GPU,
+    frontier_points,
+    met_limits,
+    percentile_name,
+    replicas_for_rate,
+    score_of,
+)
 from perfatlas.verbs.search.points import LOADS, costs
 from perfatlas.verbs.search.pool_rows import IDENTITY
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Priced
@@ -63,7 +71,10 @@ class Leader:
     @property
     def is_lowered(self) -> bool:
         """Whether the simulation meets the limits only at a lower load than the closed forms."""
-        return bool(self.at_first) and self.row["concurrency"] < self.at_first["concurrency"]
+        if not self.at_first:
+            return False
+        now, first = (one["concurrency"] / one["dp"] for one in (self.row, self.at_first))
+        return bool(now < first)
 
     def order(self, least: float) -> tuple[bool, float, float, float]:
         """Return the key by which leaders are ranked, best first.
@@ -86,9 +97,10 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
         inputs: The search.
         most: Number of leaders.
     """
-    columns = found.candidates
+    columns = found.leading
     identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
     order = ranked(found, inputs)
+    order = order[~np.isnan(columns["score"][order])]  # the objective is not known for each system
     if inputs.availability is not None:
         order = order[columns["spares_fit"][order]]
     places = distinct_plans(found, order, most, identity)
@@ -105,19 +117,30 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
     ]
 
 
-def simulated_leaders(found: Found, leaders: list[Leader], inputs: SearchInputs) -> list[Leader]:
+def simulated_leaders(
+    found: Found,
+    leaders: list[Leader],
+    inputs: SearchInputs,
+    progress: Callable[[Leader, int, int], None] | None = None,
+) -> list[Leader]:
     """Return leaders with simulated metrics, best first.
 
     A leader that misses a limit when simulated is simulated at lower loads, until it meets all
-    limits. What the simulator does not support keeps its closed forms, with the reason.
+    limits; one whose simulated rate is too low for the request rate gets more replicas. What the
+    simulator does not support keeps its closed forms, with the reason.
 
     Args:
         found: The candidates.
         leaders: The best by closed forms.
         inputs: The search.
+        progress: Receives each plan when it is simulated, its number and that of all.
     """
     known: Priced = {}
-    done = [_simulated(found, leader, inputs, known) for leader in leaders]
+    done = []
+    for number, leader in enumerate(leaders, start=1):
+        done.append(_simulated(found, leader, inputs, known))
+        if progress is not None:
+            progress(done[-1], number, len(leaders))
     return sorted(done, key=lambda leader: leader.order(inputs.min_slo_probability))
 
 
@@ -134,6 +157,8 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
             "formula_ttft_s": leader.row["ttft_s"],
             "probabilities": {name: float(each[0]) for name, each in met.probabilities.items()},
         }
+        if (more := _with_more_replicas(tried.row, inputs)) is not None:
+            tried, _ = _at(found, replace(leader, row=more), inputs, known)
         tried = replace(tried, at_first=at_first)
         if tried.probability >= inputs.min_slo_probability:
             return tried
@@ -151,6 +176,23 @@ def _loads(leader: Leader, inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     lower = [int(each * load) for load in LOADS if each * load < leader.row["concurrency"]]
     for load in lower[: -MOST_LOWER - 1 : -1]:
         yield {**leader.row, "concurrency": load}
+
+
+def _with_more_replicas(row: dict[str, Any], inputs: SearchInputs) -> dict[str, Any] | None:
+    """Return a simulated row with as many replicas as serve the request rate, None if it does.
+
+    Closed forms counted the replicas; the simulated rate of a replica may be lower. None also where
+    they do not fit, or their number is given.
+    """
+    if inputs.request_rate is None or inputs.max_gpus is None or inputs.availability is not None:
+        return None
+    dp, each = row["dp"], row["gpus"] // row["dp"]
+    rates = {f"{PER_GPU}{end}": _array(row[f"{PER_GPU}{end}"]) for end in ENDS}
+    needed = int(replicas_for_rate(rates, np.array([float(each)]), inputs)[0])
+    if needed <= dp or needed * each > inputs.max_gpus or "dp" in inputs.pinned:
+        return None
+    load = row["concurrency"] // dp * needed
+    return {**row, "dp": needed, "gpus": needed * each, "concurrency": load}
 
 
 def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tuple[Leader, Met]:
@@ -211,6 +253,25 @@ def with_known_percentiles(
     return simulated, [told]
 
 
+def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[Leader], list[str]]:
+    """Return the leaders that no other one exceeds in every objective, and how many are left out.
+
+    Args:
+        leaders: Leaders in the order of their simulated metrics.
+        inputs: The search, with several objectives.
+    """
+    names = (*inputs.objectives, "slo_probability")
+    columns = {name: np.array([leader.row[name] for leader in leaders], float) for name in names}
+    kept = frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
+    missed = np.flatnonzero(columns["slo_probability"] < inputs.min_slo_probability)
+    places = sorted({*kept.tolist(), *missed.tolist()})
+    if len(places) == len(leaders):
+        return leaders, []
+    count = counted(len(leaders) - len(places), "plan")
+    told = f"{count} left out: another one exceeds it in every objective when simulated"
+    return [leaders[place] for place in places], [told]
+
+
 def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
     """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
 
@@ -223,6 +284,27 @@ def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
         return []
     note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
     return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
+
+
+def rank_change(leader: Leader, rank: int, found: Found) -> str:
+    """Return how the simulation changed the rank of a plan and its metrics, in words.
+
+    Args:
+        leader: The plan, simulated or not.
+        rank: Its rank in the answer, from 1.
+        found: The candidates, with its metrics by closed forms.
+    """
+    if not leader.at_first:
+        return f"not simulated: {leader.note}" if leader.note else ""
+    before = {name: float(found.leading[name][leader.place]) for name in (PER_GPU, "ttft_s")}
+    moved = f"rank {leader.rank} to {rank}" if leader.rank != rank else f"stays at rank {rank}"
+    loads = [int(one["concurrency"]) for one in (leader.at_first, leader.row)]
+    load = f"load {loads[0]:,} to {loads[1]:,}, " if loads[0] != loads[1] else ""
+    rate = f"{before[PER_GPU]:,.4g} to {leader.row[PER_GPU]:,.4g} tokens/s/GPU"
+    wait = f"TTFT {before['ttft_s']:.3g} s to {leader.row['ttft_s']:.3g} s with queueing"
+    counts = [int(one["dp"]) for one in (leader.at_first, leader.row)]
+    more = f"{counts[0]} to {counts[1]} replicas, " if counts[0] != counts[1] else ""
+    return f"{moved} when simulated: {more}{load}{rate}, {wait}"
 
 
 def ranking_notes(leaders: list[Leader]) -> list[str]:

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.fleet.closed_form import spare_replicas
-from perfatlas.studies import probability_at_most, value_exceeded
+from perfatlas.studies import pareto_points, probability_at_most, value_exceeded
 from perfatlas.verbs.search.groups import LATENCIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.verbs.search.question import SearchInputs
 
 HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu",))
 RATE: Final = "request_rate"
 AVAILABILITY: Final = "availability"
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
+PER_USER: Final = "output_tokens_per_s_per_user"
 ROUNDING: Final = 1e-12  # of a number of replicas
 ENDS: Final = ("", "_low", "_high")
 
@@ -131,10 +132,55 @@ def score_of(
 ) -> FloatArray:
     """Return the objective of deployments (P,), larger is better.
 
+    Of several objectives it is the sum of their logarithms, those to be minimized with a minus, so
+    that a ratio counts the same in each: its highest value is a point of their Pareto set.
+
     Args:
         results: Results of `estimate` and costs by name (P,).
         gpus: GPUs of the deployments (P,).
         inputs: The search.
     """
-    value = gpus if inputs.objective == "gpus" else results[inputs.objective]
-    return value if inputs.objective in HIGHER else -value
+    values = objective_values(results, gpus, inputs)
+    if len(values) == 1:
+        return values[0]
+    logarithms = [np.sign(value) * np.log(np.abs(value)) for value in values]
+    total: FloatArray = np.add.reduce(logarithms)
+    return total
+
+
+def objective_values(
+    results: Mapping[str, FloatArray], gpus: FloatArray, inputs: SearchInputs
+) -> list[FloatArray]:
+    """Return each objective of deployments (P,), larger is better.
+
+    Args:
+        results: Results of `estimate` and costs by name (P,).
+        gpus: GPUs of the deployments (P,).
+        inputs: The search.
+    """
+    values = {name: gpus if name == "gpus" else results[name] for name in inputs.objectives}
+    return [value if name in HIGHER else -value for name, value in values.items()]
+
+
+def frontier_points(
+    results: Mapping[str, FloatArray],
+    gpus: FloatArray,
+    probability: FloatArray,
+    inputs: SearchInputs,
+) -> IntArray:
+    """Return the deployments that no other one exceeds.
+
+    With one objective these are the points of the highest rates per user and per GPU, whether they
+    meet the limits or not; with several ones the Pareto set of those that meet all limits.
+
+    Args:
+        results: Results of `estimate` and costs by name (P,).
+        gpus: GPUs of the deployments (P,).
+        probability: Probability that all limits are met (P,).
+        inputs: The search.
+    """
+    if len(inputs.objectives) == 1:
+        return pareto_points(results[PER_USER], results[PER_GPU])
+    meets = probability >= inputs.min_slo_probability
+    values = objective_values(results, gpus, inputs)
+    return pareto_points(*(np.where(meets, value, np.nan) for value in values))

@@ -35,6 +35,11 @@ POOLED: Final = {
 TEXTS: Final = {
     "prefill_system": "system of prefill workers",
     "decode_system": "system of decode workers",
+    **{
+        f"{role}_{name}_format": f"format of {name} layers of {role} workers"
+        for role in SIZES
+        for name in ("gemm", "moe")
+    },
     "system": "system",
     "gemm_format": "format of dense layers",
     "moe_format": "format of expert layers",
@@ -120,6 +125,13 @@ RESULTS: Final = declare_metrics(
         holds="count",
         verbs=("search",),
         description="Rank of the plan before the simulation of the best plans.",
+    ),
+    Metric(
+        name="plans.rank_change",
+        label="change by the simulation",
+        holds="text",
+        verbs=("search",),
+        description="How the simulation changed the rank, load and metrics of a plan, or why not.",
     ),
     Metric(
         name="launch",

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.charts import BLUE, GREY, ORANGE, Axis, Line, line_chart
+from perfatlas.report.charts import BLUE, GREY, ORANGE, Axis, Line, LineChart
 from perfatlas.report.pages import (
     Chart,
-    Page,
     Section,
     Table,
     Value,
-    answer_evidence,
-    answer_versions,
-    page_html,
+    answer_page,
 )
 from perfatlas.report.text import (
     format_share,
@@ -22,13 +19,21 @@ from perfatlas.report.text import (
     label_of,
     subheadline,
 )
-from perfatlas.verbs.search.text import at_most_text, counts_line, marked_metric, plan_text
+from perfatlas.verbs.search.groups import MOST_OBJECTIVES
+from perfatlas.verbs.search.text import (
+    at_most_text,
+    counts_line,
+    frontier_axes,
+    marked_metric,
+    objectives_of,
+    plan_text,
+)
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Rows = Sequence[Mapping[str, Any]]
 
@@ -36,33 +41,29 @@ X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 SHOWN: Final = (Y, X, "ttft_s", "tpot_s", "request_latency_s")
 COST: Final = "usd_per_million_output_tokens"
+FRONTIERS: Final = ("best deployment at each speed", "non-dominated deployments")
 LOADS: Final = ("concurrency", "batch", "decode_batch")
 
 
-def search_page(answer: Mapping[str, Any], *, reproduce: str, script: Script = "inline") -> str:
+def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
     """Return a search as an HTML page.
 
     Args:
         answer: The `--json` object of a search.
         reproduce: The command line that reproduces it.
-        script: Source of plotly.js, as for `page_html`.
     """
     results = answer["results"]
     plans: Rows = results["plans"]
     # pages of one search are the same bytes
     counts = {name: value for name, value in results.items() if name != "candidates_per_cpu_s"}
-    page = Page(
-        command="search",
+    return answer_page(
+        answer,
         title=headline({**answer, "results": {"gpus": plans[0]["gpus"]}}),
         subtitle=f"{subheadline(answer)}; {counts_line(counts, verbose=True)}",
         values=_values(plans[0]),
-        sections=[_plans(plans, results["ranking"]), *_frontier(results["frontier"], plans)],
-        evidence=answer_evidence(answer),
-        warnings=answer["warnings"],
+        sections=[_plans(plans, results["ranking"]), *_frontier(answer)],
         reproduce=reproduce,
-        versions=answer_versions(answer),
     )
-    return page_html(page, script=script)
 
 
 def _values(best: Mapping[str, Any]) -> list[Value]:
@@ -97,10 +98,14 @@ def _plans(plans: Rows, ranking: Sequence[str]) -> Section:
         ]
         for plan in plans
     ]
-    reasons = [[plan_text(plan), plan["why"]] for plan in plans]
+    reasons = [[plan_text(plan), plan["why"], plan.get("rank_change", "-")] for plan in plans]
     tables = [
         Table(head=head, rows=rows, text_columns=(0, len(head) - 1)),
-        Table(head=["plan", "why not a higher load"], rows=reasons, text_columns=(0, 1)),
+        Table(
+            head=["plan", "why not a higher load", "simulation"],
+            rows=reasons,
+            text_columns=(0, 1, 2),
+        ),
     ]
     if ranking:
         tables.append(Table(head=["ranking"], rows=[[note] for note in ranking]))
@@ -111,36 +116,49 @@ def _load(row: Mapping[str, Any]) -> int:
     return next(int(row[name]) for name in LOADS if row.get(name) is not None)
 
 
-def _frontier(rows: Rows, plans: Rows) -> list[Section]:
+def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     """Return the frontier as a chart with the best plans, and as a table."""
-    known = [row for row in rows if row[X] and row[Y]]
+    x, y = frontier_axes(answer["scenario"])
+    known = [row for row in answer["results"]["frontier"] if row[x] and row[y]]
     if not known:
         return []
-    lines = [
-        Line("best deployment at each speed", *_rates(known), BLUE),
-        Line("other plans of the answer", *_rates(plans[1:]), GREY, "dots"),
-        Line("best plan under the SLOs", *_rates(plans[:1]), ORANGE, "dots"),
-    ]
-    limit = at_most_text(known)
-    axes = (Axis(f"{METRICS[name].label}{limit}") for name in (X, Y))
-    figure = line_chart(lines, *axes)
-    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in SHOWN), "tier"]
+    metrics = dict.fromkeys((*SHOWN, *(n for n in (y, x) if n in METRICS and n != "gpus")))
+    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in metrics), "tier"]
     cells = [
         [
             plan_text(row),
             f"{row['gpus']:,}",
             f"{_load(row):,}",
-            *(marked_metric(name, row) for name in SHOWN),
+            *(marked_metric(name, row) for name in metrics),
             row["tier"],
         ]
         for row in known
     ]
-    title = "Frontier of throughput and speed"
+    title = "Frontier of throughput and speed" if x == X else "Frontier of the objectives"
     table = Table(head=head, rows=cells, text_columns=(0, len(head) - 1))
-    return [Section(title=title, blocks=(Chart(figure=figure, title=title), table))]
+    chart = Chart(figure=_frontier_chart(answer, known), title=title)
+    return [Section(title=title, blocks=(chart, table))]
 
 
-def _rates(rows: Rows) -> tuple[list[float], list[float]]:
-    """Return the rates of a user and of a GPU."""
-    known = [row for row in rows if row[X] and row[Y]]
-    return [row[X] for row in known], [row[Y] for row in known]
+def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:
+    """Return the points of the frontier and the plans of the answer."""
+    plans: Rows = answer["results"]["plans"]
+    x, y = frontier_axes(answer["scenario"])
+    several = len(objectives_of(answer["scenario"])) > 1
+    joined = "line" if len(objectives_of(answer["scenario"])) < MOST_OBJECTIVES else "dots"
+    points = sorted(known, key=lambda row: float(row[x]))
+    best = "best plan by all objectives" if several else "best plan under the SLOs"
+    lines = [
+        Line(FRONTIERS[several], *_columns(points, x, y), BLUE, joined),
+        Line("other plans of the answer", *_columns(plans[1:], x, y), GREY, "dots"),
+        Line(best, *_columns(plans[:1], x, y), ORANGE, "dots"),
+    ]
+    limit = at_most_text(known)
+    along, up = (Axis(f"{METRICS[name].label}{limit}") for name in (x, y))
+    return LineChart(lines, along, up)
+
+
+def _columns(rows: Rows, x: str, y: str) -> tuple[list[float], list[float]]:
+    """Return two metrics of the rows that have both."""
+    known = [row for row in rows if row[x] and row[y]]
+    return [row[x] for row in known], [row[y] for row in known]

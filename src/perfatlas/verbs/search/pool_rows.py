@@ -40,7 +40,7 @@ def pool_row(
     """
     first = int(columns["family"][place])
     dense = not families[first].base.model.architecture.has_experts
-    row = _formats(families[first])
+    row = _formats(families[first : first + 2])
     for role, family in zip(ROLES, families[first : first + 2], strict=True):
         row[f"{role}_system"] = family.fields["system"]
         names = (*SIZES[role], "workers", "batch")
@@ -59,14 +59,19 @@ def pool_row(
     return row
 
 
-def _formats(family: Family) -> dict[str, Any]:
-    """Return the formats and draft tokens of a family."""
-    formats = family.base.formats
-    named: dict[str, Any] = {"gemm_format": formats.gemm, "kv_format": formats.kv}
-    if family.base.model.architecture.has_experts:
-        named["moe_format"] = formats.moe
-    if family.base.drafts:
-        named["speculative_depth"] = family.base.drafts
+def _formats(families: Sequence[Family]) -> dict[str, Any]:
+    """Return the formats of both pools, with their names where they differ, and draft tokens."""
+    named: dict[str, Any] = {}
+    has_experts = families[0].base.model.architecture.has_experts
+    for name in ("gemm", "moe") if has_experts else ("gemm",):
+        own = [getattr(family.base.formats, name) for family in families]
+        if len(set(own)) == 1:
+            named[f"{name}_format"] = own[0]
+        else:
+            named |= {f"{role}_{name}_format": one for role, one in zip(ROLES, own, strict=True)}
+    named["kv_format"] = families[0].base.formats.kv
+    if families[0].base.drafts:
+        named["speculative_depth"] = families[0].base.drafts
     return named
 
 
@@ -81,10 +86,14 @@ def pool_fields(
         place: Position of the deployment.
         inputs: The search.
     """
-    family = found.families[int(found.candidates["family"][place]) + 1]
+    first = int(found.leading["family"][place])
+    prefill, family = found.families[first : first + 2]
     named = [f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "system", "workers", "batch")]
     fields = {**family.fields, **{name: row[name] for name in named if name in row}}
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")}
+    if prefill.base.formats != family.base.formats:
+        fields |= {"prefill_format": prefill.fields["format"], "decode_format": fields["format"]}
+        del fields["format"]
     if inputs.concurrency is not None:
         fields["concurrency"] = inputs.concurrency
     fields = of_plan(fields)

@@ -18,8 +18,8 @@ import numpy as np
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.serving.closed_form import PoolLoad, PoolRates
 from perfatlas.studies import pareto_points, value_exceeded
-from perfatlas.verbs.search.find import LIMITS, METRICS, Found, X, Y, joined
-from perfatlas.verbs.search.limits import met_limits, score_of
+from perfatlas.verbs.search.find import LIMITS, METRICS, Found, joined
+from perfatlas.verbs.search.limits import frontier_points, met_limits, score_of
 from perfatlas.verbs.search.points import LOADS, costs, priced_points
 from perfatlas.verbs.search.pool_rows import IDENTITY, ROLES, SIZES
 from perfatlas.verbs.search.space import families
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
+    from perfatlas.models import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.serving.closed_form import Latencies, LoadResults
     from perfatlas.step import Candidates
@@ -76,7 +77,7 @@ def find_pools(inputs: SearchInputs) -> Found:
     pools = {role: list(_workers(inputs, role, found)) for role in ROLES}
     parts: list[Columns] = []
     for prefill, decode in product(pools["prefill"], pools["decode"]):
-        if prefill.family.base.formats != decode.family.base.formats:
+        if not _hands_over(prefill.family.base.formats, decode.family.base.formats):
             continue
         if prefill.family.base.drafts != decode.family.base.drafts:
             continue
@@ -89,11 +90,20 @@ def find_pools(inputs: SearchInputs) -> Found:
     columns = joined(parts)
     found.candidates = _best_batches(columns, inputs)
     if columns:
-        kept = pareto_points(columns[X], columns[Y])
+        kept = frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
+        found.by_frontier = len(inputs.objectives) > 1
         found.frontier = {name: values[kept] for name, values in columns.items()}
         found.points += int(columns["gpus"].size)
     found.cpu_s = time.process_time() - started
     return found
+
+
+def _hands_over(prefill: ModelFormats, decode: ModelFormats) -> bool:
+    """Return whether a decode worker reads the KV cache as a prefill worker writes it.
+
+    Formats of weights may differ: each pool loads its own.
+    """
+    return (prefill.kv, prefill.attention) == (decode.kv, decode.attention)
 
 
 def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]:
@@ -108,14 +118,21 @@ def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]
 
 
 def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
-    """Return the workers that no other one of as many GPUs exceeds in both rate and time."""
+    """Return the workers that no other one of as many GPUs exceeds in rate, time and energy.
+
+    Energy counts if it is an objective.
+    """
     time_s = points.results["ttft_s" if role == "prefill" else "tpot_s"]
     gpus = points.question.plan.gpus_per_replica
     rate = points.sequences / time_s
+    better = [rate, -time_s]
+    if "energy_per_output_token_j" in inputs.objectives:
+        energy = points.evaluated.energy
+        better.append(-(energy.prefill_j if role == "prefill" else energy.decode_j))
     kept: list[IntArray] = []
     for size in np.unique(gpus).tolist():
         some = np.flatnonzero(gpus == size)
-        kept.append(some[pareto_points(rate[some], -time_s[some])])
+        kept.append(some[pareto_points(*(each[some] for each in better))])
     places = np.concatenate(kept)
     question, results = points.question.take(places.tolist()), points.evaluated.take(places)
     busy = [_busy_s(one, role, inputs) for one in (results.latencies, results.low, results.high)]

@@ -75,6 +75,11 @@ class SearchInputs(
         return {name: getattr(self, name) for name in SIZES if name in given}
 
     @property
+    def objectives(self) -> tuple[str, ...]:
+        """The metrics that rank deployments, one to three."""
+        return tuple(self.objective.split(","))
+
+    @property
     def all_systems(self) -> tuple[str, ...]:
         """The systems to search, without duplicates."""
         return tuple(dict.fromkeys((self.system, *(self.systems or ()))))
@@ -121,6 +126,11 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
             f"speculative_acceptance = {inputs.speculative_acceptance:g} has no effect here:"
             " speculative_depth = 0; set speculative_depth, the most draft tokens to search"
         )
+    if inputs.acceptance_by_position is not None and not inputs.speculative_depth:
+        raise InvalidSpecError(
+            "acceptance_by_position has no effect here: speculative_depth = 0; set"
+            " speculative_depth, the most draft tokens to search"
+        )
     if inputs.mix.sample is None:
         return inputs
     isl, osl = (max(round(tokens), 1) for tokens in inputs.mix.classes.mean)
@@ -161,11 +171,11 @@ def _check_names(inputs: SearchInputs) -> None:
 def _check_objective(inputs: SearchInputs) -> None:
     """Raise an InvalidSpecError if the objective lacks what it needs."""
     price, rate = inputs.usd_per_gpu_hour, inputs.request_rate
-    if inputs.objective == "usd_per_million_output_tokens" and not price:
+    if "usd_per_million_output_tokens" in inputs.objectives and not price:
         raise InvalidSpecError(
-            "objective = usd_per_million_output_tokens needs a price: set usd_per_gpu_hour"
+            f"objective = {inputs.objective} needs a price: set usd_per_gpu_hour"
         )
-    if inputs.objective == "gpus" and (rate is None or inputs.max_gpus is None):
+    if "gpus" in inputs.objectives and (rate is None or inputs.max_gpus is None):
         raise InvalidSpecError(
             "objective = gpus finds the fewest GPUs that serve a request rate: set request_rate and"
             " max_gpus"

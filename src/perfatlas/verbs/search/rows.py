@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,14 +32,16 @@ def plan_row(found: Found, place: int, inputs: SearchInputs) -> dict[str, Any]:
         place: Position of the candidate.
         inputs: The search.
     """
-    row = _row(found.candidates, place, found.families, inputs)
+    row = _row(found.leading, place, found.families, inputs)
     row["method"] = "static" if inputs.mode == "static" else "formula"
-    row["binding_constraint"] = str(found.candidates["binding_constraint"][place])
+    row["binding_constraint"] = str(found.leading["binding_constraint"][place])
     return row
 
 
 def deficit(score: float, following: float | None, inputs: SearchInputs) -> float | None:
     """Return how much worse the next plan is, relative to this one; None without a next one.
+
+    With several objectives it is the geometric mean over them.
 
     Args:
         score: Objective of this plan, larger is better.
@@ -47,6 +50,9 @@ def deficit(score: float, following: float | None, inputs: SearchInputs) -> floa
     """
     if following is None:
         return None
+    count = len(inputs.objectives)
+    if count > 1:  # scores are sums of logarithms
+        return 1.0 - math.exp((following - score) / count)
     return (score - following) / (score if inputs.objective in HIGHER else -score)
 
 
@@ -111,7 +117,7 @@ def estimate_fields(
     """
     if inputs.mode == "disaggregated":
         return pool_fields(found, dict(row), place, inputs)
-    family = found.families[int(found.candidates["family"][place])]
+    family = found.families[int(found.leading["family"][place])]
     load = "batch" if inputs.mode == "static" else "concurrency"
     named = (*PLAN, "dp", load, "max_num_batched_tokens")
     fields = {**family.fields, **{name: row[name] for name in named if name in row}}

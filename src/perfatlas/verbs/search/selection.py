@@ -124,7 +124,8 @@ def best_loads(judged: Judged, least: float) -> IntArray:
     """Return the best point of each candidate (C,), by ascending candidate.
 
     Among the points that meet all limits it is the one with the highest score; of equal ones, that
-    with the lowest load. Without any, it is the point that is nearest to meeting them.
+    with the lowest load; an unknown score is the lowest. Without any point that meets them it is
+    the nearest to doing so.
 
     Args:
         judged: Points by candidate and ascending load.
@@ -135,7 +136,8 @@ def best_loads(judged: Judged, least: float) -> IntArray:
     meets = judged.probability >= least
     any_C = np.logical_or.reduceat(meets, first)
     candidate = np.repeat(np.arange(first.size), np.diff(np.append(first, rows.size)))
-    value = np.where(any_C[candidate], np.where(meets, judged.score, -np.inf), -judged.excess)
+    score = np.where(np.isnan(judged.score), -np.finfo(np.float64).max, judged.score)
+    value = np.where(any_C[candidate], np.where(meets, score, -np.inf), -judged.excess)
     top_C = np.maximum.reduceat(value, first)
     hits = np.flatnonzero(value == top_C[candidate])
     _, places = np.unique(candidate[hits], return_index=True)

@@ -46,6 +46,7 @@ NOT_SHARED: Final = frozenset(
     ("gpus", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp", "concurrency")
 )
 UNSUPPORTED: Final = "supported_by_system_and_engine"
+DRAFTS: Final = ("speculative_depth", "speculative_acceptance", "acceptance_by_position")
 # settings of the exchange of tokens between attention data-parallel ranks
 EXCHANGE: Final = ("expert_exchange", "batch_overlap")
 
@@ -148,9 +149,11 @@ def _choices(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     for system, weights, cache, depth in product(inputs.all_systems, formats, caches, depths):
         drafts: dict[str, Any] = {"speculative_depth": depth} if depth else {}
         fields = {**shared, **weights, **cache, "system": system}
-        fields = {n: v for n, v in fields.items() if not n.startswith("speculative")}
+        fields = {n: v for n, v in fields.items() if n not in DRAFTS}
         if depth and inputs.speculative_acceptance is not None:
             drafts["speculative_acceptance"] = inputs.speculative_acceptance
+        if depth and inputs.acceptance_by_position is not None:
+            drafts["acceptance_by_position"] = inputs.acceptance_by_position[:depth]
         yield fields | drafts
 
 

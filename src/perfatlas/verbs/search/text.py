@@ -21,7 +21,7 @@ from perfatlas.report.text import (
     speaks_unicode,
 )
 from perfatlas.studies import print_sensitivities
-from perfatlas.verbs.search.groups import LATENCIES
+from perfatlas.verbs.search.groups import LATENCIES, MOST_OBJECTIVES
 from perfatlas.verbs.search.limits import percentile_name
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -41,6 +41,7 @@ HEIGHT: Final = 5
 TALL: Final = 16
 MOST_RULES: Final = 3
 WIDE: Final = 76
+WIDTH: Final = 10  # of the column of another objective
 
 
 def print_search(
@@ -60,23 +61,17 @@ def print_search(
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
     if line := _limits_line(plans):
         print_line(console, line)
-    print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans)}")
+    several = len(objectives_of(answer["scenario"])) > 1
+    print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans, several=several)}")
     if cost := _cost(plans[0], answer["scenario"]):
         print_line(console, cost)
     for note in results["ranking"]:
         print_line(console, note)
+    for plan in plans if verbose else ():
+        if change := plan.get("rank_change"):
+            print_line(console, f"{plan_text(plan)}: {change}")
     console.print()
-    chart = line_chart(
-        [(p[X], p[Y], "") for p in results["frontier"] if p[X] and p[Y]],
-        titles=(
-            METRICS[X].label,
-            f"{METRICS[Y].label}, best deployment at each speed{at_most_text(results['frontier'])}",
-        ),
-        width=console.width,
-        unicode=speaks_unicode(console),
-        height=TALL if verbose else HEIGHT,
-    )
-    print_plain(console, chart)
+    _print_frontier(console, results["frontier"], answer["scenario"], verbose=verbose)
     print_line(console, counts_line(results, verbose=verbose))
     if "explained" in results:
         console.print()
@@ -87,7 +82,54 @@ def print_search(
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
-def _runner_up(plans: Sequence[Mapping[str, Any]]) -> str:
+def _print_frontier(
+    console: Console,
+    points: Sequence[Mapping[str, Any]],
+    scenario: Mapping[str, Any],
+    *,
+    verbose: bool,
+) -> None:
+    """Write the frontier as a chart, over the first two objectives if there are several."""
+    x, y = frontier_axes(scenario)
+    known = sorted((p for p in points if p[x] and p[y]), key=lambda point: float(point[x]))
+    limit = at_most_text(points)
+    best = f"best deployment at each speed{limit}" if x == X else "non-dominated deployments"
+    chart = line_chart(
+        [(p[x], p[y], "") for p in known],
+        titles=(METRICS[x].label, f"{METRICS[y].label}, {best}"),
+        width=console.width,
+        unicode=speaks_unicode(console),
+        height=TALL if verbose else HEIGHT,
+        joined=len(objectives_of(scenario)) < MOST_OBJECTIVES,
+    )
+    print_plain(console, chart)
+
+
+def objectives_of(scenario: Mapping[str, Any]) -> list[str]:
+    """Return the objectives of a search, one to three.
+
+    Args:
+        scenario: The fields of the search.
+    """
+    return str(scenario.get("objective") or Y).split(",")
+
+
+def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the metrics over which a frontier is drawn, horizontal first.
+
+    Args:
+        scenario: The fields of the search.
+
+    Example:
+        >>> from perfatlas.verbs.search.text import frontier_axes
+        >>> frontier_axes({"objective": "output_tokens_per_s_per_gpu,request_latency_s"})
+        ('request_latency_s', 'output_tokens_per_s_per_gpu')
+    """
+    y, *others = objectives_of(scenario)
+    return (others[0], y) if others else (X, Y)
+
+
+def _runner_up(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     """Return how far the second plan is behind the first."""
     deficit = plans[0]["runner_up_deficit"]
     if deficit is None:
@@ -96,7 +138,8 @@ def _runner_up(plans: Sequence[Mapping[str, Any]]) -> str:
     beside = f" ({note})" if note else ""
     if deficit == 0:
         return f"the next plan is equal by the objective{beside}"
-    return f"the next plan is {format_share(deficit)} worse{beside}"
+    mean = " by the geometric mean of the objectives" if several else ""
+    return f"the next plan is {format_share(deficit)} worse{mean}{beside}"
 
 
 def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
@@ -149,7 +192,7 @@ def _plans_table(
         **({"GPUs": lambda plan: f"{plan['gpus']:,}"} if scenario.get("max_gpus") else {}),
         **({} if pooled else {"step": _step, "load": _load}),
         **_metric_columns(scenario),
-        **({"90%": lambda plan: interval_text(plan, Y)} if width >= WIDE else {}),
+        **({"90%": lambda plan: interval_text(plan, Y)} if width >= _wide(scenario) else {}),
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
     }
     for title in columns:
@@ -160,12 +203,18 @@ def _plans_table(
     return table
 
 
+def _wide(scenario: Mapping[str, Any]) -> int:
+    """Return the width from which the table has room for the interval of the rate."""
+    return WIDE + WIDTH * (len(objectives_of(scenario)) - 1)
+
+
 def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[str, Any]], str]]:
     """Return the columns of metrics; latencies with SLOs at their percentile, if one is given."""
     percentile = scenario.get("slo_percentile")
     limited = [name for slo, name in LATENCIES.items() if scenario.get(slo) is not None]
+    ranked = [name for name in objectives_of(scenario) if name != "gpus"]
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {}
-    for name in dict.fromkeys((*METRICS_SHOWN, *limited)):
+    for name in dict.fromkeys((*METRICS_SHOWN, *limited, *ranked)):
         if percentile is not None and name in limited:
             title = f"p{percentile:g}\n{METRICS[name].short_label}"
             columns[title] = partial(marked_metric, percentile_name(name))
@@ -250,4 +299,6 @@ def plan_text(plan: Mapping[str, Any]) -> str:
 def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
     own = {name: plan.get(f"{role}_{name}", 1) for name in SIZES}
     workers, batch = plan[f"{role}_workers"], plan[f"{role}_batch"]
-    return f"{workers} {role} of {plan_text(own)}, batch {batch}"
+    own_format = plan.get(f"{role}_gemm_format")
+    formatted = f", {own_format}" if own_format else ""
+    return f"{workers} {role} of {plan_text(own)}{formatted}, batch {batch}"

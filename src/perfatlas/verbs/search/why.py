@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.search.find import NO_GAIN
 from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import AVAILABILITY, RATE
+from perfatlas.verbs.search.limits import AVAILABILITY, HIGHER, RATE
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ ENDED: Final = {
     "loads": "no higher load is searched",
     NO_GAIN: "a higher load does not improve the objective",
 }
+LOWEST: Final = ("the lowest", "{:.2f} times the lowest")
 LABELS: Final = {
     "slo_ttft_s": "TTFT",
     "slo_tpot_s": "TPOT",
@@ -48,6 +50,7 @@ def reason_of(
         steps: Breakdown of its steps.
     """
     place, binding = leader.place, str(leader.row["binding_constraint"])
+    columns = found.leading
     if leader.is_lowered:
         load = leader.at_first["concurrency"]
         chances = leader.at_first["probabilities"]
@@ -58,21 +61,36 @@ def reason_of(
             f"at {load:,.0f} requests in flight, the best load by closed forms, simulated"
             f" {statistic}{limit} {chances[binding]:.0%}"
         )
+    elif binding == NO_GAIN and found.by_frontier:
+        held = "a higher load improves one objective at the expense of another"
     elif binding in ENDED:
         held = ENDED[binding]
     elif binding == AVAILABILITY:
-        load = float(found.candidates["next_concurrency"][place])
+        load = float(columns["next_concurrency"][place])
         held = (
             f"at {load:,.0f} requests in flight, the spare replicas for availability ="
             f" {inputs.availability:g} do not fit"
         )
     else:
-        load = float(found.candidates["next_concurrency"][place])
-        chance = float(found.candidates["next_probability"][place])
+        load = float(columns["next_concurrency"][place])
+        chance = float(columns["next_probability"][place])
         # closed forms have no percentiles
         mean = "mean " if inputs.slo_percentile is not None and binding in LATENCIES else ""
         held = f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
-    return f"{held}; {_bounds(steps)}"
+    balance = f"{_balance(place, found, inputs)}; " if found.by_frontier else ""
+    return f"{balance}{held}; {_bounds(steps)}"
+
+
+def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
+    """Return each objective of a point of the frontier relative to the best of the frontier."""
+    told = []
+    for name in inputs.objectives:
+        values = found.leading[name]
+        best = values.max() if name in HIGHER else values.min()
+        words = ("the highest", "{:.0%} of the highest") if name in HIGHER else LOWEST
+        ratio = float(values[place] / best)
+        told.append(f"{words[ratio != 1.0].format(ratio)} {METRICS[name].short_label}")
+    return f"by closed forms it has {', '.join(told)} of the frontier"
 
 
 def _statistic(binding: str, inputs: SearchInputs) -> str:

@@ -29,6 +29,7 @@ from perfatlas.commands.output import (
     show_answer,
     show_summary,
     wants_table,
+    write_page_files,
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
@@ -72,7 +73,7 @@ class SimulateFlags:
             UsageError: A trace window without --trace, --html-script without --html, or two
                 searches.
         """
-        _ = self.page.script
+        self.page.check()
         if self.find_rate and self.find_replicas:
             raise UsageError("--find-rate and --find-replicas exclude each other; set one of them")
         window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
@@ -94,7 +95,11 @@ class SimulateFlags:
 
     def files(self) -> dict[str, File]:
         """Return the output files of one simulation, by flag."""
-        named = {"--per-request": self.per_request, "--html": self.page.html, "--trace": self.trace}
+        return self.records() | self.page.files()
+
+    def records(self) -> dict[str, File]:
+        """Return the output files of single requests, by flag."""
+        named = {"--per-request": self.per_request, "--trace": self.trace}
         return {flag: path for flag, path in named.items() if path is not None}
 
 
@@ -152,21 +157,20 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
     if not extra.files():
         return
     columns = done.per_request()
+    of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
     if extra.per_request is not None:
         write_table(str(extra.per_request), columns)
-    if extra.page.html is not None:
+    if extra.page.files():
         answer = done.answer.to_dict()
         line = reproduced(answer["command"], set_fields)
         seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
-        page = traffic_page(answer, seen, reproduce=line, script=extra.page.script)
-        write_atomic(extra.page.html, page)
+        write_page_files(extra.page, traffic_page(answer, seen, reproduce=line), note=of_one)
     if extra.trace is not None:
         text = requests_trace_text(
             columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
         )
         write_atomic(extra.trace, text)
-    of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
-    for flag, path in extra.files().items():
+    for flag, path in extra.records().items():
         sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{of_one}\n"))
 
 

@@ -22,19 +22,16 @@ from perfatlas.report.charts import (
     Axis,
     BarPart,
     Line,
+    LineChart,
     Span,
-    line_chart,
-    stacked_bars,
+    StackedBars,
 )
 from perfatlas.report.pages import (
     Chart,
-    Page,
     Section,
     Table,
     Value,
-    answer_evidence,
-    answer_versions,
-    page_html,
+    answer_page,
 )
 from perfatlas.report.text import (
     distributions,
@@ -57,7 +54,7 @@ from perfatlas.vocabulary.metrics import STATISTICS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
 
     Columns = Mapping[str, Sequence[Any]]
 
@@ -109,21 +106,18 @@ class SimulatedRun(NamedTuple):
     seed: int | None = None
 
 
-def traffic_page(
-    answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str, script: Script = "inline"
-) -> str:
+def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str) -> Page:
     """Return a simulation as an HTML page.
 
     Args:
         answer: The `--json` object of `simulate`.
         run: The run shown in charts.
         reproduce: The command line that reproduces it.
-        script: Source of plotly.js, as for `page_html`.
     """
     results = answer.get("results") or {}
     limits = limits_of(results, tier=str(answer["evidence"]["tier"]))
-    page = Page(
-        command=str(answer["command"]),
+    return answer_page(
+        answer,
         title=headline(answer),
         subtitle=subheadline(answer),
         values=_values(results, limits),
@@ -133,12 +127,8 @@ def traffic_page(
             *_tails(results),
             *_kinds(results),
         ],
-        evidence=answer_evidence(answer),
-        warnings=answer["warnings"],
         reproduce=reproduce,
-        versions=answer_versions(answer),
     )
-    return page_html(page, script=script)
 
 
 def _values(results: Mapping[str, Any], limits: Mapping[str, str]) -> list[Value]:
@@ -217,7 +207,7 @@ def _tails(results: Mapping[str, Any]) -> list[Section]:
             for colour in [PART_COLOURS[part.name]]
         ]
         axis = Axis(f"share of {label_of(tail.metric, short=True)}", "%", top=1.0)
-        figure = stacked_bars([""], parts, axis)
+        figure = StackedBars([""], parts, axis)
         rows = [[part.label, part.value, format_share(part.share)] for part in tail.parts]
         colours = [part.colour for part in parts]
         table = Table(head=("part", "mean time", "share"), rows=rows, colours=colours)
@@ -246,13 +236,13 @@ def _charts(run: SimulatedRun, *, latency_limit: str) -> list[Section]:
         charts.append(("Serving replicas", "", serving, TIME, Axis("replicas", "count")))
     if "deployment_power_w" in run.series:
         watts = _states(run.series, ("deployment_power_w", "all GPU boards"))
-        charts.append(("Power", "", watts, TIME, Axis("power", "W")))
+        charts.append(("Power", "", watts, TIME, Axis("power [W]")))
     spans = _spans(run)
     sections: list[Section] = []
     seed = f"The charts show the run of seed {run.seed}." if run.seed is not None else ""
     for title, remark, lines, x, y in charts:
         if any(len(line.x) for line in lines):
-            figure = line_chart(lines, x, y, spans=() if x.log else spans)
+            figure = LineChart(lines, x, y, spans=() if x.log else spans)
             texts = [text for text in (remark, "" if sections else seed) if text]
             chart = Chart(figure=figure, title=title)
             sections.append(Section(title=title, blocks=[*texts, chart]))

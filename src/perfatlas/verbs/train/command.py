@@ -24,6 +24,7 @@ from perfatlas.commands.output import (
     require,
     show_answer,
     wants_table,
+    write_page_files,
 )
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, write_atomic
@@ -54,8 +55,8 @@ class TrainFlags:
 
     def files(self) -> dict[str, File]:
         """Return the output files, by flag."""
-        named = {"--html": self.page.html, "--trace": self.trace}
-        return {flag: path for flag, path in named.items() if path is not None}
+        trace = {} if self.trace is None else {"--trace": self.trace}
+        return {**self.page.files(), **trace}
 
 
 @takes_fields("train")
@@ -74,7 +75,7 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
     import perfatlas
 
     extra, output = extra or TrainFlags(), output or OutputFlags()
-    _ = extra.page.script
+    extra.page.check()
     set_fields = set_flags(flags, extra.scenario)
     if wants_table(output):
         for flag in extra.files():
@@ -103,17 +104,15 @@ def _write_files(
 
     sys.stdout.flush()  # print the answer even if the files cannot be written
     timeline = training_timeline(**set_fields)
-    if extra.page.html is not None:
+    if extra.page.files():
         from perfatlas.verbs.train.page import training_page
 
         line = reproduced("train", set_fields)
-        page = training_page(answer, timeline, reproduce=line, script=extra.page.script)
-        write_atomic(extra.page.html, page)
+        write_page_files(extra.page, training_page(answer, timeline, reproduce=line))
     if extra.trace is not None:
         from perfatlas.report.traces import pipeline_trace_text
         from perfatlas.verbs.train.metrics import PARTS
 
         later_s = {PARTS[name]: seconds for name, seconds in timeline.later_s.items()}
         write_atomic(extra.trace, pipeline_trace_text(timeline.passes, later_s))
-    for flag, path in extra.files().items():
-        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}\n"))
+        sys.stderr.write(printable(f"perfatlas: --trace written to {extra.trace}\n"))

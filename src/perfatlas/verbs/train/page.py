@@ -17,20 +17,17 @@ from perfatlas.report.charts import (
     Axis,
     BarPart,
     Line,
-    line_chart,
-    pipeline_chart,
-    stacked_bars,
-    waterfall,
+    LineChart,
+    PipelineChart,
+    StackedBars,
+    Waterfall,
 )
 from perfatlas.report.pages import (
     Chart,
-    Page,
     Section,
     Table,
     Value,
-    answer_evidence,
-    answer_versions,
-    page_html,
+    answer_page,
 )
 from perfatlas.report.text import (
     format_interval,
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.report.charts import Script
+    from perfatlas.report.pages import Page
     from perfatlas.training.step import StepTimeline
 
 VALUES: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu")
@@ -70,19 +67,17 @@ def training_page(
     timeline: StepTimeline,
     *,
     reproduce: str,
-    script: Script = "inline",
-) -> str:
+) -> Page:
     """Return a training step as an HTML page.
 
     Args:
         answer: The `--json` object of `train`.
         timeline: The course of the same step.
         reproduce: The command line that reproduces it.
-        script: Source of plotly.js, as for `page_html`.
     """
     scenario, results = answer["scenario"], answer["results"]
-    page = Page(
-        command=str(answer["command"]),
+    return answer_page(
+        answer,
         title=headline(answer),
         subtitle=f"{layout_line(scenario)}; {batch_line(scenario, results)}",
         values=[_value(results, name) for name in VALUES],
@@ -93,12 +88,8 @@ def training_page(
             _pipeline(timeline),
             _operators(answer),
         ],
-        evidence=answer_evidence(answer),
-        warnings=answer["warnings"],
         reproduce=reproduce,
-        versions=answer_versions(answer),
     )
-    return page_html(page, script=script)
 
 
 def _value(results: Mapping[str, Any], name: str) -> Value:
@@ -117,7 +108,7 @@ def _waterfall(results: Mapping[str, Any]) -> Section:
         if seconds > 0.0 or name == "compute"
     ]
     title = "Where the time goes"
-    figure = waterfall(rows, PARTS, [share_text(row["share"]) for row in rows])
+    figure = Waterfall(rows, PARTS, [share_text(row["share"]) for row in rows])
     cells = [
         [PARTS[name], format_value("time_s", seconds), share_text(seconds / step_s)]
         for name, seconds in results["waterfall"].items()
@@ -139,7 +130,7 @@ def _memory(memory: Mapping[str, Any]) -> Section:
         for name, value in amounts.items()
     ]
     title = "Memory of the fullest GPU"
-    figure = stacked_bars([""], parts, Axis("memory [GB]"))
+    figure = StackedBars([""], parts, Axis("memory [GB]"))
     share = {
         name: format_share(value / memory["capacity_bytes"]) for name, value in amounts.items()
     }
@@ -167,7 +158,7 @@ def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Sect
         level("memory of a GPU", memory["capacity_bytes"], RED),
     ]
     title = f"Memory over the step, pipeline rank {timeline.memory_rank}"
-    figure = line_chart(lines, Axis("time", "s"), Axis("memory [GB]"))
+    figure = LineChart(lines, Axis("time", "s"), Axis("memory [GB]"))
     note = (
         "Activations are taken by forward passes and freed at the end of their weight gradients."
         " Gathered weights and the workspace of the loss are counted over the whole step."
@@ -191,13 +182,13 @@ def _pipeline(timeline: StepTimeline) -> Section:
     title = "Passes of the pipeline"
     count = passes["start_s"].size
     if count <= MOST_PASSES:
-        return Section(title=title, blocks=[Chart(figure=pipeline_chart(passes), title=title)])
+        return Section(title=title, blocks=[Chart(figure=PipelineChart(passes), title=title)])
     half = MOST_PASSES // 2
     order = np.argsort(passes["start_s"], kind="stable")
     parts = {"beginning": order[:half], "end": order[-half:]}
     charts = [
         Chart(
-            figure=pipeline_chart({name: column[at] for name, column in passes.items()}),
+            figure=PipelineChart({name: column[at] for name, column in passes.items()}),
             title=f"{title}, {name} of the step",
         )
         for name, at in parts.items()

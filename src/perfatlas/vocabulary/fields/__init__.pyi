@@ -33,6 +33,7 @@ from .limits import (
 )
 from .name_lists import (
     Names as Names,
+    read_names as read_names,
 )
 from .numbers import (
     LARGEST_COUNT as LARGEST_COUNT,
@@ -62,6 +63,7 @@ from .rows import (
     Catalog as Catalog,
     Field as Field,
     Row as Row,
+    Written as Written,
     fields_of as fields_of,
     group as group,
 )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields.conditions import AllOf, Fact, NotEqual, WithMessage
+from perfatlas.vocabulary.fields.conditions import AllOf, Fact, NotEqual, NotSet, WithMessage
+from perfatlas.vocabulary.fields.name_lists import Fractions
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size
 from perfatlas.vocabulary.fields.rows import Row, group
 
 MOST_DRAFTS: Final = 32
+DRAFTED: Final = WithMessage(
+    NotEqual("speculative_depth", 0),
+    "speculative_depth = 0",
+    "set speculative_depth, such as 3",
+)
 FRONT_END: Final = AllOf(
     WithMessage(
         NotEqual("measured_at", "engine"),
@@ -106,10 +112,15 @@ class Limits:
         Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
         Row(
             "Probability that a draft token is accepted if all preceding ones are.",
-            needs=WithMessage(
-                NotEqual("speculative_depth", 0),
-                "speculative_depth = 0",
-                "set speculative_depth, such as 3",
-            ),
+            needs=AllOf(DRAFTED, NotSet("acceptance_by_position", "gives it for each draft")),
+        ),
+    ] = None
+    acceptance_by_position: Annotated[
+        Fractions | None,
+        Row(
+            "Probability that the first, second, ... draft token of a step is accepted if all"
+            " preceding ones are, such as 0.9,0.75,0.6.",
+            default="speculative_acceptance at each",
+            needs=DRAFTED,
         ),
     ] = None

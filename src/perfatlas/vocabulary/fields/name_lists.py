@@ -1,4 +1,4 @@
-"""Fields that list several names, written as text with commas between them."""
+"""Fields that list several names or numbers, written as text with commas between them."""
 
 from __future__ import annotations
 
@@ -33,4 +33,24 @@ def read_names(value: object) -> object:
     return found
 
 
+def read_fractions(value: object) -> object:
+    """Return the fractions of a list written as text, such as "0.9,0.7"; other values unchanged.
+
+    Raises:
+        ValueError: The list is empty, or one of its parts is no number from 0 to 1.
+    """
+    names = read_names(value)
+    names = (value,) if isinstance(value, float | int) else names
+    if not isinstance(names, tuple):
+        return names
+    try:
+        found = tuple(float(name) for name in names)
+    except (TypeError, ValueError):
+        found = ()
+    if not found or not all(0.0 <= one <= 1.0 for one in found):
+        raise ValueError(f"{repr_for_error(value)}: expected numbers from 0 to 1 divided by commas")
+    return found
+
+
 Names = Annotated[tuple[str, ...], Written(read_names)]
+Fractions = Annotated[tuple[float, ...], Written(read_fractions)]

@@ -280,6 +280,7 @@ class Formats:
             "Number format of weights and matrix products: sets gemm_format and moe_format; fp8"
             " means the engine's default fp8.",
             default="the checkpoint's",
+            pools=POOLS,
             by_replica=True,
             elsewhere=("dtype", "quantization", "precision"),
         ),
@@ -313,7 +314,7 @@ class Formats:
 
 
 @group("Disaggregated serving", 6)
-@varies_by_pool(Subject, Plan, needs=DISAGGREGATED)
+@varies_by_pool(Subject, Plan, Formats, needs=DISAGGREGATED)
 class Pools:
     """Prefill and decode workers."""
 

@@ -1,0 +1,324 @@
+"""Charts as data: what is drawn, without a drawing library.
+
+`plotly_figure` draws them for pages and notebooks, `write_figure` as files. Displayed names may
+contain arbitrary user text; the renderers escape what their library would interpret.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.report.charts.colours import BLUE, GREEN, ORANGE, TEAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HEIGHT: Final = 340  # pixels of a chart over a number
+BAR_HEIGHT: Final = 34  # pixels per horizontal bar, including its gap
+FRAME_HEIGHT: Final = 90  # pixels of axis, title and margins
+ROOM: Final = 1.05  # axis length over largest value
+# Pass of a pipeline -> its name in the legend and its color.
+PASSES: Final = {
+    "forward": ("forward", BLUE),
+    "backward": ("backward", ORANGE),
+    "input_gradient": ("input gradient", TEAL),
+    "weight_gradient": ("weight gradient", GREEN),
+}
+ROW: Final = 0.9  # height of a bar of a pipeline, in rows
+ROW_PIXELS: Final = 26
+MARGIN_PIXELS: Final = 110
+MOST_LABELS: Final = 400  # more passes are not labelled with their micro-batch
+
+
+class Axis(NamedTuple):
+    """Axis of a chart.
+
+    Args:
+        title: Title; includes the unit in brackets if ticks have none.
+        unit: "%" for fractions, "s" for seconds with an SI prefix (shown on ticks), "count" for
+            integers.
+        log: Whether it is logarithmic.
+        top: Upper end; automatic by default.
+    """
+
+    title: str
+    unit: str = ""
+    log: bool = False
+    top: float | None = None
+
+
+class Line(NamedTuple):
+    """A line of a chart.
+
+    Args:
+        name: Name in the legend.
+        x: x values (points,).
+        y: y values (points,).
+        colour: CSS color.
+        kind: line, step (a value holds until the next) or dots.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str
+    kind: str = "line"
+
+
+class Span(NamedTuple):
+    """A shaded interval of the x axis, or a mark at one position.
+
+    Args:
+        name: Name in the legend; spans with equal names share an entry.
+        start: Start.
+        end: End; equal to the start for a mark.
+        colour: CSS color.
+        detail: Hover text.
+    """
+
+    name: str
+    start: float
+    end: float
+    colour: str
+    detail: str
+
+
+class Bar(NamedTuple):
+    """A horizontal bar.
+
+    Args:
+        name: Label at its left.
+        value: Its length.
+        text: Label at its end.
+        colour: CSS color.
+        error: Half-width of its interval, or None.
+    """
+
+    name: str
+    value: float
+    text: str = ""
+    colour: str = BLUE
+    error: float | None = None
+
+
+class BarPart(NamedTuple):
+    """One segment of stacked bars.
+
+    Args:
+        name: Name in the hover text.
+        values: Its length in each bar (bars,).
+        texts: Hover text after the name (bars,).
+        colour: CSS color.
+    """
+
+    name: str
+    values: Sequence[float]
+    texts: Sequence[str]
+    colour: str
+
+
+class LineChart(NamedTuple):
+    """Lines, steps or dots over a number, with shaded spans.
+
+    Args:
+        lines: Lines in legend order; empty ones are omitted.
+        x: The x axis.
+        y: The y axis, starting at zero unless logarithmic.
+        spans: Shaded behind the lines, from the first to the last point.
+    """
+
+    lines: Sequence[Line]
+    x: Axis
+    y: Axis
+    spans: Sequence[Span] = ()
+
+    @property
+    def drawn(self) -> list[Line]:
+        """The lines that have points."""
+        return [line for line in self.lines if len(line.x)]
+
+    @property
+    def highest(self) -> float:
+        """Upper end of a y axis that starts at zero."""
+        top = max((max(line.y) for line in self.drawn), default=1.0) or 1.0
+        return self.y.top or ROOM * top
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return HEIGHT
+
+
+class BarChart(NamedTuple):
+    """Horizontal bars, the first on top.
+
+    Args:
+        bars: One or more.
+        values: The x axis.
+    """
+
+    bars: Sequence[Bar]
+    values: Axis
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return FRAME_HEIGHT + BAR_HEIGHT * len(self.bars)
+
+
+class Waterfall(NamedTuple):
+    """A waterfall from a whole through its losses to the remainder.
+
+    Args:
+        rows: The remainder, then losses: name and share.
+        labels: Labels by name.
+        texts: Shares as text (rows,).
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    labels: Mapping[str, str]
+    texts: Sequence[str]
+
+    @property
+    def steps(self) -> list[tuple[str, float, str]]:
+        """Label, signed share and text of the whole, of each loss and of the remainder."""
+        (first, text), *others = zip(self.rows, self.texts, strict=True)
+        lost = [(row, told) for row, told in others if row["share"]]
+        return [
+            ("total", 1.0, "100%"),
+            *((self.labels[row["name"]], -float(row["share"]), told) for row, told in lost),
+            (self.labels[first["name"]], float(first["share"]), text),
+        ]
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return FRAME_HEIGHT + BAR_HEIGHT * len(self.steps)
+
+
+class StackedBars(NamedTuple):
+    """Stacked horizontal bars, the first on top.
+
+    Args:
+        names: Names of the bars (bars,).
+        parts: Segments from left to right; a table beside the chart on a page has their colors.
+        values: The x axis.
+    """
+
+    names: Sequence[str]
+    parts: Sequence[BarPart]
+    values: Axis
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return FRAME_HEIGHT + BAR_HEIGHT * len(self.names)
+
+
+class Histogram(NamedTuple):
+    """A histogram.
+
+    Args:
+        centres: Centers of two or more equal bins (bins,).
+        shares: Heights (bins,).
+        x: The x axis.
+        y: The y axis.
+    """
+
+    centres: Sequence[float]
+    shares: Sequence[float]
+    x: Axis
+    y: Axis
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return HEIGHT
+
+
+class DaysChart(NamedTuple):
+    """One bar per day.
+
+    Args:
+        days: Dates, ISO 8601 (days,).
+        counts: Count per day (days,).
+        y: The y axis.
+    """
+
+    days: Sequence[str]
+    counts: Sequence[int]
+    y: Axis
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return HEIGHT
+
+
+class PassBars(NamedTuple):
+    """The bars of one kind of pass in a pipeline, all of one height.
+
+    Args:
+        title: Name in the legend.
+        colour: CSS color.
+        rows: The passes.
+        offset: Upper edge relative to the middle of the row of the rank.
+        height: Height in rows.
+    """
+
+    title: str
+    colour: str
+    rows: Sequence[Mapping[str, Any]]
+    offset: float
+    height: float
+
+
+class PipelineChart(NamedTuple):
+    """The passes of each pipeline rank over time, rank 0 on top.
+
+    The two passes of an overlapped pair share the height of the row.
+
+    Args:
+        timeline: Columns rank, stage, chunk, micro_batch, pass, overlapped, start_s and end_s.
+    """
+
+    timeline: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """Number of passes."""
+        return len(self.timeline["rank"])
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return 1 + max((int(rank) for rank in self.timeline["rank"]), default=0)
+
+    @property
+    def bars(self) -> list[PassBars]:
+        """The bars of each kind of pass, alone and overlapped."""
+        rows = [
+            dict(zip(self.timeline, values, strict=True))
+            for values in zip(*self.timeline.values(), strict=True)
+        ]
+        found = []
+        for name, (title, colour) in PASSES.items():
+            for overlapped in (False, True):
+                drawn = [
+                    row
+                    for row in rows
+                    if row["pass"] == name and bool(row["overlapped"]) is overlapped
+                ]
+                offset = 0.0 if overlapped and name != "forward" else -ROW / 2
+                if drawn:
+                    height = ROW / 2 if overlapped else ROW
+                    found.append(PassBars(title, colour, drawn, offset, height))
+        return found
+
+    @property
+    def height(self) -> int:
+        """Height [pixels]."""
+        return MARGIN_PIXELS + ROW_PIXELS * self.ranks
+
+
+Drawing = LineChart | BarChart | Waterfall | StackedBars | Histogram | DaysChart | PipelineChart

@@ -1,0 +1,295 @@
+"""Charts as image files, drawn by matplotlib: PNG, SVG or PDF.
+
+The same charts give the same bytes with one version of matplotlib, whatever its settings are.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from perfatlas.quantities import MissingDependencyError, UsageError
+from perfatlas.report.charts.colours import BLUE, COLOURS, ORANGE
+from perfatlas.report.charts.drawings import (
+    MOST_LABELS,
+    Axis,
+    BarChart,
+    DaysChart,
+    Histogram,
+    LineChart,
+    PipelineChart,
+    StackedBars,
+    Waterfall,
+)
+from perfatlas.report.text import typeset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.report.charts.drawings import Drawing, PassBars
+
+FORMATS: Final = ("png", "svg", "pdf")
+WIDTH_INCHES: Final = 7.2
+PIXELS_PER_INCH: Final = 96.0  # of the heights of charts, as in a browser
+PRINTED_PER_INCH: Final = 200  # of a PNG
+STYLE: Final[dict[str, Any]] = {
+    "svg.hashsalt": "perfatlas",
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#d8dee4",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+}
+MOST_LEGEND: Final = 3  # entries in a row of a legend
+LEGEND_POINTS: Final = 13.0  # height of a row of a legend
+
+
+def figure_format(path: str | Path) -> str:
+    """Return the format of an image file, from its extension.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UsageError: The extension is not one of png, svg and pdf.
+
+    Example:
+        >>> from perfatlas.report.charts import figure_format
+        >>> figure_format("frontier.SVG")
+        'svg'
+    """
+    extension = Path(path).suffix.lower().removeprefix(".")
+    if extension not in FORMATS:
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise UsageError(f"--figure {path}: expected a file that ends in {endings}")
+    return extension
+
+
+def require_matplotlib() -> None:
+    """Raise a MissingDependencyError unless matplotlib is installed."""
+    try:
+        import_module("matplotlib")
+    except ImportError as problem:
+        raise MissingDependencyError(
+            "image files of charts need matplotlib: pip install 'perfatlas[plot]'"
+        ) from problem
+
+
+def figure_bytes(charts: Sequence[tuple[str, Drawing]], file_format: str) -> bytes:
+    """Return charts with titles as an image, one below the other.
+
+    Args:
+        charts: Title and chart, one or more.
+        file_format: png, svg or pdf.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    heights = [chart.height / PIXELS_PER_INCH + 0.25 for _, chart in charts]
+    with style.context(["default", STYLE]):
+        figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
+        panels = figure.subplots(len(charts), 1, squeeze=False, height_ratios=heights)
+        for (title, chart), panel in zip(charts, panels[:, 0], strict=True):
+            _draw(panel, chart)
+            legend = -(-len(panel.get_legend_handles_labels()[1]) // MOST_LEGEND)
+            above = LEGEND_POINTS * legend if panel.get_legend() else 0.0
+            panel.set_title(_text(title), loc="left", fontweight="bold", pad=6.0 + above)
+        written = io.BytesIO()
+        undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
+        figure.savefig(
+            written, format=file_format, dpi=PRINTED_PER_INCH, metadata=undated, facecolor="white"
+        )
+    return written.getvalue()
+
+
+def _draw(panel: Any, drawing: Drawing) -> None:  # noqa: ANN401 - axes of matplotlib
+    match drawing:
+        case LineChart():
+            _draw_lines(panel, drawing)
+        case BarChart():
+            _draw_bars(panel, drawing)
+        case Waterfall():
+            _draw_waterfall(panel, drawing)
+        case StackedBars():
+            _draw_stacks(panel, drawing)
+        case Histogram():
+            width = drawing.centres[1] - drawing.centres[0]
+            panel.bar(drawing.centres, drawing.shares, width=width, color=COLOURS[0])
+            _set_axis(panel, "x", drawing.x)
+            _set_axis(panel, "y", drawing.y)
+        case DaysChart():
+            _draw_days(panel, drawing)
+        case PipelineChart():
+            _draw_pipeline(panel, drawing)
+        case _:
+            assert_never(drawing)
+
+
+def _draw_lines(panel: Any, chart: LineChart) -> None:  # noqa: ANN401 - axes of matplotlib
+    for line in chart.drawn:
+        name = _text(line.name)
+        if line.kind == "dots":
+            look: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 3.5, "alpha": 0.7}
+        else:
+            look = {"linewidth": 1.6}
+        if line.kind == "step":
+            look["drawstyle"] = "steps-post"
+        panel.plot(line.x, line.y, color=line.colour, label=name, **look)
+    _set_axis(panel, "x", chart.x)
+    _set_axis(panel, "y", chart.y)
+    if not chart.y.log:
+        panel.set_ylim(0.0, chart.highest)
+    last = max((max(line.x) for line in chart.drawn), default=0.0)
+    named: set[str] = set()
+    for span in chart.spans:
+        if span.start > last:
+            continue
+        label = None if span.name in named else _text(span.name)
+        named.add(span.name)
+        if span.start == span.end:
+            panel.axvline(span.start, color=span.colour, linewidth=1.0, linestyle="--", label=label)
+        else:
+            end = min(span.end, last)
+            panel.axvspan(span.start, end, color=span.colour, alpha=0.3, linewidth=0, label=label)
+    if len(chart.drawn) > 1 or named:
+        _place_legend(panel)
+
+
+def _draw_bars(panel: Any, chart: BarChart) -> None:  # noqa: ANN401 - axes of matplotlib
+    values = [bar.value for bar in chart.bars]
+    places = list(range(len(values)))
+    errors = [math.nan if bar.error is None else bar.error for bar in chart.bars]
+    drawn = panel.barh(places, values, color=[bar.colour for bar in chart.bars], height=0.7)
+    if not all(map(math.isnan, errors)):
+        panel.errorbar(values, places, xerr=errors, fmt="none", ecolor="black", capsize=2.0)
+    panel.bar_label(drawn, labels=[_text(typeset(bar.text)) for bar in chart.bars], padding=3)
+    _name_rows(panel, [bar.name for bar in chart.bars])
+    panel.margins(x=0.2)  # labels at both ends
+    _set_axis(panel, "x", chart.values)
+
+
+def _draw_waterfall(panel: Any, chart: Waterfall) -> None:  # noqa: ANN401 - axes of matplotlib
+    left = 0.0
+    for place, (_, share, text) in enumerate(chart.steps):
+        whole = place in (0, len(chart.steps) - 1)
+        start = 0.0 if whole else left
+        drawn = panel.barh(place, share, left=start, color=BLUE if whole else ORANGE, height=0.7)
+        panel.bar_label(drawn, labels=[_text(typeset(text))], padding=3)
+        left = start + share
+    _name_rows(panel, [label for label, _, _ in chart.steps])
+    _set_axis(panel, "x", Axis("share of the time", unit="%"))
+
+
+def _draw_stacks(panel: Any, chart: StackedBars) -> None:  # noqa: ANN401 - axes of matplotlib
+    places = list(range(len(chart.names)))
+    left = [0.0] * len(places)
+    for part in chart.parts:
+        panel.barh(
+            places, part.values, left=left, color=part.colour, height=0.7, label=_text(part.name)
+        )
+        left = [start + value for start, value in zip(left, part.values, strict=True)]
+    _name_rows(panel, chart.names)
+    _set_axis(panel, "x", chart.values)
+    _place_legend(panel)
+
+
+def _draw_days(panel: Any, chart: DaysChart) -> None:  # noqa: ANN401 - axes of matplotlib
+    from datetime import date
+
+    panel.bar([date.fromisoformat(day) for day in chart.days], chart.counts, color=ORANGE)
+    panel.xaxis.axis_date()
+    panel.set_xlabel("day")
+    _set_axis(panel, "y", chart.y)
+
+
+def _draw_pipeline(panel: Any, chart: PipelineChart) -> None:  # noqa: ANN401 - axes of matplotlib
+    labelled = chart.size <= MOST_LABELS
+    named: set[str] = set()
+    for bars in chart.bars:
+        starts = [float(row["start_s"]) for row in bars.rows]
+        lengths = [float(row["end_s"]) - float(row["start_s"]) for row in bars.rows]
+        tops = [int(row["rank"]) + bars.offset for row in bars.rows]
+        panel.barh(
+            tops,
+            lengths,
+            left=starts,
+            height=bars.height,
+            align="edge",
+            color=bars.colour,
+            edgecolor="white",
+            linewidth=0.4,
+            label=None if bars.title in named else bars.title,
+        )
+        named.add(bars.title)
+        if labelled:
+            _label_passes(panel, bars)
+    panel.grid(visible=False)
+    panel.set_ylim(chart.ranks - 0.5, -0.5)
+    panel.set_ylabel("pipeline rank")
+    _set_axis(panel, "y", Axis("pipeline rank", "count"))
+    _set_axis(panel, "x", Axis("time", "s"))
+    _place_legend(panel)
+
+
+def _label_passes(panel: Any, bars: PassBars) -> None:  # noqa: ANN401 - axes of matplotlib
+    for row in bars.rows:
+        middle = (float(row["start_s"]) + float(row["end_s"])) / 2.0
+        height = int(row["rank"]) + bars.offset + bars.height / 2.0
+        panel.text(
+            middle,
+            height,
+            str(int(row["micro_batch"])),
+            ha="center",
+            va="center",
+            color="white",
+            fontsize=6.0,
+            clip_on=True,
+        )
+
+
+def _set_axis(panel: Any, name: str, axis: Axis) -> None:  # noqa: ANN401 - axes of matplotlib
+    """Set title, ticks and scale of the axis x or y."""
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, PercentFormatter
+
+    own = getattr(panel, f"{name}axis")
+    own.set_label_text(_text(axis.title))
+    if axis.log:
+        panel.set(**{f"{name}scale": "log"})
+        own.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    elif axis.unit == "count":
+        own.set_major_locator(MaxNLocator(integer=True))
+    if axis.unit == "%":
+        own.set_major_formatter(PercentFormatter(1.0))
+    elif axis.unit == "s":
+        own.set_major_formatter(EngFormatter(unit="s"))
+    elif axis.log:
+        own.set_major_formatter(EngFormatter(sep=""))
+
+
+def _name_rows(panel: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - axes of matplotlib
+    """Name horizontal bars at the left, the first on top."""
+    panel.set_yticks(range(len(names)), [_text(name) for name in names])
+    panel.set_ylim(len(names) - 0.5, -0.5)
+    panel.grid(visible=False, axis="y")
+    panel.margins(x=0.12)
+
+
+def _place_legend(panel: Any) -> None:  # noqa: ANN401 - axes of matplotlib
+    panel.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=MOST_LEGEND, borderaxespad=0.0)
+
+
+def _text(text: str) -> str:
+    """Return a text of which matplotlib reads nothing as mathematics."""
+    return str(text).replace("$", r"\$")

@@ -1,0 +1,151 @@
+"""Searches for the Pareto set of several objectives against exhaustive ones."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import perfatlas
+from perfatlas.cli import main
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.search import search
+from perfatlas.verbs.search.groups import OBJECTIVES
+from perfatlas.verbs.search.text import frontier_axes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST: Final = 4
+RATE: Final = 30.0
+SMALL: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "max_gpus": MOST,
+    "pp": 1,
+    "isl": 1024,
+    "osl": 128,
+    "request_rate": RATE,
+    "slo_tpot_s": 0.02,
+    "usd_per_gpu_hour": 3.0,
+    "max_num_batched_tokens": 8192,
+    "min_slo_probability": 0.5,
+    "num_simulated": 0,
+}
+SETS: Final = [",".join(names) for count in (2, 3) for names in combinations(OBJECTIVES, count)]
+
+
+@cache
+def _all_rows() -> list[dict[str, float]]:
+    """Return the deployments that meet all limits, priced one by one without the search."""
+    loads = [1, 2, 3, *(n << k for k in range(9) for n in (4, 5, 6, 7))]
+    sizes = [(tp, load) for tp in (1, 2, 4) for load in loads]
+    shared = {n: SMALL[n] for n in ("model", "system", "isl", "osl", "max_num_batched_tokens")}
+    table = {name: [value] * len(sizes) for name, value in shared.items()}
+    table |= {"mode": ["aggregated"] * len(sizes), "method": ["formula"] * len(sizes)}
+    table |= {"tp": [tp for tp, _ in sizes], "concurrency": [load for _, load in sizes]}
+    columns = perfatlas.estimate_table(table).columns
+    rows = []
+    for place, (tp, _) in enumerate(sizes):
+        row = {name: cells[place] for name, cells in columns.items()}
+        if row["error"] or "run concurrently" in row["warnings"]:
+            continue
+        rate = row["output_tokens_per_s_per_gpu"] * tp / SMALL["osl"]
+        replicas = np.ceil(RATE / rate * (1.0 - 1e-12))
+        if row["tpot_s"] > SMALL["slo_tpot_s"] or replicas > MOST // tp:
+            continue
+        row["gpus"] = tp * replicas
+        row["usd_per_million_output_tokens"] = 3.0 / 3600 / row["output_tokens_per_s_per_gpu"] * 1e6
+        rows.append(row)
+    return rows
+
+
+def _signed(row: dict[str, float], objectives: str) -> tuple[float, ...]:
+    """Return the objectives of a row, larger is better."""
+    names = objectives.split(",")
+    return tuple(row[n] if n == "output_tokens_per_s_per_gpu" else -row[n] for n in names)
+
+
+@pytest.mark.parametrize("objectives", SETS)
+def test_the_frontier_and_the_best_plan_are_those_of_an_exhaustive_search(objectives: str) -> None:
+    results = search(**SMALL, objective=objectives).results
+    points = {_signed(row, objectives) for row in _all_rows()}
+    expected = sorted(
+        one
+        for one in points
+        if not any(all(a >= b for a, b in zip(other, one, strict=True)) for other in points - {one})
+    )
+    told = sorted(_signed(row, objectives) for row in results["frontier"])
+    assert np.array(told) == pytest.approx(np.array(expected), rel=1e-9)
+    balanced = max(sum(np.sign(x) * np.log(abs(x)) for x in one) for one in points)
+    best = _signed(results["plans"][0], objectives)
+    assert sum(np.sign(x) * np.log(abs(x)) for x in best) == pytest.approx(balanced, abs=1e-9)
+
+
+def test_plans_are_distinct_points_of_the_frontier_with_what_they_give_up() -> None:
+    answer = search(**SMALL, objective="output_tokens_per_s_per_gpu,request_latency_s")
+    plans, frontier = answer.results["plans"], answer.results["frontier"]
+    points = [_signed(row, answer.inputs.objective) for row in frontier]
+    assert all(_signed(plan, answer.inputs.objective) in points for plan in plans)
+    assert len({(plan["tp"], plan["dp"]) for plan in plans}) == len(plans) >= 3
+    lowest = min(row["request_latency_s"] for row in frontier)
+    ratio = plans[0]["request_latency_s"] / lowest
+    assert f"{ratio:.2f} times the lowest latency" in plans[0]["why"]
+    first, second = (
+        np.log(p["output_tokens_per_s_per_gpu"] / p["request_latency_s"]) for p in plans[:2]
+    )
+    assert plans[0]["runner_up_deficit"] == pytest.approx(1.0 - np.exp((second - first) / 2))
+
+
+def test_simulated_plans_that_another_one_exceeds_are_left_out() -> None:
+    asked = {**SMALL, "num_simulated": 3, "objective": "request_latency_s,gpus"}
+    results = search(**asked).results
+    points = [_signed(plan, asked["objective"]) for plan in results["plans"]]
+    for one in points:
+        assert not any(all(a >= b for a, b in zip(o, one, strict=True)) for o in points if o != one)
+    assert {plan["method"] for plan in results["plans"]} == {"simulate"}
+
+
+def test_text_and_page_have_the_objectives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--{n.replace('_', '-')}={v}" for n, v in SMALL.items()]
+    objective = "energy_per_output_token_j,request-latency-s,GPUS"
+    page = tmp_path / "page.html"
+    assert main(["search", *words, "--objective", objective, "--html", str(page)]) == 0
+    text = capsys.readouterr().out
+    assert "J/token" in text
+    assert "geometric mean of the objectives" in " ".join(text.split())
+    assert "Frontier of the objectives" in page.read_text("utf-8")
+    assert main(["search", *words, "--objective", objective, "--json"]) == 0
+    scenario = json.loads(capsys.readouterr().out)["scenario"]
+    assert scenario["objective"] == "energy_per_output_token_j,request_latency_s,gpus"
+    axes = frontier_axes(scenario)
+    assert axes == ("request_latency_s", "energy_per_output_token_j")
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        ("gpus,latency", "'latency' is not one of output_tokens_per_s_per_gpu, gpus"),
+        ("gpus,request_latency", "did you mean 'request_latency_s'"),
+        ("gpus,gpus", "expected one to 3 different objectives"),
+        (",".join(OBJECTIVES[:4]), "expected one to 3 different objectives"),
+        ("gpus,", "expected names divided by commas"),
+    ],
+)
+def test_objectives_that_do_not_exist_are_refused(objective: str, message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        search(**SMALL, objective=objective)
+
+
+def test_a_system_without_the_objective_is_a_candidate_and_no_plan() -> None:
+    asked = {"model": SMALL["model"], "system": "mi300x", "systems": "h200_sxm", "gpus": 1}
+    asked |= {"isl": 64, "osl": 16, "num_simulated": 0, "tier": "bound"}
+    answer = search(**asked, objective="energy_per_output_token_j")
+    assert set(answer.columns["system"]) == {"mi300x", "h200_sxm"}
+    assert {plan["system"] for plan in answer.results["plans"]} == {"h200_sxm"}
