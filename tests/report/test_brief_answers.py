@@ -141,6 +141,13 @@ def test_the_plan_is_named_where_a_model_runs(
     assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in texts()["nodes"]
 
 
+def test_changes_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    answer = with_files(tmp_path)["fleet"].answer().to_dict()
+    left = f"{len(answer['results']['changes']) - 3} more, shown by --verbose"
+    assert left in text_of(answer)
+    assert left not in text_of(answer, verbose=True)
+
+
 @pytest.mark.parametrize("name", [name for name in OTHERS if "bound" in name])
 def test_a_limit_is_told_on_its_line(texts: Callable[..., dict[str, str]], name: str) -> None:
     text = texts()[name]

@@ -75,12 +75,12 @@ def test_a_stream_holds_its_load_and_a_short_sample_does_not() -> None:
     assert (shares >= 0.0).all()
     short = fleet_schedule(**CLUSTER, load=0.8, num_jobs=60, run_median_s=7200).answer
     assert short.results["allocated_share"] < held - 0.05  # the cluster is empty at first
-    said = "60 jobs end before it fills; leave num_jobs out"
+    said = "60 jobs end before the empty cluster fills; leave num_jobs out"
     empty = fleet_schedule(nodes=36, load=0.9, num_jobs=60).answer
     assert empty.results["allocated_share"] < 0.5
     assert any(said in text for text in empty.warnings)
     long = fleet_schedule(**CLUSTER, load=0.8, num_jobs=2000).answer
-    assert not any("end before it fills" in text for text in long.warnings)
+    assert not any("end before the empty cluster fills" in text for text in long.warnings)
 
 
 def test_the_mean_wait_is_as_precise_as_said() -> None:

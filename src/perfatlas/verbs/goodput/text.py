@@ -118,6 +118,9 @@ def print_goodput(
             print_line(console, texts)
     if changes := results.get("changes"):
         _print_changes(console, changes if verbose else changes[:MOST_CHANGES])
+        if len(changes) > MOST_CHANGES and not verbose:
+            left = f"{len(changes) - MOST_CHANGES:,} more, shown by --verbose"
+            print_line(console, left, style="dim")
     if verbose and changes:
         _print_assumed(console, changes)
     if choices := results.get("choices"):

@@ -345,8 +345,8 @@ def unfilled_warning(results: Mapping[str, Any], outcome: ScheduleOutcome) -> li
     if load is None or idle <= max(1.0 - load, 0.0) + UNFILLED:
         return []
     note = (
-        f"{results['allocated_share']:.0%} of the GPU time is allocated at a load of {load:.0%}:"
-        f" the cluster starts empty, and {counted(results['jobs'], 'job')} end before it fills;"
-        " leave num_jobs out to measure the steady state"
+        f"{results['allocated_share']:.0%} of GPU time is allocated at a load of {load:.0%}:"
+        f" {counted(results['jobs'], 'job')} end before the empty cluster fills; leave num_jobs out"
+        " to measure the steady state"
     )
     return [note]
