@@ -141,8 +141,8 @@ def test_the_plan_is_named_where_a_model_runs(
     assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in texts()["nodes"]
 
 
-def test_changes_that_are_left_out_are_counted(tmp_path: Path) -> None:
-    answer = with_files(tmp_path)["fleet"].answer().to_dict()
+def test_changes_that_are_left_out_are_counted() -> None:
+    answer = answered_with_files()["fleet"].to_dict()
     left = f"{len(answer['results']['changes']) - 3} more, shown by --verbose"
     assert left in text_of(answer)
     assert left not in text_of(answer, verbose=True)
