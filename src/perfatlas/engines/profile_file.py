@@ -28,6 +28,7 @@ from perfatlas.engines.field_readers import (
     perhaps,
 )
 from perfatlas.engines.full_attention import FullAttention
+from perfatlas.engines.host_times import FrontEnd, HostTime
 from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
 from perfatlas.engines.profile import (
@@ -38,9 +39,7 @@ from perfatlas.engines.profile import (
     EngineMemory,
     EngineProfile,
     FormatAlias,
-    FrontEnd,
     Fusion,
-    HostTime,
     SchedulerDefaults,
 )
 from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum

@@ -1,22 +1,21 @@
-"""Resolution of columns to candidates: defaults of plans, loads and limits; systems.
+"""Resolution of the workers of a pool to candidates: systems, plans that fit, limits.
 
 Shape legend: N rows, C candidates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.answer import require_tier
-from perfatlas.energy import ZEROS
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
 from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats
-from perfatlas.parallelism import PlanColumns, default_moe_split
+from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
 from perfatlas.scenario.resolution.default_plans import (
@@ -41,140 +40,16 @@ from perfatlas.scenario.resolution.resolved_names import (
     launched_engine,
     model_in_engine,
 )
-from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
+from perfatlas.scenario.resolution.workers import load_of, workers_of
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import IntArray
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
-    from perfatlas.scenario.resolution.refusals import Reason
-
-LIMITS: Final = (
-    "max_num_seqs",
-    "max_num_batched_tokens",
-    "block_size",
-    "gpu_memory_utilization",
-    "kv_blocks",
-    "stream_interval",
-    "server_processes",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workers:
-    """The workers of one pool, for all rows.
-
-    Args:
-        columns: Fields (N,).
-        plan: Parallel sizes; unset ones are derived from gpus.
-        load: Sequences per replica and lengths.
-        limits: Engine limits, NaN if unset.
-        clock_ratio_N: Clock over the sustained clock (N,).
-        power_cap_w_N: Power limit of a GPU (N,) [W], inf for none.
-        zeros_N: Whether all tensors hold zeros (N,).
-        aggregated_N: Whether batching is continuous (N,).
-        rules: Rows with contradictory sizes (N,), and the error of a row.
-        stage: Stage of its refusals.
-    """
-
-    columns: ScenarioColumns
-    plan: PlanColumns
-    load: Load
-    limits: EngineLimits
-    clock_ratio_N: FloatArray
-    power_cap_w_N: FloatArray
-    zeros_N: BoolArray
-    aggregated_N: BoolArray
-    rules: tuple[tuple[BoolArray, Reason], ...]
-    stage: int
-
-
-def workers_of(
-    columns: ScenarioColumns, scenario: Callable[[int], Scenario], stage: int = 0
-) -> Workers:
-    """Return the workers of a pool with defaults filled in.
-
-    Args:
-        columns: Fields of all rows (N).
-        scenario: Returns the scenario of a row.
-        stage: Stage of its refusals.
-    """
-    plan = _plan_columns(columns)
-    return Workers(
-        columns=columns,
-        plan=plan,
-        load=_load(columns, plan.dp),
-        limits=EngineLimits(**{name: columns.numbers(name) for name in LIMITS}),
-        clock_ratio_N=columns.numbers("clock_ratio"),
-        power_cap_w_N=columns.numbers("power_cap_w", np.inf),
-        zeros_N=columns.equals("input_distribution", ZEROS),
-        aggregated_N=columns.equals("mode", "aggregated"),
-        rules=_size_rules(columns, plan, scenario),
-        stage=stage,
-    )
-
-
-def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
-    """Return the plans; dp is derived from gpus and tp if divisible.
-
-    If tp is not given, the plan is provisional, with tp = 1, until `fitted_plans` replaces it.
-    """
-    pp, cp, attention_dp = (columns.numbers(name) for name in ("pp", "cp", "attention_dp"))
-    inner = pp * cp * attention_dp
-    gpus, tp, dp = columns.numbers("gpus", 0.0), columns.numbers("tp"), columns.numbers("dp")
-    tp = np.where(np.isnan(tp), 1.0, tp)
-    dp = np.where(np.isnan(dp), _quotient(gpus, tp * inner), dp)
-    given = columns.numbers("ep"), columns.numbers("moe_tp")
-    ep, moe_tp = default_moe_split(tp, attention_dp, *given)
-    return PlanColumns(tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp)
-
-
-def _quotient(gpus_N: FloatArray, others_N: FloatArray) -> FloatArray:
-    """Return gpus / others (N,); 1 if not divisible or unset."""
-    divides_N = (gpus_N > 0.0) & (np.mod(gpus_N, others_N) == 0.0)
-    quotient_N: FloatArray = np.where(divides_N, gpus_N / others_N, 1.0)
-    return quotient_N
-
-
-def _load(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
-    """Sequences of one replica: `batch` is per replica, `concurrency` over the deployment."""
-    batch, concurrency = columns.numbers("batch"), columns.numbers("concurrency")
-    concurrency = np.where(np.isnan(concurrency), replicas_N, concurrency)
-    sequences = np.where(np.isnan(batch), concurrency / replicas_N, batch)
-    same_names = ("isl", "osl", "prefix", "osl_spread")
-    return Load(
-        occupancy=np.minimum(sequences, 1.0),
-        sequences=np.maximum(sequences, 1.0),
-        rounds=columns.numbers("requests_per_client"),
-        **{name: columns.numbers(name) for name in same_names},
-    )
-
-
-def _size_rules(
-    columns: ScenarioColumns, plan: PlanColumns, scenario: Callable[[int], Scenario]
-) -> tuple[tuple[BoolArray, Reason], ...]:
-    """Return plans that do not match gpus, and static batches above the engine's limit."""
-    total_N = plan.tp * plan.pp * plan.cp * plan.attention_dp * plan.dp
-    batch_N, concurrency_N = columns.numbers("batch"), columns.numbers("concurrency", 1.0)
-    batch_N = np.where(np.isnan(batch_N), np.ceil(concurrency_N / plan.dp), batch_N)
-    most_N, gpus_N = columns.numbers("max_num_seqs", np.inf), columns.numbers("gpus")
-    remainder_N = np.where(has_free_plan(columns), np.mod(gpus_N, total_N), gpus_N - total_N)
-    too_many_N = np.ceil(batch_N / plan.attention_dp) > most_N
-
-    def false_product(row: int) -> InvalidSpecError:
-        sizes = int(plan.tp[row]), int(plan.dp[row])
-        return InvalidSpecError(product_message(scenario(row), *sizes))
-
-    def too_many(row: int) -> InvalidSpecError:
-        return InvalidSpecError(sequences_message(scenario(row), int(batch_N[row])))
-
-    return (
-        (columns.is_set("gpus") & (remainder_N != 0.0), false_product),
-        (columns.equals("mode", "static") & too_many_N, too_many),
-    )
+    from perfatlas.scenario.resolution.field_columns import ScenarioColumns
+    from perfatlas.scenario.resolution.workers import Workers
 
 
 def candidates_of(
@@ -323,11 +198,11 @@ def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Can
     free, start = columns.take(places), given.take(places.tolist())
 
     def with_plan(plan: PlanColumns) -> Candidates:
-        moved = replace(start, plan=plan, load=_load(free, plan.dp))
+        moved = replace(start, plan=plan, load=load_of(free, plan.dp))
         return _limited(free, moved, longest)
 
     plan = replaced_rows(given.plan, places, fitted_plans(free, start.plan, with_plan))
-    load = _load(columns, plan.dp)
+    load = load_of(columns, plan.dp)
     return _limited(columns, replace(given, plan=plan, load=load), longest)
 
 

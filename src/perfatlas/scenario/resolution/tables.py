@@ -17,8 +17,9 @@ from perfatlas.scenario.resolution.field_columns import is_absent, read_columns
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
 from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
 from perfatlas.scenario.resolution.refusals import Refusals
-from perfatlas.scenario.resolution.resolved_scenario import candidates_of, workers_of
+from perfatlas.scenario.resolution.resolved_scenario import candidates_of
 from perfatlas.scenario.resolution.scenario_checks import broken_rules
+from perfatlas.scenario.resolution.workers import workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import IntArray
     from perfatlas.scenario.resolution.field_columns import ScenarioColumns, Table
     from perfatlas.scenario.resolution.refusals import Reason
-    from perfatlas.scenario.resolution.resolved_scenario import Workers
     from perfatlas.scenario.resolution.scenario_checks import Sentence
+    from perfatlas.scenario.resolution.workers import Workers
     from perfatlas.step import Candidates
 
 # Stages of refusals, in the order of a single estimate: input, then each pool resolved and, by the

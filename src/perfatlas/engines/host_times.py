@@ -1,0 +1,65 @@
+"""Host times of an engine: its scheduler, step by step, and its front end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTime:
+    """Host work per step.
+
+    Args:
+        step_s: Scheduling and input preparation per step [s].
+        per_sequence_s: Additional time per sequence in the step [s].
+        per_layer_prefill_s: Kernel launch time per layer if no full CUDA graph runs [s].
+        per_penalized_token_s: Time per output token that decoding sequences have so far, if
+            requests set sampling penalties [s]; None if unknown.
+        penalties: Whether requests set sampling penalties.
+        overlapped: The next step is prepared during GPU work; only the excess is exposed.
+        source: Reference for the times.
+    """
+
+    step_s: float
+    per_sequence_s: float
+    per_layer_prefill_s: float
+    overlapped: bool
+    source: str
+    per_penalized_token_s: float | None = None
+    penalties: bool = False
+
+    def history_token_s(self) -> float:
+        """Return the time per output token that a decoding sequence has so far [s]."""
+        return (self.per_penalized_token_s or 0.0) if self.penalties else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontEnd:
+    """Latency of the front end, outside engine steps.
+
+    Args:
+        request_s: HTTP handling before a request is queued; concurrent for all requests [s].
+        token_s: Detokenizing and streaming one output token; serial [s].
+        response_s: Time after the last token [s].
+        tokenizes: Whether prompts arrive as text and are tokenized; serial.
+        per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
+            process; otherwise one per replica.
+        source: Reference for the times.
+        token_fastest_s: Fastest published `token_s`, to which the interval of a rate reaches, 0 if
+            only one is known [s].
+        token_slowest_s: Slowest published `token_s`, likewise [s].
+        assumed: Whether the times are those of another engine: they delay tokens, but no rate of
+            sending follows from them.
+        tokenizing_ratio: Time to tokenize relative to the measured tokenizers.
+    """
+
+    request_s: float
+    token_s: float
+    response_s: float
+    tokenizes: bool
+    per_rank: bool
+    source: str
+    token_fastest_s: float = 0.0
+    token_slowest_s: float = 0.0
+    assumed: bool = False
+    tokenizing_ratio: float = 1.0
