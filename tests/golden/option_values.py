@@ -295,6 +295,8 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "lengths_from": _SERVING["lengths_from"],
         "request_format": _SERVING["request_format"],
         "request_mix": ("700:30:1,900:60:2", "16:4"),
+        "objective": ("output_tokens_per_s_per_gpu,request_latency_s", "request_latency_s"),
+        "acceptance_by_position": ("0.9,0.6,0.3", "0.4,0.2,0.1"),
     },
     "compare": {
         "expert_distribution": _SERVING["expert_distribution"],
@@ -303,6 +305,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "systems": ("b200_sxm,gb200", "l40s"),
         "engines": ("sglang,trtllm", "ideal"),
         "formats": ("bf16,fp8", "int8"),
+        "acceptance_by_position": ("0.9,0.6,0.3", "0.4,0.2,0.1"),
     },
     "train": {
         "engine": ("fsdp", "ideal"),

@@ -260,7 +260,7 @@ def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[
         leaders: Leaders in the order of their simulated metrics.
         inputs: The search, with several objectives.
     """
-    names = (*inputs.objectives, "slo_probability")
+    names = {*inputs.objectives, "gpus", "slo_probability"}
     columns = {name: np.array([leader.row[name] for leader in leaders], float) for name in names}
     kept = frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
     missed = np.flatnonzero(columns["slo_probability"] < inputs.min_slo_probability)
