@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.verbs.estimate import estimate_columns
+from perfatlas.verbs.estimate import estimate, estimate_columns
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -92,3 +92,15 @@ def test_the_parts_of_the_energy_per_token_sum_to_it() -> None:
     assert known.any()
     assert np.sum(found, axis=0)[known] == pytest.approx(token_j[known])
     assert all((one[known] > 0.0).all() for one in found)
+
+
+@pytest.mark.parametrize("changes", [{}, {"requests_per_client": 3, "osl": 1}])
+def test_the_parts_sum_where_prompts_queue_and_rates_are_simulated(changes: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"model": MODELS[0], "system": "h100_sxm", "mode": "aggregated"}
+    asked |= {"isl": 1024, "osl": 32, "concurrency": 64, "method": "simulate"} | changes
+    found = estimate(**asked).results
+    row = estimate_columns({name: [value] for name, value in asked.items()}).columns
+    parts = [f"{part}_energy_per_output_token_j" for part in ("prefill", "decode", "awake")]
+    assert sum(found[name] for name in parts) == pytest.approx(found["energy_per_output_token_j"])
+    for name in (*parts, "energy_per_output_token_j"):
+        assert found[name] == pytest.approx(float(row[name][0]), rel=ROUNDING)

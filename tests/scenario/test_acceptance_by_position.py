@@ -71,6 +71,9 @@ def test_a_search_uses_the_first_positions_of_fewer_drafts() -> None:
         ({"acceptance_by_position": "0.9"}, "has 1 numbers, one for each of"),
         ({"acceptance_by_position": "0.9,1.5"}, "expected numbers from 0 to 1"),
         ({"acceptance_by_position": "a,b"}, "expected numbers from 0 to 1"),
+        ({"acceptance_by_position": [0.9, 1.5]}, r"1\.5: expected numbers from 0 to 1"),
+        ({"acceptance_by_position": [True, True]}, "True: expected numbers from 0 to 1"),
+        ({"acceptance_by_position": []}, "expected numbers from 0 to 1"),
         (
             {"acceptance_by_position": "0.9,0.5", "speculative_acceptance": 0.5},
             "speculative_acceptance = 0.5 has no effect",

@@ -101,6 +101,28 @@ def test_latency_is_ttft_and_the_gaps_between_tokens(method: str) -> None:
     assert found["request_latency_s"] == pytest.approx(whole, rel=1e-9)
 
 
+@pytest.mark.parametrize("method", ["formula", "simulate"])
+@pytest.mark.parametrize("osl", [1, 2])
+def test_a_burst_of_prompts_computes_no_faster_than_a_longer_run(method: str, osl: int) -> None:
+    """The first prompts of a burst return soon, and their clients idle until the last one ends."""
+    asked = {**ASKED, "engine": "sglang", "isl": 2000, "osl": osl, "concurrency": 32}
+    once, often = (
+        estimate(**asked, requests_per_client=rounds, method=method).results for rounds in (1, 20)
+    )
+    name = "output_tokens_per_s_per_gpu"
+    assert once[name] == pytest.approx(often[name], rel=0.03)
+
+
+def test_throughput_of_a_simulated_benchmark_counts_the_last_requests() -> None:
+    asked = {**ASKED, "isl": 512, "osl": 64, "concurrency": 8, "method": "simulate"}
+    even, uneven = (
+        estimate(**asked, requests_per_client=1, osl_spread=spread).results for spread in (0.0, 0.9)
+    )
+    name = "output_tokens_per_s_per_gpu"
+    assert even[name] == pytest.approx(8 * 64 / even["request_latency_s"] / 2, rel=0.05)
+    assert uneven[name] < 0.8 * even[name]  # of up to 122 tokens, and few in flight at the end
+
+
 def test_a_static_batch_has_no_clients() -> None:
     asked = {**ASKED, "mode": "static", "batch": 4}
     with pytest.raises(InvalidSpecError, match="requests_per_client"):

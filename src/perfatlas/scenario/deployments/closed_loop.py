@@ -287,7 +287,11 @@ def _enough_for(percentile: float | None) -> int:
 def _measured(
     ready: Service, resolved: ResolvedTraffic, window: slice, percentile: float | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return means over the measured requests, and their latencies at a percentile."""
+    """Return means over the measured requests, and their latencies at a percentile.
+
+    Throughput is that of the steady state, or, where all requests are measured, from the start to
+    the last response.
+    """
     outcome = run_traffic(ready, resolved, Control())
     found = request_latencies(resolved.requests, outcome, ready.seen)
     counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
@@ -304,8 +308,10 @@ def _measured(
     if ready.named:
         transfer_s = found.kv_transfer_s[counted_N]
         means["kv_transfer_s"] = _finite(float(transfer_s.mean()))
-    # Little's law, including the time between client and engine
-    rate = resolved.concurrency / (means["request_latency_s"] + ready.seen.response_s)
+    if window == slice(0, resolved.requests.osl_N.size):  # clients that start together
+        rate = counted_N.sum() / float((found.arrival_s + found.request_latency_s).max())
+    else:  # Little's law, including the time between client and engine
+        rate = resolved.concurrency / (means["request_latency_s"] + ready.seen.response_s)
     tokens = float(resolved.requests.osl_N[found.place_N[counted_N]].mean())
     tpot_s = means["tpot_s"]
     means |= {

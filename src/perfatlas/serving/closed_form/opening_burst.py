@@ -118,7 +118,8 @@ def with_opening(
     mean_ttft = np.where(gaps > 0.0, mean_ttft, queued)
     mean_latency = np.where(gaps > 0.0, mean_latency, queued)
     tpot = np.where(gaps > 0.0, (mean_latency - mean_ttft) / np.maximum(gaps, 1.0), spread.tpot_s)
-    rate = load.on_rank * question.load.osl / mean_latency
+    whole = np.where(gaps > 0.0, mean_latency, latency)  # a round ends with its last prompt
+    rate = load.on_rank * question.load.osl / whole
     met = Latencies(mean_ttft, tpot, mean_latency, rate)
     several = np.isfinite(question.load.rounds) & (load.on_rank > 1.0)
     return Latencies(*(np.where(several, a, b) for a, b in zip(met, spread, strict=True)))

@@ -148,11 +148,15 @@ def _simulated(scenario: Scenario, formula: Answer, energy: TokenEnergy) -> Answ
     notes = (
         text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOL_RULES))
     )
-    results = {name: value for name, value in formula.results.items() if name not in NOT_SIMULATED}
-    energies = energies_at(energy, found.results, scenario.osl)
+    replaced = found.results | energies_at(energy, found.results, scenario.osl)
+    results = {
+        name: value
+        for name, value in formula.results.items()
+        if name not in NOT_SIMULATED and name not in replaced
+    }
     return replace(
         formula,
-        results=found.results | energies | results | {"method": "simulate"},
+        results=replaced | results | {"method": "simulate"},
         evidence=replace(formula.evidence, assumptions=(*notes, found.note)),
         warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
     )

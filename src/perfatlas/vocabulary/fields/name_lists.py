@@ -43,13 +43,16 @@ def read_fractions(value: object) -> object:
     names = (value,) if isinstance(value, float | int) else names
     if not isinstance(names, tuple):
         return names
-    try:
-        found = tuple(float(name) for name in names)
-    except (TypeError, ValueError):
-        found = ()
-    if not found or not all(0.0 <= one <= 1.0 for one in found):
-        raise ValueError(f"{repr_for_error(value)}: expected numbers from 0 to 1 divided by commas")
-    return found
+    for name in names or ("",):
+        try:
+            wrong = isinstance(name, bool) or not 0.0 <= float(name) <= 1.0
+        except (TypeError, ValueError):
+            wrong = True
+        if wrong:
+            raise ValueError(
+                f"{repr_for_error(name)}: expected numbers from 0 to 1 divided by commas"
+            )
+    return tuple(float(name) for name in names)
 
 
 Names = Annotated[tuple[str, ...], Written(read_names)]
