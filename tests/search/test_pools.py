@@ -90,10 +90,10 @@ def _all_rows() -> list[dict[str, Any]]:
 def test_the_winner_by_probability_is_that_of_an_exhaustive_search() -> None:
     limit, least = 1.6, 0.9
     rows = _all_rows()
-    latency = (
+    predicted, low, high = (
         np.array([row[f"request_latency_s{end}"] for row in rows]) for end in ("", "_low", "_high")
     )
-    chance = probability_at_most(*latency, limit)
+    chance = probability_at_most(predicted, low, high, limit)
     rates = np.array([row[OBJECTIVES[0]] for row in rows])
     asked = {n: v for n, v in SMALL.items() if n not in ("slo_ttft_s", "slo_tpot_s")}
     asked |= {"slo_request_latency_s": limit, "min_slo_probability": least}
