@@ -114,6 +114,7 @@ def test_a_frontier_is_written_whole_or_one_chart(
         (["--figure", "a.bmp"], "ends in .png, .svg, .pdf"),
         (["--figure", "a.svg", "--figure-chart", "nothing"], "no chart has this title"),
         (["--html-script", "cdn"], "has no effect without --html"),
+        (["--html", "a.svg", "--figure", "a.svg"], "the image would replace the page"),
     ],
 )
 def test_flags_without_effect_are_refused(

@@ -11,9 +11,11 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.studies import probability_at_most
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.points import LOADS
-from perfatlas.verbs.search.pools import PROMPTS
+from perfatlas.verbs.search.pools import PROMPTS, Times, unexceeded_workers
+from perfatlas.verbs.search.question import read_search
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 if TYPE_CHECKING:
@@ -83,6 +85,43 @@ def _all_rows() -> list[dict[str, Any]]:
         {n: cells[place] for n, cells in {**table, **columns}.items()} for place in range(len(rows))
     ]
     return [row for row in found if not row["error"]]
+
+
+def test_the_winner_by_probability_is_that_of_an_exhaustive_search() -> None:
+    limit, least = 1.6, 0.9
+    rows = _all_rows()
+    predicted, low, high = (
+        np.array([row[f"request_latency_s{end}"] for row in rows]) for end in ("", "_low", "_high")
+    )
+    chance = probability_at_most(predicted, low, high, limit)
+    rates = np.array([row[OBJECTIVES[0]] for row in rows])
+    asked = {n: v for n, v in SMALL.items() if n not in ("slo_ttft_s", "slo_tpot_s")}
+    asked |= {"slo_request_latency_s": limit, "min_slo_probability": least}
+    best = search(**asked).results["plans"][0]
+    assert best[OBJECTIVES[0]] == pytest.approx(rates[chance >= least].max(), rel=1e-9)
+    assert best[OBJECTIVES[0]] < rates[chance >= 0.5].max()
+
+
+@pytest.mark.parametrize("least", [0.3, 0.5, 0.8, 0.95])
+def test_a_worker_with_a_narrower_interval_is_kept(least: float) -> None:
+    inputs = read_search({**SMALL, "min_slo_probability": least})
+    random = np.random.default_rng(1)
+    count, ones = 60, np.ones(60)
+    predicted = np.exp(random.normal(size=count) / 4.0)
+    busy = Times(
+        predicted,
+        predicted / random.uniform(1.0, 3.0, count),
+        predicted * random.uniform(1, 3, count),
+    )
+    kept = unexceeded_workers(ones, ones, busy, inputs)
+    assert kept.size < count
+    # each worker beside a time of another pool, as a request latency of both
+    for other in (0.0, *random.uniform(0.0, 2.0, 20)):
+        ends = (busy.predicted + other, busy.low + 0.8 * other, busy.high + 1.5 * other)
+        for limit in np.quantile(ends[0], [0.1, 0.5, 0.9]):
+            meets = probability_at_most(*ends, limit) >= least
+            fastest = predicted[meets].min(initial=np.inf)
+            assert predicted[kept][meets[kept]].min(initial=np.inf) == fastest
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -48,7 +48,8 @@ class PageFlags:
         """Refuse what could not be written, before anything is computed.
 
         Raises:
-            UsageError: An option of a file that is not written, or an image of unknown format.
+            UsageError: An option of a file that is not written, an image of unknown format, or one
+                file for both.
             MissingDependencyError: There is no matplotlib for an image.
         """
         if self.html_script is not None and self.html is None:
@@ -60,6 +61,11 @@ class PageFlags:
             raise UsageError(
                 f"--figure-chart {self.figure_chart} has no effect without --figure; give --figure"
                 " FILE, or leave --figure-chart out"
+            )
+        if self.html is not None and self.html == self.figure:
+            raise UsageError(
+                f"--html and --figure are both {self.html}, and the image would replace the page:"
+                " set --figure to another file"
             )
         if self.figure is not None:
             from perfatlas.report.charts import figure_format, require_matplotlib

@@ -42,6 +42,9 @@ def headline(answer: Mapping[str, Any]) -> str:
         >>> usual = {"m": 64, "groups": 1, "input_distribution": "random"}
         >>> headline({"command": "kernel gemm", "scenario": usual})
         'kernel gemm: m 64'
+        >>> searched = {"model": "m", "system": "h200_sxm", "systems": ["mi300x"], "gpus": 2}
+        >>> headline({"command": "search", "scenario": searched})
+        'm on 2 x h200_sxm or mi300x'
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
@@ -73,6 +76,8 @@ def _mode(answer: Mapping[str, Any]) -> str:
 def _systems(scenario: Mapping[str, Any]) -> str:
     default = scenario.get("system", "")
     pools = [scenario.get(f"{pool}_system", default) for pool in ("prefill", "decode")]
+    if searched := scenario.get("systems"):
+        return " or ".join(dict.fromkeys((str(default), *map(str, searched))))
     return " and ".join(dict.fromkeys(pool for pool in pools if pool)) or str(default)
 
 

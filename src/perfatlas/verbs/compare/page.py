@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.answer import comparison_note, limit_note
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
@@ -72,7 +73,7 @@ def comparison_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
             _results(rows),
             *(_by_bound(phase, answered, differences) for phase in phases),
             *(
-                _by_operator(phase, row["label"], differences)
+                _by_operator(phase, row["label"], differences, _note(row, rows[0]))
                 for row in answered[1 : MOST_SCENARIOS + 1]
                 for phase in phases
             ),
@@ -160,7 +161,8 @@ def _by_bound(phase: str, rows: Rows, differences: Rows) -> Section:
         for place, label in enumerate(labels)
     ]
     title = f"{PHASES.get(phase, phase)} by what bounds its operators"
-    chart = Chart(figure=StackedBars(labels, parts, Axis("time", "s")), title=title)
+    axis = Axis(f"time{_at_least(rows)}", "s")
+    chart = Chart(figure=StackedBars(labels, parts, axis), title=title)
     return Section(title=title, blocks=[chart, Table(head=head, rows=cells)])
 
 
@@ -169,12 +171,24 @@ def _add(found: dict[str, float], bound: str | None, time_s: float) -> None:
         found[bound] = found.get(bound, 0.0) + time_s
 
 
-def _by_operator(phase: str, label: str, differences: Rows) -> Section:
+def _note(row: Mapping[str, Any], base: Mapping[str, Any]) -> str:
+    """Return that a limit stands beside a prediction, in parentheses, "" for equal tiers."""
+    note = comparison_note(*(str(one.get("tier") or "") for one in (row, base)))
+    return f" ({note})" if note else ""
+
+
+def _at_least(rows: Rows) -> str:
+    """Return which scenarios have lower limits of times, "" for none."""
+    names = [row["label"] for row in rows if limit_note(str(row.get("tier") or ""))]
+    return f", at least for {', '.join(names)}" if names else ""
+
+
+def _by_operator(phase: str, label: str, differences: Rows, note: str) -> Section:
     """Return the operators that make a phase longer or shorter than that of the first scenario."""
     own = [row for row in differences if (row["label"], row["phase"]) == (label, phase)]
     total = sum(row["difference_s"] for row in own)
     moved = [row for row in own if row["difference_s"]]
-    title = f"{PHASES.get(phase, phase)} of {label}, by operator"
+    title = f"{PHASES.get(phase, phase)} of {label}, by operator{note}"
     if not moved:
         return Section(title=title, blocks=["Every operator takes the same time."])
     bars = [

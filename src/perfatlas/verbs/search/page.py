@@ -26,7 +26,7 @@ from perfatlas.verbs.search.text import (
     frontier_axes,
     marked_metric,
     objectives_of,
-    plan_text,
+    plan_name,
 )
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -60,17 +60,17 @@ def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
         answer,
         title=headline({**answer, "results": {"gpus": plans[0]["gpus"]}}),
         subtitle=f"{subheadline(answer)}; {counts_line(counts, verbose=True)}",
-        values=_values(plans[0]),
-        sections=[_plans(plans, results["ranking"]), *_frontier(answer)],
+        values=_values(plans[0], answer["scenario"]),
+        sections=[_plans(plans, results["ranking"], answer["scenario"]), *_frontier(answer)],
         reproduce=reproduce,
     )
 
 
-def _values(best: Mapping[str, Any]) -> list[Value]:
+def _values(best: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[Value]:
     """Return the best plan and its metrics with their intervals."""
     names = (Y, "ttft_s", "tpot_s", *((COST,) if best.get(COST) is not None else ()))
     return [
-        Value(label="best plan", value=plan_text(best)),
+        Value(label="best plan", value=plan_name(best, scenario)),
         Value(label="P(SLO)", value=format_share(best["slo_probability"])),
         *(
             Value(
@@ -83,13 +83,13 @@ def _values(best: Mapping[str, Any]) -> list[Value]:
     ]
 
 
-def _plans(plans: Rows, ranking: Sequence[str]) -> Section:
+def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> Section:
     """Return the best plans, and why each is where it is."""
     names = (label_of(name, short=True) for name in SHOWN)
     head = ["plan", "GPUs", "load", *names, "P(SLO)", "tier"]
     rows = [
         [
-            plan_text(plan),
+            plan_name(plan, scenario),
             f"{plan['gpus']:,}",
             f"{_load(plan):,}",
             *(marked_metric(name, plan) for name in SHOWN),
@@ -98,7 +98,9 @@ def _plans(plans: Rows, ranking: Sequence[str]) -> Section:
         ]
         for plan in plans
     ]
-    reasons = [[plan_text(plan), plan["why"], plan.get("rank_change", "-")] for plan in plans]
+    reasons = [
+        [plan_name(plan, scenario), plan["why"], plan.get("rank_change", "-")] for plan in plans
+    ]
     tables = [
         Table(head=head, rows=rows, text_columns=(0, len(head) - 1)),
         Table(
@@ -126,7 +128,7 @@ def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in metrics), "tier"]
     cells = [
         [
-            plan_text(row),
+            plan_name(row, answer["scenario"]),
             f"{row['gpus']:,}",
             f"{_load(row):,}",
             *(marked_metric(name, row) for name in metrics),

@@ -11,7 +11,7 @@ import math
 import time
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,22 @@ if TYPE_CHECKING:
 PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
 PHASES: Final = {"prefill": Phase.PREFILL, "decode": Phase.DECODE}
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
+MEDIAN: Final = 0.5  # probability that a prediction is not exceeded
+TAIL: Final = 0.05  # probability beyond each end of a 90% interval
+
+
+class Times(NamedTuple):
+    """Times with their 90% intervals.
+
+    Args:
+        predicted: The predictions (W,) [s].
+        low: Lower ends (W,) [s].
+        high: Upper ends (W,) [s], NaN for none.
+    """
+
+    predicted: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,33 +134,65 @@ def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]
 
 
 def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
-    """Return the workers that no other one of as many GPUs exceeds in rate, time and energy.
+    """Return the workers that may belong to the best deployment.
 
     Energy counts if it is an objective.
     """
-    time_s = points.results["ttft_s" if role == "prefill" else "tpot_s"]
-    gpus = points.question.plan.gpus_per_replica
-    rate = points.sequences / time_s
-    better = [rate, -time_s]
+    gpus, evaluated = points.question.plan.gpus_per_replica, points.evaluated
+    low, high = evaluated.low, evaluated.high
+    busy = Times(*(_busy_s(one, role, inputs) for one in (evaluated.latencies, low, high)))
+    energy_j = None
     if "energy_per_output_token_j" in inputs.objectives:
-        energy = points.evaluated.energy
-        better.append(-(energy.prefill_j if role == "prefill" else energy.decode_j))
+        energy = evaluated.energy
+        energy_j = energy.prefill_j if role == "prefill" else energy.decode_j
+    places = unexceeded_workers(points.sequences, gpus, busy, inputs, energy_j)
+    late_s = value_exceeded(*busy, 1.0 - inputs.min_slo_probability)
+    return Workers(
+        family=points.family,
+        question=points.question.take(places.tolist()),
+        results=evaluated.take(places),
+        gpus=gpus[places],
+        rate=(points.sequences / busy.predicted)[places],
+        sure_rate=(points.sequences / late_s)[places],
+    )
+
+
+def unexceeded_workers(
+    sequences: FloatArray,
+    gpus: FloatArray,
+    busy: Times,
+    inputs: SearchInputs,
+    energy_j: FloatArray | None = None,
+) -> IntArray:
+    """Return the workers that no other one of as many GPUs exceeds in rate, time and energy (K,).
+
+    With limits, rate and time count at the ends of their intervals too: a slower worker whose
+    interval is narrower may meet a limit with a higher probability. The time that a sum of two
+    times exceeds with a probability grows with the predictions and with one end of each.
+
+    Args:
+        sequences: Sequences of a batch (W,).
+        gpus: GPUs of a worker (W,).
+        busy: Time of a batch (W,) [s].
+        inputs: The search.
+        energy_j: Energy of a batch (W,) [J], None where it does not count.
+
+    Limits: Above a probability of 0.95, a limit on the request latency may be met by a worker that
+        is left out, where one with a wider interval and as late an end is faster.
+    """
+    times = [busy.predicted]
+    if inputs.has_limits:
+        least = inputs.min_slo_probability
+        beyond = TAIL if least >= MEDIAN else 1.0 - TAIL
+        ends = (value_exceeded(*busy, chance) for chance in (1.0 - least, beyond))
+        times += [np.where(np.isnan(end_s), busy.predicted, end_s) for end_s in ends]
+    better = [each for time_s in times for each in (sequences / time_s, -time_s)]
+    better += [] if energy_j is None else [-energy_j]
     kept: list[IntArray] = []
     for size in np.unique(gpus).tolist():
         some = np.flatnonzero(gpus == size)
         kept.append(some[pareto_points(*(each[some] for each in better))])
-    places = np.concatenate(kept)
-    question, results = points.question.take(places.tolist()), points.evaluated.take(places)
-    busy = [_busy_s(one, role, inputs) for one in (results.latencies, results.low, results.high)]
-    late_s = value_exceeded(busy[0], busy[1], busy[2], 1.0 - inputs.min_slo_probability)
-    return Workers(
-        family=points.family,
-        question=question,
-        results=results,
-        gpus=gpus[places],
-        rate=points.sequences[places] / busy[0],
-        sure_rate=points.sequences[places] / late_s,
-    )
+    return np.concatenate(kept)
 
 
 def _busy_s(latencies: Latencies, role: str, inputs: SearchInputs) -> FloatArray:

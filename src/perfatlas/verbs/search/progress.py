@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.text import format_share, format_value
 from perfatlas.verbs.search.find import joined, ranked, within_slos
 from perfatlas.verbs.search.rows import plan_row
-from perfatlas.verbs.search.text import plan_text
+from perfatlas.verbs.search.text import plan_name
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -66,13 +66,17 @@ class SearchProgress:
         least = self._inputs.min_slo_probability
         if self._best is None or leader.order(least) < self._best.order(least):
             self._best = leader
-        place = "best so far" if leader is self._best else f"behind {plan_text(self._best.row)}"
+        place = "best so far" if leader is self._best else f"behind {self._name(self._best.row)}"
         if leader.row["method"] != "simulate":
-            told = f"plan {number} of {count}, {plan_text(leader.row)}: not simulated; {place}"
+            told = f"plan {number} of {count}, {self._name(leader.row)}: not simulated; {place}"
         else:
             misses = "" if leader.probability >= least else "misses a limit, "
             told = f"simulated {number} of {count}: {misses}{self._row(leader.row)}; {place}"
         self._tell(told)
+
+    def _name(self, row: Mapping[str, Any]) -> str:
+        """Return a plan with what else the search varies."""
+        return plan_name(row, vars(self._inputs))
 
     def _row(self, row: Mapping[str, Any]) -> str:
         """Return plan, load, objectives and latencies of a row."""
@@ -84,4 +88,4 @@ class SearchProgress:
         ]
         loaded = f" at {load:,} in flight" if load else ""
         chance = format_share(row["slo_probability"])
-        return f"{plan_text(row)}{loaded}: {', '.join(told)}, P(SLO) {chance}"
+        return f"{self._name(row)}{loaded}: {', '.join(told)}, P(SLO) {chance}"

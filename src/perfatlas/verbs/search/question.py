@@ -80,6 +80,11 @@ class SearchInputs(
         return tuple(self.objective.split(","))
 
     @property
+    def has_limits(self) -> bool:
+        """Whether deployments must meet an SLO or serve a rate."""
+        return any(getattr(self, name) is not None for name in (*SLOS, "request_rate"))
+
+    @property
     def all_systems(self) -> tuple[str, ...]:
         """The systems to search, without duplicates."""
         return tuple(dict.fromkeys((self.system, *(self.systems or ()))))
@@ -188,9 +193,7 @@ def _check_objective(inputs: SearchInputs) -> None:
                     f" long they are repaired: set {name}"
                 )
     default = SearchObjective.min_slo_probability
-    if inputs.min_slo_probability != default and not any(
-        getattr(inputs, name) is not None for name in (*SLOS, "request_rate")
-    ):
+    if inputs.min_slo_probability != default and not inputs.has_limits:
         raise InvalidSpecError(
             f"min_slo_probability = {inputs.min_slo_probability:g} has no effect here: there is no"
             f" limit; set {', '.join(SLOS)} or request_rate, or leave min_slo_probability out"

@@ -69,13 +69,14 @@ def print_search(
         print_line(console, note)
     for plan in plans if verbose else ():
         if change := plan.get("rank_change"):
-            print_line(console, f"{plan_text(plan)}: {change}")
+            print_line(console, f"{plan_name(plan, answer['scenario'])}: {change}")
     console.print()
     _print_frontier(console, results["frontier"], answer["scenario"], verbose=verbose)
     print_line(console, counts_line(results, verbose=verbose))
     if "explained" in results:
         console.print()
-        print_line(console, f"sensitivities of the first ({plan_text(plans[0])}), by closed forms:")
+        first = plan_name(plans[0], answer["scenario"])
+        print_line(console, f"sensitivities of the first ({first}), by closed forms:")
         print_sensitivities(console, results["explained"], verbose=verbose)
     for command in results.get("launch", ()):
         print_plain(console, f"launch: {command}", wrap=False)
@@ -185,9 +186,8 @@ def _plans_table(
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     pooled = "prefill_workers" in plans[0]
-    several = bool(scenario.get("systems")) and not pooled
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        **({"system": lambda plan: str(plan["system"])} if several else {}),
+        **varied_columns(scenario),
         "plan": plan_text,
         **({"GPUs": lambda plan: f"{plan['gpus']:,}"} if scenario.get("max_gpus") else {}),
         **({} if pooled else {"step": _step, "load": _load}),
@@ -196,7 +196,7 @@ def _plans_table(
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
     }
     for title in columns:
-        left = title in ("system", "plan")
+        left = title in (*VARIED, "plan")
         table.add_column(title, justify="left" if left else "right", header_style="dim")
     for plan in plans:
         table.add_row(*(cell(plan) for cell in columns.values()))
@@ -205,7 +205,8 @@ def _plans_table(
 
 def _wide(scenario: Mapping[str, Any]) -> int:
     """Return the width from which the table has room for the interval of the rate."""
-    return WIDE + WIDTH * (len(objectives_of(scenario)) - 1)
+    named = [name for name in varied_columns(scenario) if name != "system"]
+    return WIDE + WIDTH * (len(objectives_of(scenario)) - 1 + len(named))
 
 
 def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[str, Any]], str]]:
@@ -253,7 +254,7 @@ def _limits_line(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return which systems have limits among predictions, "" if none."""
     if len({limit_note(plan["tier"]) for plan in plans}) == 1:
         return ""
-    systems = [str(plan.get("system")) for plan in plans if limit_note(plan["tier"])]
+    systems = [_system(plan) for plan in plans if limit_note(plan["tier"])]
     return (
         f"≥ at least, ≤ at most: {', '.join(dict.fromkeys(systems))} has no measured kernels and is"
         " at its roofline, in the chart too; the others are predictions"
@@ -273,6 +274,58 @@ def marked_metric(name: str, plan: Mapping[str, Any]) -> str:
     """
     limit = limits_of({name: plan[name]}, tier=plan["tier"]).get(name, "")
     return limited_text(format_value(name, plan[name]), limit)
+
+
+def varied_columns(
+    scenario: Mapping[str, Any],
+) -> dict[str, Callable[[Mapping[str, Any]], str]]:
+    """Return what several values are searched of beside sizes of a plan: title and cell of a plan.
+
+    Args:
+        scenario: The fields of the search.
+
+    Example:
+        >>> from perfatlas.verbs.search.text import varied_columns
+        >>> list(varied_columns({"systems": ["mi300x"], "formats": ["bf16", "fp8"]}))
+        ['system', 'format']
+    """
+    asked = {"system": "systems", "format": "formats", "KV": "kv_formats"}
+    return {title: cell for title, cell in VARIED.items() if scenario.get(asked[title])}
+
+
+def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
+    """Return a plan with its system and formats, of each that a search varies.
+
+    Args:
+        plan: A row of the answer.
+        scenario: The fields of the search.
+
+    Example:
+        >>> from perfatlas.verbs.search.text import plan_name
+        >>> plan_name({"system": "mi300x", "tp": 4}, {"systems": ["mi300x"]})
+        'mi300x, tp 4'
+    """
+    cells = [cell(plan) for cell in varied_columns(scenario).values()]
+    return ", ".join([*filter(None, cells), plan_text(plan)])
+
+
+def _system(plan: Mapping[str, Any]) -> str:
+    """Return the system of a plan, or those of its prefill and decode pools."""
+    names = ("system", *(f"{pool}_system" for pool in POOLS))
+    return " and ".join(dict.fromkeys(str(plan[name]) for name in names if name in plan))
+
+
+def _format(plan: Mapping[str, Any]) -> str:
+    """Return the number format of matrix products, "" where pools differ."""
+    return str(plan.get("gemm_format", ""))
+
+
+VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
+    "system": _system,
+    "format": _format,
+    "KV": lambda plan: str(plan["kv_format"]),
+}
+"""Cells of what a search may vary, by title."""
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
