@@ -14,7 +14,7 @@ from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingSteps, checkpoint_times, training_steps
 from perfatlas.training.step.links import beside_sends_s, between_sites_s
 from perfatlas.training.step.optimizer import newton_schulz_s
-from perfatlas.verbs.train import train
+from perfatlas.verbs.train import train, train_columns
 from tests.training.asked import layouts, question
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -103,6 +103,17 @@ def test_products_follow_the_clock_and_the_peak_does_not() -> None:
     assert 1.7 < slow["waterfall"]["compute"] / fast["waterfall"]["compute"] < 2.0
     utilized = [one["mfu"] * one["step_time_s"] for one in (fast, slow)]
     assert utilized[0] == pytest.approx(utilized[1], rel=1e-12)
+
+
+def test_a_raised_clock_is_a_lower_limit_of_the_time() -> None:
+    job = {"model": LLAMA, "system": "h100_sxm", "gpus": 8, "tp": 2, "global_batch": 64}
+    (warning,) = train(**job, clock_ratio=1.2).warnings
+    assert "clock_ratio = 1.2" in warning
+    assert "lower limits" in warning
+    assert train(**job, clock_ratio=0.9).warnings == ()
+    columns = {name: [value, value] for name, value in job.items()}
+    table = train_columns({**columns, "clock_ratio": [1.2, 1.0]})
+    assert [bool(cell) for cell in table["warnings"]] == [True, False]
 
 
 def test_stages_hold_the_given_layers() -> None:

@@ -68,8 +68,8 @@ class TrainingEngine:
         jitter: Standard deviation of a rank's step time over its mean; the step waits for the
             slowest rank.
         jitter_distribution: Distribution of a rank's step time, of `sampling.DISTRIBUTIONS`.
-        error_low: ln(measured/predicted) of dense models at the 5% quantile of the validation.
-        error_high: The same at the 95% quantile.
+        error_low: Lower end of ln(measured/predicted) of dense models that are not fitted.
+        error_high: Upper end of the same.
         error_low_moe: As error_low, of MoE models.
         error_high_moe: As error_high, of MoE models.
         drift_dense: Factor by which later releases ran dense models faster at equal layouts.

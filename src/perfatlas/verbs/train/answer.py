@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from perfatlas.verbs.train.inputs import TrainInputs
 
 INTERVAL: Final = (
-    "the 90% interval is that of the residuals of published runs that the engine is fitted to, or,"
+    "the 90% interval is that of models to which the engine is not fitted, from the spread of the"
+    " published runs between and within models, or,"
     " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
     " kernels of gradients are priced as forward kernels of the transposed shape"
 )
@@ -47,9 +48,10 @@ PAIRS: Final = (
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
     " computation beside them"
 )
-CLOCK: Final = (
-    "kernels run at {ratio:g} times the clock that the device sustains at its TDP; whether its"
-    " power limit allows a higher one is not checked"
+CLOCK: Final = "kernels run at {ratio:g} times the clock that the device sustains at its TDP"
+RAISED_CLOCK: Final = (
+    "clock_ratio = {ratio:g}: the power of training steps is not predicted; a device whose step"
+    " would draw more than its limit lowers the clock, so these times are lower limits"
 )
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
@@ -92,8 +94,15 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         results=training_results(question, steps)[0]
         | checkpoint_results(inputs, question, steps, 0),
         breakdown=training_breakdown(question, steps),
+        warnings=_warnings(inputs),
         evidence=evidence_of(question, steps),
     )
+
+
+def _warnings(inputs: TrainInputs) -> tuple[str, ...]:
+    """Return what to know before relying on a step."""
+    raised = inputs.clock_ratio > 1.0
+    return (RAISED_CLOCK.format(ratio=inputs.clock_ratio),) if raised else ()
 
 
 def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -137,7 +146,7 @@ def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
         ):
             if steps.memory.fits[place]:
                 own = checkpoint_results(inputs[at], question, steps, place)
-                found[at] = Answered(dict(flat_results(row | own)), ())
+                found[at] = Answered(dict(flat_results(row | own)), _warnings(inputs[at]))
             else:
                 found[at] = does_not_fit(question, steps.memory, place)
     return [found[at] for at in range(len(inputs))]

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from perfatlas.lab.validate.training.runs import published_runs, rules
+from perfatlas.lab.validate.training.spread import unfitted_model_interval
 from perfatlas.training.layouts import Layouts
 from perfatlas.training.step import training_steps
 
@@ -37,7 +38,6 @@ SCALED: Final = (
 )
 ROUNDS: Final = 2
 TOLERANCE: Final = 0.01  # of the bounds
-QUANTILES: Final = (0.05, 0.95)
 UNFITTED: Final = {
     "speed_dense": 1.0,
     "speed_moe": 1.0,
@@ -51,8 +51,8 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
 
     Each number makes the mean absolute logarithm of measured over predicted time least; `jitter`
     that of runs which differ in scale alone, each relative to their mean. The speeds of releases
-    follow from the rule in `data/validation/training.toml`. `error_low` and `error_high` are
-    quantiles of the residuals that remain, of dense and of MoE models.
+    and `error_low` and `error_high`, of dense and of MoE models, follow from the rules in
+    `data/validation/training.toml`.
 
     Args:
         name: Name of the engine.
@@ -79,9 +79,15 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
     for moe, ending in ((False, ""), (True, "_moe")):
         part = [run for run in early if _is_moe(run) is moe]
         if part:
-            low, high = np.quantile(_residuals(part, numbers, speeds), QUANTILES)
-            errors |= {f"error_low{ending}": float(low), f"error_high{ending}": float(high)}
+            low, high = _interval(part, _residuals(part, numbers, speeds))
+            errors |= {f"error_low{ending}": low, f"error_high{ending}": high}
     return {"rows": len(early), **numbers, **errors, "release": speeds}
+
+
+def _interval(runs: Sequence[PublishedRun], residual_R: FloatArray) -> tuple[float, float]:
+    """Return the ends of ln(measured/predicted) of runs of models that were not fitted."""
+    models = [run.run["model"] for run in runs]
+    return unfitted_model_interval(residual_R, models, rules()["interval"]["covered"])
 
 
 def _of_engine(published: PublishedRun, name: str) -> bool:
