@@ -73,7 +73,7 @@ UNFELT: Final[dict[str, dict[str, str]]] = {
             "limits that the same plans meet",
         ),
         "num_simulated": "fewer plans that can be simulated",
-        **dict.fromkeys(("availability", "node_mtbf_s", "repair_s"), "as many spare replicas"),
+        "availability": "as many spare replicas",
         "block_size": "plans with room for the same sequences",
     },
     "simulate": {

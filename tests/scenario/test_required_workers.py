@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.report.text.question import plan_lines
-from perfatlas.verbs.simulate import required_replicas, simulate
+from perfatlas.scenario.deployments import offered_load
+from perfatlas.verbs.simulate import required_replicas, simulate, split_fields
 from perfatlas.verbs.simulate.worker_search import fewest_gpus
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -49,6 +50,23 @@ def test_the_search_finds_what_trying_every_pair_finds(
     found = fewest_gpus(meets, first, most, gpus)
     assert (None if found is None else total(found)) == best
     assert len(tried) <= most[0] + 12
+
+
+@pytest.mark.parametrize("workers", [(1, 1), (11, 8), (8, 1)])
+def test_the_capacity_of_prompts_that_arrive_at_once_is_that_of_their_order(
+    workers: tuple[int, ...],
+) -> None:
+    """A thread per request tokenizes the shortest of all prompts first; the capacity ignores it."""
+    size = dict(zip(NUMBERS, workers, strict=True))
+    lengths: dict[str, Any] = {"length_distribution": "lognormal", "length_spread": 0.8}
+    fields = {**POOLS, **size, **lengths, "request_rate": 50}
+    seen = {}
+    for place in ("client", "engine"):
+        traffic, scenario = split_fields({**fields, "measured_at": place})
+        load = offered_load(scenario, traffic, {}).load
+        assert load is not None
+        seen[place] = load.capacity_requests_per_s
+    assert seen["client"] == pytest.approx(seen["engine"], rel=1e-9)
 
 
 def test_nothing_is_found_where_no_pair_suffices() -> None:

@@ -76,7 +76,9 @@ def test_spares_add_gpus_and_cost_alone() -> None:
     assert spared["tpot_s"] == plain["tpot_s"]
     cost = "usd_per_million_output_tokens"
     assert spared[cost] == pytest.approx(plain[cost] * total / plain["dp"])
-    assert _up(plain["dp"], total, 0.5, 0.1) >= SPARE["availability"]
+    assert spared["availability"] >= SPARE["availability"]
+    assert spared["availability"] == pytest.approx(_up(plain["dp"], total, 0.5, 0.1))
+    assert "availability" not in plain
 
 
 def test_spares_that_do_not_fit_are_refused_by_name() -> None:

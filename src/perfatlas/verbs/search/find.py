@@ -102,12 +102,12 @@ def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
             found.steps += points.evaluated.priced
             judged = judge(points, inputs)
             chosen = best_loads(judged, inputs.min_slo_probability)
-            best.append(_columns(judged, chosen, number) | _binding(judged, chosen, inputs))
+            best.append(_columns(judged, chosen, inputs, number))
             if progress is not None:
                 progress(found, best)
             judged_by = judged.gpus, judged.probability, inputs
             front = frontier_points(points.results, *judged_by)
-            frontiers.append(_columns(judged, front, number) | _binding(judged, front, inputs))
+            frontiers.append(_columns(judged, front, inputs, number))
     found.candidates = joined(best)
     frontier = joined(frontiers)
     if frontier:
@@ -129,8 +129,8 @@ def joined(parts: list[Columns]) -> Columns:
     )
 
 
-def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
-    """Return some points as columns of plans, loads, limits and metrics."""
+def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int) -> Columns:
+    """Return some points as columns of plans, loads, limits, metrics and what binds them."""
     points = judged.points
     plan, limits = points.question.plan, points.question.limits
     replicas = judged.replicas[places]
@@ -138,6 +138,8 @@ def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
     columns |= {name: getattr(plan, name)[places] for name in PLAN}
     columns |= {"dp": replicas, "spare_replicas": judged.spares[places]}
     columns["spares_fit"] = judged.spares_fit[places]
+    if inputs.availability is not None:
+        columns["availability"] = judged.availability(places, inputs)
     columns |= {"sequences": points.sequences[places]}
     columns["concurrency"] = np.rint(points.sequences[places] * replicas)
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
@@ -147,7 +149,7 @@ def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
     columns["slo_probability"] = judged.probability[places]
     columns["excess"] = judged.excess[places]
     columns["score"] = judged.score[places]
-    return columns
+    return columns | _binding(judged, places, inputs)
 
 
 def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.fleet.closed_form import spare_replicas
+from perfatlas.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.studies import pareto_points, probability_at_most, value_exceeded
 from perfatlas.verbs.search.groups import LATENCIES
 
@@ -123,8 +123,30 @@ def spares_of(
     """
     if inputs.availability is None or inputs.node_mtbf_s is None or inputs.repair_s is None:
         return np.zeros_like(needed)
-    down = inputs.repair_s / (inputs.node_mtbf_s + inputs.repair_s)
+    down = _unavailability(inputs.node_mtbf_s, inputs.repair_s)
     return spare_replicas(needed, most, nodes_each, down, inputs.availability)
+
+
+def availability_of(
+    needed: FloatArray, replicas: FloatArray, nodes_each: FloatArray, inputs: SearchInputs
+) -> FloatArray:
+    """Return the share of time in which enough replicas work (P,), NaN without `availability`.
+
+    Args:
+        needed: Replicas that serve the request rate (P,).
+        replicas: These and the spares (P,).
+        nodes_each: Nodes of a replica, a fraction where several share a node (P,).
+        inputs: The search.
+    """
+    if inputs.node_mtbf_s is None or inputs.repair_s is None:
+        return np.full_like(needed, np.nan)
+    down = _unavailability(inputs.node_mtbf_s, inputs.repair_s)
+    return replicas_up(needed, replicas, nodes_each, down)
+
+
+def _unavailability(node_mtbf_s: float, repair_s: float) -> float:
+    """Return the share of time in which a node is out of service."""
+    return repair_s / (node_mtbf_s + repair_s)
 
 
 def score_of(

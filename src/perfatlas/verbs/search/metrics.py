@@ -103,6 +103,19 @@ RESULTS: Final = declare_metrics(
     ),
     *(
         Metric(
+            name=f"{rows}.availability",
+            label="availability",
+            short="availability",
+            unit="1",
+            shown="share",
+            better="higher",
+            verbs=("search",),
+            description="Share of time in which as many replicas work as serve the request rate.",
+        )
+        for rows in ROWS
+    ),
+    *(
+        Metric(
             name=f"plans.{percentile_name(name)}",
             label=f"{label} at the percentile of the SLOs",
             short=f"{label} at the percentile",

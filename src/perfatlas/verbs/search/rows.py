@@ -79,6 +79,7 @@ def _row(
     row |= {n: int(columns[n][place]) for n in COUNTED if not (dense and n in EXPERTS)}
     if inputs.availability is not None:
         row["spare_replicas"] = int(columns["spare_replicas"][place])
+        row["availability"] = float(columns["availability"][place])
     if inputs.mode == "static":
         row["batch"] = int(columns["sequences"][place])
     else:
@@ -147,6 +148,8 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
     }
     for name, title in shown.items():
         table[title] = columns[name].astype(np.int64).tolist()
+    if inputs.availability is not None:
+        table["availability"] = columns["availability"].tolist()
     for name in METRICS:
         table[name] = [None if v != v else v for v in columns[name].tolist()]  # noqa: PLR0124
     table["tier"] = tier_names(columns["tier"])

@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.verbs.search.limits import (
     AVAILABILITY,
+    availability_of,
     met_limits,
     replicas_for_rate,
     score_of,
@@ -54,6 +55,17 @@ class Judged:
     def gpus(self) -> FloatArray:
         """GPUs of the deployment (P,)."""
         return self.points.question.plan.gpus_per_replica * (self.replicas + self.spares)
+
+    def availability(self, places: IntArray, inputs: SearchInputs) -> FloatArray:
+        """Return the share of time in which enough replicas of some points work (C,).
+
+        Args:
+            places: The points (C,).
+            inputs: The search.
+        """
+        replicas, spares = self.replicas[places], self.spares[places]
+        each = self.points.question.plan.gpus_per_replica[places] / _gpus_per_node(self.points)
+        return availability_of(replicas, replicas + spares, each, inputs)
 
 
 def judge(points: Points, inputs: SearchInputs) -> Judged:

@@ -194,6 +194,9 @@ def _plans_table(
         **_metric_columns(scenario),
         **({"90%": lambda plan: interval_text(plan, Y)} if width >= _wide(scenario) else {}),
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
+        **(
+            {"up": lambda plan: f"{plan['availability']:.3%}"} if "availability" in plans[0] else {}
+        ),
     }
     for title in columns:
         left = title in (*VARIED, "plan")
