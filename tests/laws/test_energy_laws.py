@@ -104,3 +104,17 @@ def test_the_parts_sum_where_prompts_queue_and_rates_are_simulated(changes: dict
     assert sum(found[name] for name in parts) == pytest.approx(found["energy_per_output_token_j"])
     for name in (*parts, "energy_per_output_token_j"):
         assert found[name] == pytest.approx(float(row[name][0]), rel=ROUNDING)
+
+
+def test_a_lower_locked_clock_takes_less_energy_for_prompts_that_share_steps() -> None:
+    locked = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6]
+    table: dict[str, list[Any]] = {"clock_ratio": list(locked)}
+    asked = {"model": MODELS[0], "system": "h100_sxm", "mode": "aggregated", "method": "formula"}
+    asked |= {"isl": 1024, "osl": 64, "concurrency": 32}
+    table |= {name: [value] * len(locked) for name, value in asked.items()}
+    prompts_j, all_j, power_w = numbers(
+        table, "prefill_energy_per_output_token_j", "energy_per_output_token_j"
+    )
+    assert (np.diff(prompts_j) < 0.0).all()
+    assert (np.diff(all_j) < 0.0).all()
+    assert (np.diff(power_w) < 0.0).all()

@@ -91,6 +91,8 @@ def _limited(
     sustained = energy if calibrated is None else calibrated
     share_SC = energy_share(sustained, ratio_SC, power)
     limit_SC = energy_share(sustained, np.ones_like(ratio_SC), power)
+    # a lock below the clock that power leaves, not the TDP, decides what work beside a step draws
+    limit_SC = np.where(ratio_SC < capped.ratio, 1.0, limit_SC)
     saved_SC = power.saved_w(ratio_SC)
     found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, saved_SC, strict=True)
     clocks = (StepClock(*one) for one in found)

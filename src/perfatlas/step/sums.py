@@ -34,7 +34,8 @@ class StepClock(NamedTuple):
         ratio: Over the clock that the device sustains at its TDP.
         energy_share: Energy of the chip over that at the voltage of the highest clock.
         lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
-        limit_share: Part of `energy_share` that the TDP leaves at the sustained clock.
+        limit_share: Part of `energy_share` that the TDP leaves at the sustained clock, 1 where a
+            lock is below it.
         saved_w: Power without kernels between steps, less that at the clock of the step [W].
     """
 
