@@ -108,10 +108,17 @@ def test_the_parts_sum_where_prompts_queue_and_rates_are_simulated(changes: dict
 
 def test_a_lower_locked_clock_takes_less_energy_for_prompts_that_share_steps() -> None:
     locked = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6]
-    table: dict[str, list[Any]] = {"clock_ratio": list(locked)}
-    asked = {"model": MODELS[0], "system": "h100_sxm", "mode": "aggregated", "method": "formula"}
-    asked |= {"isl": 1024, "osl": 64, "concurrency": 32}
-    table |= {name: [value] * len(locked) for name, value in asked.items()}
+    asked: dict[str, Any] = {
+        "model": MODELS[0],
+        "system": "h100_sxm",
+        "mode": "aggregated",
+        "method": "formula",
+        "isl": 1024,
+        "osl": 64,
+        "concurrency": 32,
+    }
+    table = {name: [value] * len(locked) for name, value in asked.items()}
+    table["clock_ratio"] = list(locked)
     prompts_j, all_j, power_w = numbers(
         table, "prefill_energy_per_output_token_j", "energy_per_output_token_j"
     )

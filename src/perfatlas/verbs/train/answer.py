@@ -29,6 +29,7 @@ from perfatlas.verbs.train.question import (
     schedule_of,
 )
 from perfatlas.verbs.train.recipe import recipe_of
+from perfatlas.verbs.train.remarks import graphs_matter, step_remarks
 from perfatlas.verbs.train.results import checkpoint_results, training_results
 
 if TYPE_CHECKING:
@@ -49,10 +50,6 @@ PAIRS: Final = (
     " computation beside them"
 )
 CLOCK: Final = "kernels run at {ratio:g} times the clock that the device sustains at its TDP"
-RAISED_CLOCK: Final = (
-    "clock_ratio = {ratio:g}: the power of training steps is not predicted; a device whose step"
-    " would draw more than its limit lowers the clock, so these times are lower limits"
-)
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
     " collectives, no host time and no jitter are counted"
@@ -94,15 +91,9 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         results=training_results(question, steps)[0]
         | checkpoint_results(inputs, question, steps, 0),
         breakdown=training_breakdown(question, steps),
-        warnings=_warnings(inputs),
+        warnings=step_remarks(inputs, graphs_act=bool(graphs_matter(question, steps)[0])),
         evidence=evidence_of(question, steps),
     )
-
-
-def _warnings(inputs: TrainInputs) -> tuple[str, ...]:
-    """Return what to know before relying on a step."""
-    raised = inputs.clock_ratio > 1.0
-    return (RAISED_CLOCK.format(ratio=inputs.clock_ratio),) if raised else ()
 
 
 def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -141,12 +132,14 @@ def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
     if valid:
         question = question_of([inputs[at] for at in valid])
         steps = training_steps(question)
+        graphs_act = graphs_matter(question, steps).tolist()
         for place, (at, row) in enumerate(
             zip(valid, training_results(question, steps), strict=True)
         ):
             if steps.memory.fits[place]:
                 own = checkpoint_results(inputs[at], question, steps, place)
-                found[at] = Answered(dict(flat_results(row | own)), _warnings(inputs[at]))
+                remarks = step_remarks(inputs[at], graphs_act=graphs_act[place])
+                found[at] = Answered(dict(flat_results(row | own)), remarks)
             else:
                 found[at] = does_not_fit(question, steps.memory, place)
     return [found[at] for at in range(len(inputs))]
