@@ -51,3 +51,6 @@ from .unused_fields import (
     overridden_sentence as overridden_sentence,
     token_exchange as token_exchange,
 )
+from .workers import (
+    LIMITS as LIMITS,
+)

@@ -5,7 +5,7 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,15 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.scenario.resolution.refusals import Reason
 
-LIMITS: Final = (
-    "max_num_seqs",
-    "max_num_batched_tokens",
-    "block_size",
-    "gpu_memory_utilization",
-    "kv_blocks",
-    "stream_interval",
-    "server_processes",
-)
+LIMITS: Final = tuple(one.name for one in fields(EngineLimits))
 
 
 @dataclass(frozen=True, kw_only=True)

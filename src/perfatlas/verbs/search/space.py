@@ -15,6 +15,7 @@ from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
+    LIMITS,
     read_scenario,
     resolve_scenarios,
     spread_candidates,
@@ -33,15 +34,6 @@ if TYPE_CHECKING:
 
 # tokens per step beside the engine's default
 CHUNKS: Final = (2048.0, 4096.0, 8192.0, 16384.0, 32768.0)
-LIMITS: Final = (
-    "max_num_seqs",
-    "max_num_batched_tokens",
-    "block_size",
-    "gpu_memory_utilization",
-    "kv_blocks",
-    "stream_interval",
-    "server_processes",
-)
 NOT_SHARED: Final = frozenset(
     ("gpus", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp", "concurrency")
 )
