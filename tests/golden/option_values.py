@@ -311,6 +311,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "engine": ("fsdp", "ideal"),
         **_RECIPE,
         "stage_layers": ("4x8", "2x16"),
+        **{name: _SERVING[name] for name in ("power_cap_w", "pue", "usd_per_kwh")},
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
     },

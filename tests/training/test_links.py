@@ -13,7 +13,7 @@ from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingSteps, checkpoint_times, training_steps
 from perfatlas.training.step.links import beside_sends_s, between_sites_s
-from perfatlas.training.step.optimizer import newton_schulz_s
+from perfatlas.training.step.optimizer import newton_schulz
 from perfatlas.verbs.train import train, train_columns
 from tests.training.asked import layouts, question
 
@@ -59,7 +59,7 @@ def test_muon_exchanges_shards_where_matrices_are_cut() -> None:
     sizes = layouts(dp=8, global_batch=64, zero=[1, 2, 3])
     asked = question(sizes, tier="bound", optimizer="muon")
     steps = training_steps(asked)
-    whole, second, third = newton_schulz_s(asked, steps.costs, steps.stages)
+    whole, second, third = newton_schulz(asked, steps.costs, steps.stages).time_s
     # 7/8 of a shard of 2 bytes per parameter leaves at 450 GB/s, and comes back
     held = (steps.stages.trained_dense_CS - steps.stages.ends_CS)[0].sum()
     expected = 2 * 7 / 8 * 2 * held / 8 / 450e9

@@ -9,7 +9,7 @@ import pytest
 from perfatlas.operators import Streaming
 from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import training_steps
-from perfatlas.training.step.optimizer import newton_schulz_s
+from perfatlas.training.step.optimizer import newton_schulz
 from perfatlas.verbs.train import train
 from tests.training.asked import layouts, question
 from tests.training.test_recipes import DEEPSEEK, LAYERS, LLAMA, VOCAB, WIDTH, F, H, steps_of
@@ -73,7 +73,7 @@ def test_muon_multiplies_the_matrices_of_multi_token_prediction() -> None:
         for depth in (0, 2)
     )
     before, after = (
-        newton_schulz_s(asked, steps.costs, steps.stages)
+        newton_schulz(asked, steps.costs, steps.stages).time_s
         for asked in (plain, deep)
         for steps in (training_steps(asked),)
     )

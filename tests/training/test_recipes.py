@@ -19,7 +19,7 @@ from perfatlas.training.step import (
     micro_batch_costs,
     training_steps,
 )
-from perfatlas.training.step.optimizer import newton_schulz_s
+from perfatlas.training.step.optimizer import newton_schulz
 from perfatlas.training.step.states import optimizer_states
 from perfatlas.training.work import Part
 from perfatlas.verbs.train import train, train_columns
@@ -80,7 +80,7 @@ def test_muon_multiplies_what_newton_schulz_needs() -> None:
     steps = training_steps(asked)
     matrices = ((H, H), (1024.0, H), (1024.0, H), (H, H), (H, 2 * F), (H, F))
     flop = 5 * LAYERS * sum(4 * a * a * b + 2 * a**3 for a, b in matrices)
-    time_s = newton_schulz_s(asked, steps.costs, steps.stages)[0]
+    time_s = newton_schulz(asked, steps.costs, steps.stages).time_s[0]
     assert time_s == pytest.approx(flop / asked.devices().peak_flop_per_s("bf16")[0], rel=0.02)
     # master weights and one moment, two of the embedding and the head
     ends = 2 * VOCAB * H
@@ -93,7 +93,7 @@ def test_ranks_divide_matrices_of_muon_but_none_has_less_than_one() -> None:
     sizes = layouts(dp=[1, 8, 4096], global_batch=4096)
     asked = question(sizes, tier="bound", optimizer="muon")
     steps = training_steps(asked)
-    one, eight, many = newton_schulz_s(asked, steps.costs, steps.stages)
+    one, eight, many = newton_schulz(asked, steps.costs, steps.stages).time_s
     assert eight == pytest.approx(one / 8, rel=1e-9)
     longest = 5 * (4 * H * H * 2 * F + 2 * H**3)
     assert many == pytest.approx(longest / asked.devices().peak_flop_per_s("bf16")[0], rel=0.02)

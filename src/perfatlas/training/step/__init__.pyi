@@ -15,6 +15,9 @@ from .memory import (
 from .pairs import (
     pair_of_layers as pair_of_layers,
 )
+from .power import (
+    ENERGY_PARTS as ENERGY_PARTS,
+)
 from .question import (
     PRICED_AS as PRICED_AS,
     TRAINED_FORMATS as TRAINED_FORMATS,

@@ -19,7 +19,14 @@ from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.models import MoeFfn
 from perfatlas.operators import BOUND_MEMORY, Attention, Gemm, GroupedGemm, with_fields
 from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
+from perfatlas.step import StepClock
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
+from perfatlas.training.step.energy import (
+    link_j_per_byte,
+    pass_clock,
+    pass_energy,
+    pass_totals,
+)
 from perfatlas.training.step.kernels import price_rows
 from perfatlas.training.work import (
     Part,
@@ -32,14 +39,17 @@ from perfatlas.training.work import (
     model_operators,
     rank_exchanges,
     rank_parameters,
+    repeated_shares,
     saved_bytes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from perfatlas.energy import StepEnergy
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.pricing import PricedOperators
+    from perfatlas.training.step.energy import PassEnergy
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.work import Exchange
 
@@ -79,6 +89,9 @@ class MicroBatchCosts:
         exchange_s_UE: Their times before overlap (U, E) [s].
         exposed_s_UE: Their times that are not hidden (U, E) [s].
         memory_bound_U: Share of the computation that memory bandwidth bounds (U,).
+        energy: Their dynamic energy.
+        totals: Totals of a micro-batch through all layers (U,).
+        clock: Clock of the passes (U,).
     """
 
     index_C: IntArray
@@ -95,10 +108,13 @@ class MicroBatchCosts:
     exchange_s_UE: FloatArray
     exposed_s_UE: FloatArray
     memory_bound_U: FloatArray
+    energy: PassEnergy
+    totals: StepEnergy
+    clock: StepClock
 
 
 def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
-    """Return the costs of a micro-batch, priced once per distinct shape.
+    """Return the costs of a micro-batch, priced once per distinct shape, at the clock it leaves.
 
     Args:
         question: The candidates.
@@ -117,7 +133,16 @@ def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
         layouts=take_layouts(layouts, first_U),
         index_C=question.index_C[first_U],
     )
-    return _price(distinct, index_C)
+    sustained = replace(distinct, clock_C=np.ones(first_U.size))
+    costs = _price(sustained, index_C)
+
+    def at(ratio_U: FloatArray) -> StepEnergy:
+        return _price(replace(distinct, clock_C=ratio_U), index_C).totals
+
+    clock = pass_clock(distinct, costs.totals, at)
+    if np.any(clock.ratio != 1.0):
+        costs = _price(replace(distinct, clock_C=clock.ratio), index_C)
+    return replace(costs, clock=clock)
 
 
 def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
@@ -137,7 +162,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     exchanges = rank_exchanges(
         architecture, rows, layouts, question.engine, _routes(question), modules.modules
     )
-    comm_VUE = _exchange_times(question, exchanges)
+    comm_VUE, link_bytes_UE = _exchange_prices(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
     sums = _sums(question, rows, times_VUO, prices.flop_CO)
     for position, one in enumerate(exchanges):
@@ -145,9 +170,16 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         sums.time_s[:, one.part, kind, :, one.segment] += exposed_VUE[:, :, position]
         again_VU = exposed_VUE[:, None, :, position]
         sums.recomputed_s[:, one.recomputed_at :, kind, :, one.segment] += again_VU
+    time_s_UO, link_j_UE = times_VUO[0], link_bytes_UE * link_j_per_byte(question)[:, None]
+    segments = len(architecture.layers) + 2
+    energy = pass_energy(rows, prices, time_s_UO, exchanges, link_j_UE, segments)
+    pass_s_UG = sums.time_s[0].sum(axis=(0, 1))
     return MicroBatchCosts(
         index_C=index_C,
         **sums._asdict(),
+        energy=energy,
+        totals=pass_totals(question, rows, prices, time_s_UO, pass_s_UG, energy),
+        clock=StepClock.sustained(pass_s_UG[:, 0]),
         saved_bytes_LUG=saved_bytes(architecture, rows, layouts, question.engine, modules),
         parameters=rank_parameters(architecture, rows, layouts),
         rows=rows,
@@ -155,7 +187,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         exchanges=exchanges,
         exchange_s_UE=comm_VUE[0],
         exposed_s_UE=exposed_VUE[0],
-        memory_bound_U=_memory_bound(prices, times_VUO[0]),
+        memory_bound_U=_memory_bound(prices, time_s_UO),
     )
 
 
@@ -194,18 +226,10 @@ def _sums(
             sums.flop_UG[:, at] += flop_U
         if row.role == "frozen" and isinstance(row.operator, Gemm | GroupedGemm):
             sums.frozen_flop_UG[:, at] += flop_U
-        for level, share in _repeated(row):
+        for level, share in repeated_shares(row):
             sums.recomputed_s[:, level, 0, :, at] += share * time_VU
             sums.recomputed_flop_LUG[level, :, at] += share * flop_U
     return sums
-
-
-def _repeated(row: Row) -> Iterator[tuple[int, float]]:
-    """Yield the recompute levels that repeat an operator, and its share in each."""
-    for level in range(row.recomputed_at, len(RECOMPUTE_LEVELS)):
-        selective = level == RECOMPUTE_LEVELS.index("selective")
-        if selective or row.role != "again":
-            yield level, row.selective_share if selective else 1.0
 
 
 def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOperators, FloatArray]:
@@ -262,10 +286,13 @@ def _busiest(question: TrainingQuestion, segment: int) -> FloatArray:
     )
 
 
-def _exchange_times(question: TrainingQuestion, exchanges: Sequence[Exchange]) -> FloatArray:
-    """Return the times of collectives alone, predicted, low and high (V, U, E) [s]."""
+def _exchange_prices(
+    question: TrainingQuestion, exchanges: Sequence[Exchange]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the times of collectives alone (V, U, E) [s], and the bytes sent (U, E) [bytes]."""
     size = question.layouts.size
     times_VUE = np.zeros((3, size, len(exchanges)))
+    sent_UE = np.zeros((size, len(exchanges)))
     for op in sorted({one.op for one in exchanges}):
         places = [at for at, one in enumerate(exchanges) if one.op == op]
         bytes_R, ranks_R, stride_R = (
@@ -273,12 +300,13 @@ def _exchange_times(question: TrainingQuestion, exchanges: Sequence[Exchange]) -
             for name in ("bytes_C", "ranks_C", "stride_C")
         )
         group = GroupColumns(ranks_R, stride_R, np.tile(question.index_C, len(places)))
-        times_VR = collective_times(question, op, bytes_R, group)
+        times_VR, sent_R = collective_prices(question, op, bytes_R, group)
         times_VUE[:, :, places] = times_VR.reshape(3, len(places), size).swapaxes(1, 2)
+        sent_UE[:, places] = sent_R.reshape(len(places), size).T
         if op in EXPERT_OPS:
             for at in places:
                 times_VUE[:, :, at] *= _busiest(question, exchanges[at].segment)
-    return times_VUE / question.engine.efficiency_communication
+    return times_VUE / question.engine.efficiency_communication, sent_UE
 
 
 class GroupColumns(NamedTuple):
@@ -306,6 +334,20 @@ def collective_times(
         bytes_U: Sizes (U,) [bytes].
         group: The groups (U,).
     """
+    return collective_prices(question, op, bytes_U, group)[0]
+
+
+def collective_prices(
+    question: TrainingQuestion, op: str, bytes_U: FloatArray, group: GroupColumns
+) -> tuple[FloatArray, FloatArray]:
+    """Return the times of a collective (V, U) [s], and the bytes a rank sends (U,) [bytes].
+
+    Args:
+        question: The candidates, for systems and tier.
+        op: Operation of `collectives`.
+        bytes_U: Sizes (U,) [bytes].
+        group: The groups (U,).
+    """
     runs_U = (bytes_U > 0.0) & (group.ranks_U > 1.0)
     priced = price_collectives(
         CollectiveShapes(
@@ -319,7 +361,7 @@ def collective_times(
         tier=question.tier,
     ).prices
     times_VU = np.stack([priced.time_s_CO, priced.low_s_CO, priced.high_s_CO])[:, :, 0]
-    return np.where(runs_U, times_VU, 0.0)
+    return np.where(runs_U, times_VU, 0.0), np.where(runs_U, priced.link_bytes_CO[:, 0], 0.0)
 
 
 def _exposed(

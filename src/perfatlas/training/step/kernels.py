@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.energy import with_energy
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import Gemm, GroupedGemm, with_fields
 from perfatlas.training.work import expert_kernels
@@ -31,7 +32,7 @@ _COUNTED: Final = ("rows_O", "distinct_O")
 
 
 def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperators:
-    """Return the price of one execution of each operator (C, O).
+    """Return the price of one execution of each operator, with its energy (C, O).
 
     The experts of a rank are the sum of their kernels; what limits them and the calibration are
     those of the first product, and the engine's `efficiency_experts` is part of the time of their
@@ -42,12 +43,11 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
         rows: The operators.
     """
     kernels = [_kernels(question, row) for row in rows]
+    operators, devices = [one for own in kernels for one in own], question.devices()
     prices = price_operators(
-        [one for own in kernels for one in own],
-        question.devices(),
-        family=question.engine.kernel_family,
-        tier=question.tier,
+        operators, devices, family=question.engine.kernel_family, tier=question.tier
     )
+    prices = with_energy(operators, prices, devices)
     starts = np.concatenate([[0], np.cumsum([len(own) for own in kernels])])[:-1].astype(np.int64)
     share_CK = np.stack(
         [

@@ -1,6 +1,6 @@
-"""Time of the optimizer on the device, and of the part that runs on the host.
+"""Time and energy of the optimizer on the device, and time of the part that runs on the host.
 
-Shape legend: C candidates, G segments, P products.
+Shape legend: C candidates, G segments, P products, S pipeline stages, N parts of a cost.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.energy import with_energy
 from perfatlas.formats import get_format
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import GqaAttention
@@ -25,9 +26,9 @@ from perfatlas.training.step.states import (
 from perfatlas.training.work import Part, layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
@@ -41,10 +42,28 @@ NEWTON_SCHULZ_FORMAT: Final = "bf16"
 _FUSED: Final = "qkv_projection"
 
 
-def optimizer_s(
+class OptimizerCost(NamedTuple):
+    """Cost of the optimizer on the rank with most parameters, each (C,).
+
+    Args:
+        time_s: Time [s].
+        chip_j: Dynamic energy of the chip at the voltage of the highest clock [J].
+        memory_j: Dynamic energy of memory [J].
+    """
+
+    time_s: FloatArray
+    chip_j: FloatArray
+    memory_j: FloatArray
+
+    def plus(self, other: OptimizerCost) -> OptimizerCost:
+        """Return the cost of both, one after the other."""
+        return OptimizerCost(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+def optimizer_cost(
     question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
-) -> FloatArray:
-    """Return the time of the optimizer on the rank with most parameters (C,) [s].
+) -> OptimizerCost:
+    """Return the cost of the optimizer on the rank with most parameters (C,).
 
     It reads the gradients twice, for their norm and for the update, reads and writes the states,
     and writes the 16-bit weights. Muon also multiplies. Of states on the host, gradients leave and
@@ -62,18 +81,19 @@ def optimizer_s(
     if not question.engine.separate_master_weights:  # the weights are the master weights
         states_C = states_C + own_C * MASTER_BYTES
     host = question.recipe.optimizer_offload
-    time_s_C = _update_s(question, own_C * (1.0 - host), states_C * (1.0 - host))
+    cost = _update(question, own_C * (1.0 - host), states_C * (1.0 - host))
     if question.optimizer == "muon":
-        time_s_C = time_s_C + newton_schulz_s(question, costs, stages)
+        cost = cost.plus(newton_schulz(question, costs, stages))
     if host > 0.0:
-        time_s_C = np.maximum(time_s_C, _host_s(question, own_C * host, states_C * host))
-    return time_s_C
+        host_s_C = _host_s(question, own_C * host, states_C * host)
+        cost = cost._replace(time_s=np.maximum(cost.time_s, host_s_C))
+    return cost
 
 
-def _update_s(
+def _update(
     question: TrainingQuestion, own_C: FloatArray, states_bytes_C: FloatArray
-) -> FloatArray:
-    """Return the time of the element-wise update of parameters on the device (C,) [s]."""
+) -> OptimizerCost:
+    """Return the cost of the element-wise update of parameters on the device (C,)."""
     update = Streaming(
         name="optimizer",
         phase=Phase.FORWARD,
@@ -84,11 +104,19 @@ def _update_s(
         write_bytes=states_bytes_C + own_C * WEIGHT_BYTES,
         cold_read_bytes=own_C * 2.0 * question.gradient_bytes + states_bytes_C,
     )
-    prices = price_operators(
-        [update], question.devices(), family=question.engine.kernel_family, tier=question.tier
+    return _cost_of(question, [update])
+
+
+def _cost_of(question: TrainingQuestion, operators: Sequence[Operator]) -> OptimizerCost:
+    """Return the cost of one execution of each operator (C,)."""
+    devices, engine = question.devices(), question.engine
+    prices = price_operators(operators, devices, family=engine.kernel_family, tier=question.tier)
+    prices = with_energy(operators, prices, devices)
+    return OptimizerCost(
+        prices.time_s_CO.sum(axis=1) / engine.efficiency_compute,
+        prices.chip_energy_j_CO.sum(axis=1),
+        prices.memory_energy_j_CO.sum(axis=1),
     )
-    time_s_C: FloatArray = prices.time_s_CO[:, 0] / question.engine.efficiency_compute
-    return time_s_C
 
 
 def _host_s(
@@ -125,10 +153,10 @@ class _Matrix(NamedTuple):
     expert: bool
 
 
-def newton_schulz_s(
+def newton_schulz(
     question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
-) -> FloatArray:
-    """Return the time of Muon's Newton-Schulz products on the busiest rank (C,) [s].
+) -> OptimizerCost:
+    """Return the cost of Muon's Newton-Schulz products on the busiest rank (C,).
 
     Each iteration of a matrix X of a x b (a <= b) multiplies X X^T (2 a^2 b FLOP), its square
     (2 a^3) and the result with X (2 a^2 b). Data-parallel ranks divide the matrices of a stage;
@@ -149,19 +177,20 @@ def newton_schulz_s(
     ranks = [
         np.where(question.layouts.zero >= 1, ranks_C, 1.0) for ranks_C in shard_ranks(question)
     ]
-    layer_s_C, last_s_C, longest_s_C = np.zeros((3, question.layouts.size))
+    layer_NC, last_NC, longest_NC = np.zeros((3, len(OptimizerCost._fields), question.layouts.size))
     for one in _matrices(question, costs):
-        each_s_C = _matrix_s(question, one)
-        share_s_C = one.count_C * each_s_C / ranks[one.expert]
+        each_NC = np.stack(_matrix_cost(question, one))
+        share_NC = one.count_C * each_NC / ranks[one.expert]
         if one.segment <= len(shares_G):
-            layer_s_C += shares_G[one.segment - 1] * share_s_C
+            layer_NC += shares_G[one.segment - 1] * share_NC
         else:  # multi-token prediction, beside the head
-            last_s_C += share_s_C
-        longest_s_C = np.maximum(longest_s_C, np.where(one.count_C > 0.0, each_s_C, 0.0))
-    total_s_CS = layer_s_C[:, None] * stages.layers_CS + last_s_C[:, None] * stages.last_CS
-    total_s_C = stages.over_ranks(total_s_CS).max(axis=1)
-    busiest_s_C: FloatArray = np.maximum(total_s_C, longest_s_C)
-    return busiest_s_C + _gather_s(question, stages, ranks[0]) + _exchange_s(question, stages)
+            last_NC += share_NC
+        longest_NC = np.maximum(longest_NC, np.where(one.count_C > 0.0, each_NC, 0.0))
+    total_NCS = layer_NC[..., None] * stages.layers_CS + last_NC[..., None] * stages.last_CS
+    busiest_NC = np.stack([stages.over_ranks(one_CS).max(axis=1) for one_CS in total_NCS])
+    cost = OptimizerCost(*np.maximum(busiest_NC, longest_NC))
+    moved_s_C = _gather_s(question, stages, ranks[0]) + _exchange_s(question, stages)
+    return cost._replace(time_s=cost.time_s + moved_s_C)
 
 
 def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_Matrix]:
@@ -203,8 +232,8 @@ def _parts(question: TrainingQuestion, row: Row) -> tuple[float, ...]:
     return queries / whole, keys / whole, values / whole
 
 
-def _matrix_s(question: TrainingQuestion, one: _Matrix) -> FloatArray:
-    """Return the time of the iterations of a matrix (C,) [s]."""
+def _matrix_cost(question: TrainingQuestion, one: _Matrix) -> OptimizerCost:
+    """Return the cost of the iterations of a matrix (C,)."""
     each = get_format(NEWTON_SCHULZ_FORMAT).weight_bytes
     sides = (
         (one.short_C, one.short_C, one.long_C),
@@ -226,11 +255,7 @@ def _matrix_s(question: TrainingQuestion, one: _Matrix) -> FloatArray:
         )
         for m_C, n_C, k_C in sides
     ]
-    prices = price_operators(
-        products, question.devices(), family=question.engine.kernel_family, tier=question.tier
-    )
-    time_s_C: FloatArray = ITERATIONS * prices.time_s_CO.sum(axis=1)
-    return time_s_C / question.engine.efficiency_compute
+    return OptimizerCost(*(ITERATIONS * one_C for one_C in _cost_of(question, products)))
 
 
 def _gather_s(question: TrainingQuestion, stages: StageColumns, ranks_C: FloatArray) -> FloatArray:

@@ -5,20 +5,23 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.energy import power_columns
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.training.recipe import PRETRAINING
 from perfatlas.training.work import RecomputedModules
 
 if TYPE_CHECKING:
+    from perfatlas.energy import PowerColumns
     from perfatlas.hardware import System
     from perfatlas.kernels.tiers import Tier
     from perfatlas.models import Architecture, ModelFormats
-    from perfatlas.operators import IntArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
     from perfatlas.training.recipe import Recipe
@@ -55,8 +58,10 @@ class TrainingQuestion:
         dispatch_format: Number format of tokens on their way to experts. "" is the engine's.
         fused_experts: Whether products of experts activate and quantize what they write.
         recipe: Adapters, recomputed modules, optimizer states and offloading.
-        clock_ratio: Clock of the GPUs relative to the sustained clock of the power model, at which
-            kernels were measured.
+        clock_ratio: Clock that a user locks, relative to the sustained clock of the power model, at
+            which kernels were measured; 1 locks none.
+        power_cap_w: Power limit of a GPU [W], beside its TDP.
+        clock_C: Clock at which kernels are priced (C,), None for `clock_ratio`.
     """
 
     architecture: Architecture
@@ -77,14 +82,24 @@ class TrainingQuestion:
     fused_experts: bool = False
     recipe: Recipe = PRETRAINING
     clock_ratio: float = 1.0
+    power_cap_w: float = math.inf
+    clock_C: FloatArray | None = None
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""
+        locked_C = np.full(self.layouts.size, self.clock_ratio)
         return DeviceColumns(
             devices=tuple(system.device for system in self.systems),
             index_C=np.asarray(self.index_C, np.int64),
-            clock_ratio_C=np.full(self.layouts.size, self.clock_ratio),
+            clock_ratio_C=locked_C if self.clock_C is None else self.clock_C,
         )
+
+    def power(self) -> PowerColumns:
+        """Return the power of the device of each candidate, with its limits."""
+        size = self.layouts.size
+        limit_w_C = None if math.isinf(self.power_cap_w) else np.full(size, self.power_cap_w)
+        locked_C = None if self.clock_ratio == 1.0 else np.full(size, self.clock_ratio)
+        return power_columns(self.devices(), limit_w_C, locked_C)
 
     @property
     def priced_formats(self) -> ModelFormats:

@@ -18,9 +18,10 @@ from perfatlas.training.step.data_parallel import sharded_layers, step_collectiv
 from perfatlas.training.step.host import launch_s
 from perfatlas.training.step.memory import kept_by_stages, training_memory
 from perfatlas.training.step.offload import offloaded_layers
-from perfatlas.training.step.optimizer import optimizer_s
+from perfatlas.training.step.optimizer import optimizer_cost
 from perfatlas.training.step.pairs import overlapped_experts_s, paired_stages
 from perfatlas.training.step.pipeline import copies_of_layers, pipelines_of
+from perfatlas.training.step.power import step_power
 from perfatlas.training.step.stages import group_shares, spread_over_stages, stage_columns
 from perfatlas.training.work import Part
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.training.schedules import Pipelines
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.memory import TrainingMemory
+    from perfatlas.training.step.power import StepPower
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
 
@@ -63,6 +65,7 @@ class TrainingSteps:
         hardware_flop_C: Model FLOP and recomputed ones (C,) [FLOP].
         peak_flop_per_s_C: Peak of one GPU (C,) [FLOP/s].
         memory: Memory of the fullest rank.
+        power: Power and energy of a mean GPU.
         costs: Costs of a micro-batch.
         stages: The pipeline stages.
         pipelines: The passes of their pipelines.
@@ -77,6 +80,7 @@ class TrainingSteps:
     hardware_flop_C: FloatArray
     peak_flop_per_s_C: FloatArray
     memory: TrainingMemory
+    power: StepPower
     costs: MicroBatchCosts
     stages: StageColumns
     pipelines: Pipelines
@@ -117,6 +121,7 @@ def training_steps(
     Limits: Transfers of different kinds do not slow each other down on shared links.
     """
     costs = micro_batch_costs(question) if costs is None else costs
+    question = replace(question, clock_C=costs.clock.ratio[costs.index_C])
     stages = stage_columns(question, costs)
     times = _stage_times(question, costs, stages)
     layouts = question.layouts
@@ -133,7 +138,9 @@ def training_steps(
     )
     forward_CR, backward_CR = stages.over_ranks(forward_CS), stages.over_ranks(backward_CS)
     busiest_C = (forward_CR + backward_CR).argmax(axis=1)
+    optimizer = optimizer_cost(question, costs, stages)
     parts = _parts(question, costs, stages, times, busiest_C, pipelines)
+    parts["optimizer"] = optimizer.time_s
     memory_bound_C = costs.memory_bound_U[costs.index_C]
     parts["exposed_dp"] += step_collectives(
         question, stages, forward_CR, backward_CR, memory_bound_C, send_s_C
@@ -147,15 +154,17 @@ def training_steps(
     step_s_C = steady_s_C + parts["jitter"]
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
+    waterfall = {name: parts[name] for name in WATERFALL}
     return TrainingSteps(
         step_s_C=step_s_C,
         low_s_C=step_s_C * low_C,
         high_s_C=step_s_C * high_C,
-        waterfall={name: parts[name] for name in WATERFALL},
+        waterfall=waterfall,
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
         peak_flop_per_s_C=_peak(question),
         memory=_memory(question, stages, pipelines),
+        power=step_power(question, costs, stages, waterfall, optimizer),
         costs=costs,
         stages=stages,
         pipelines=pipelines,
@@ -165,7 +174,7 @@ def training_steps(
 
 def _peak(question: TrainingQuestion) -> FloatArray:
     """Return the dense peak of one GPU in the format of linear layers (C,) [FLOP/s]."""
-    at_sustained = replace(question, clock_ratio=1.0)
+    at_sustained = replace(question, clock_ratio=1.0, clock_C=None)
     return at_sustained.devices().peak_flop_per_s(question.formats.gemm)
 
 
@@ -207,7 +216,6 @@ def _parts(
         busy_s_C = busy_s_C - hidden_s_C
     parts["exposed_pp"] = piped.exposed_send_s_C
     parts["bubble"] = bubble_s_C
-    parts["optimizer"] = optimizer_s(question, costs, stages)
     launched_s_C = launch_s(question, stages, busiest_C)
     parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
     return parts

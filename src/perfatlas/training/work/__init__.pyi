@@ -12,6 +12,7 @@ from .operators import (
     Row as Row,
     Work as Work,
     model_operators as model_operators,
+    repeated_shares as repeated_shares,
 )
 from .parameters import (
     RankParameters as RankParameters,

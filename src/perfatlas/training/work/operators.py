@@ -97,6 +97,17 @@ class Row(NamedTuple):
     role: Role = "own"
 
 
+def repeated_shares(row: Row) -> Iterator[tuple[int, float]]:
+    """Yield the recompute levels that repeat an operator of the forward pass, and its shares.
+
+    Args:
+        row: The operator.
+    """
+    for level in range(row.recomputed_at, NEVER):
+        if level == SELECTIVE or row.role != "again":
+            yield level, row.selective_share if level == SELECTIVE else 1.0
+
+
 class Work(NamedTuple):
     """What a micro-batch computes.
 

@@ -15,6 +15,7 @@ from perfatlas.answer import (
     with_unused_changes,
 )
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.energy import board_energy
 from perfatlas.hardware import cited_sources
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
@@ -22,6 +23,7 @@ from perfatlas.training.layouts import layout_problems
 from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, training_steps
 from perfatlas.verbs.train.advice import does_not_fit
 from perfatlas.verbs.train.breakdown import step_costs_of, training_breakdown
+from perfatlas.verbs.train.power import broken_limit, power_notes, power_remarks, power_rows
 from perfatlas.verbs.train.question import (
     data_parallel,
     question_of,
@@ -49,7 +51,6 @@ PAIRS: Final = (
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
     " computation beside them"
 )
-CLOCK: Final = "kernels run at {ratio:g} times the clock that the device sustains at its TDP"
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
     " collectives, no host time and no jitter are counted"
@@ -85,13 +86,20 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
     steps = training_steps(question)
     if not steps.memory.fits[0]:
         raise does_not_fit(question, steps.memory, 0)
+    if (error := broken_limit(question, steps, 0)) is not None:
+        raise error
     return Answer(
         command="train",
         scenario=_scenario(inputs, question),
         results=training_results(question, steps)[0]
+        | power_rows([inputs], question, steps)[0]
         | checkpoint_results(inputs, question, steps, 0),
         breakdown=training_breakdown(question, steps),
-        warnings=step_remarks(inputs, graphs_act=bool(graphs_matter(question, steps)[0])),
+        warnings=step_remarks(
+            inputs,
+            power_remarks(question, steps)[0],
+            graphs_act=bool(graphs_matter(question, steps)[0]),
+        ),
         evidence=evidence_of(question, steps),
     )
 
@@ -115,7 +123,7 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 def _apart(inputs: TrainInputs) -> Hashable:
     """Return what questions priced together share beside their texts."""
     experts = inputs.expert_overlap, inputs.fused_experts
-    own = inputs.tensor_overlap, inputs.clock_ratio
+    own = inputs.tensor_overlap, inputs.clock_ratio, inputs.power_cap_w
     return schedule_of(inputs), experts, recipe_of(inputs), own
 
 
@@ -133,12 +141,17 @@ def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
         question = question_of([inputs[at] for at in valid])
         steps = training_steps(question)
         graphs_act = graphs_matter(question, steps).tolist()
+        power = power_rows([inputs[at] for at in valid], question, steps)
+        said = power_remarks(question, steps)
         for place, (at, row) in enumerate(
             zip(valid, training_results(question, steps), strict=True)
         ):
             if steps.memory.fits[place]:
-                own = checkpoint_results(inputs[at], question, steps, place)
-                remarks = step_remarks(inputs[at], graphs_act=graphs_act[place])
+                if (error := broken_limit(question, steps, place)) is not None:
+                    found[at] = error
+                    continue
+                own = power[place] | checkpoint_results(inputs[at], question, steps, place)
+                remarks = step_remarks(inputs[at], said[place], graphs_act=graphs_act[place])
                 found[at] = Answered(dict(flat_results(row | own)), remarks)
             else:
                 found[at] = does_not_fit(question, steps.memory, place)
@@ -185,8 +198,7 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
-    if question.clock_ratio != 1.0:
-        assumed.append(CLOCK.format(ratio=question.clock_ratio))
+    assumed += power_notes(question, steps)
     paired = question.schedule == "dualpipe" or question.expert_overlap
     if paired and question.architecture.has_experts:
         assumed.append(PAIRS.format(sms=engine.dispatcher_sms))
@@ -197,5 +209,5 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
         calibrations=calibration_rows(matches),
         data_versions={"engine": engine.id} | match_versions(matches),
         assumptions=(*notes, *system.notes, *assumed),
-        sources=(*cited_sources(system), engine.source),
+        sources=(*cited_sources(system), engine.source, *board_energy(system.device).sources),
     )

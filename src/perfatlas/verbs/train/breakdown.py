@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import breakdown_rows
-from perfatlas.step import StepClock, StepCost
+from perfatlas.operators import with_fields
+from perfatlas.step import StepCost
 from perfatlas.training.step import layers_of_busiest
 from perfatlas.training.work import Part
 
@@ -49,15 +50,17 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
     shapes = costs.rows[0].operator.count.size
     count_O[[row.role == "again" for row in costs.rows]] = 0.0  # counted as recomputation
     part_O = np.array([row.part for row in costs.rows])
+    chip_j_CO = costs.prices.chip_energy_j_CO * costs.clock.energy_share[:, None]
+    prices = with_fields(costs.prices, chip_energy_j_CO=chip_j_CO)
     return tuple(
         StepCost(
             operators=tuple(row.operator for row in costs.rows),
             count_CO=np.tile(np.where(part_O == part, count_O, 0.0), (shapes, 1)),
-            prices=costs.prices,
-            hidden_s_CO=np.zeros_like(costs.prices.time_s_CO),
+            prices=prices,
+            hidden_s_CO=np.zeros_like(prices.time_s_CO),
             host_s_C=np.zeros(shapes),
             host_work_s_C=np.zeros(shapes),
-            clock=StepClock.sustained(np.zeros(shapes)),
+            clock=costs.clock,
         )
         for part in Part
     )
@@ -65,6 +68,8 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
 
 def training_breakdown(question: TrainingQuestion, steps: TrainingSteps) -> list[dict[str, Any]]:
     """Return the breakdown of the first candidate; times sum to the step.
+
+    Energies are dynamic ones of the busiest rank; collectives and other parts have none.
 
     Args:
         question: The candidates.
@@ -82,7 +87,6 @@ def training_breakdown(question: TrainingQuestion, steps: TrainingSteps) -> list
     step_s = float(steps.step_s_C[0])
     for row in rows:
         row["share"] = row["time_s"] / step_s
-        row["energy_j"] = None
     return rows
 
 

@@ -21,6 +21,7 @@ from perfatlas.vocabulary.fields import (
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
+    TrainingPower,
     TrainingRecipe,
     UnevenStages,
     group,
@@ -95,6 +96,7 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         TrainingFormats,
         TrainingRecipe,
         TrainingCheckpoints,
+        TrainingPower,
     ),
     "search training": (
         ModelChoice,

@@ -13,6 +13,7 @@ from perfatlas.vocabulary.fields import (
     TrainingEngineChoice,
     TrainingFormats,
     TrainingLayout,
+    TrainingPower,
     TrainingRecipe,
     UnevenStages,
 )
@@ -21,6 +22,7 @@ from perfatlas.vocabulary.fields import (
 # groups in reverse order: Python collects annotations from the last base on
 class TrainInputs(
     InputFields,
+    TrainingPower,
     TrainingCheckpoints,
     TrainingRecipe,
     TrainingFormats,

@@ -56,6 +56,17 @@ PARTS: Final = {
     "host": "host",
     "jitter": "waiting for the slowest rank",
 }
+ENERGY: Final = {
+    "products": "matrix products",
+    "experts": "experts",
+    "attention": "attention",
+    "other_kernels": "other kernels",
+    "communication": "communication",
+    "recompute": "recomputation",
+    "optimizer": "optimizer",
+    "bubble": "pipeline bubble",
+    "waiting": "waiting for host, offloads and slowest rank",
+}
 FAILURES: Final = {
     "objective": "effective_step_time_s",
     "node_mtbf_s": 1e6,
@@ -103,6 +114,61 @@ METRICS: Final = declare_metrics(
         has_interval=True,
         verbs=TRAIN,
         description="As the MFU, with the FLOP of recomputation.",
+    ),
+    *(
+        Metric(
+            name=name,
+            label=label,
+            short=short,
+            unit="J",
+            shown="scaled",
+            better="lower",
+            has_interval=True,
+            verbs=TRAIN,
+            description=description,
+        )
+        for name, label, short, description in (
+            (
+                "energy_per_step_j",
+                "energy per step",
+                "J/step",
+                "Energy of the GPU boards of the job in a step.",
+            ),
+            (
+                "energy_per_token_j",
+                "energy per token",
+                "J/token",
+                "Energy of the GPU boards of the job over the tokens of a step.",
+            ),
+        )
+    ),
+    Metric(
+        name="energy_parts",
+        label="parts of the energy",
+        holds="object",
+        parts=ENERGY,
+        verbs=TRAIN,
+        description="Parts of `energy_per_step_j`, which sum to it: dynamic energy of operators and"
+        " the power of boards without kernels over their time; a bubble has the latter alone.",
+    ),
+    Metric(
+        name="kernel_clock_ratio",
+        label="clock of kernels",
+        unit="1",
+        verbs=TRAIN,
+        description="Clock that the power limit or a lock leaves to kernels over that at which"
+        " they were measured, sustained at the TDP.",
+    ),
+    Metric(
+        name="electricity_usd_per_million_tokens",
+        label="electricity per million tokens",
+        short="kWh cost/M tokens",
+        unit="USD/million tokens",
+        shown="money",
+        better="lower",
+        verbs=TRAIN,
+        asked_with={"usd_per_kwh": 0.1},
+        description="Cost of `facility_power_w` over the tokens of a step.",
     ),
     Metric(
         name="micro_batches",

@@ -5,6 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -19,6 +20,7 @@ from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
 from perfatlas.training.profiles import lower_limit_of, resolve_training_engine
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
 from perfatlas.verbs.train.inputs import TrainInputs
+from perfatlas.verbs.train.power import check_power_cap
 from perfatlas.verbs.train.recipe import check_recipe, check_recipe_layout, recipe_of
 from perfatlas.vocabulary.fields import Missing, fields_of
 
@@ -59,6 +61,7 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
     """
     inputs = TrainInputs.read(fields)
     check_experts(inputs)
+    check_power_cap(inputs)
     if inputs.tier == "measured":
         raise UnsupportedError(
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
@@ -223,4 +226,5 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         dispatch_format=first.dispatch_format or engine.dispatch_format,
         recipe=recipe_of(first),
         clock_ratio=first.clock_ratio,
+        power_cap_w=math.inf if first.power_cap_w is None else first.power_cap_w,
     )

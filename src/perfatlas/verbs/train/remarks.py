@@ -13,15 +13,13 @@ import numpy as np
 from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
     from perfatlas.verbs.train.inputs import TrainInputs
 
-RAISED_CLOCK: Final = (
-    "clock_ratio = {ratio:g}: the power of training steps is not predicted; a device whose step"
-    " would draw more than its limit lowers the clock, so these times are lower limits"
-)
 NO_RANKS: Final = "sequence_parallel has no effect with tp = 1"
 FROZEN: Final = "fused_weight_gradient has no effect: with lora_rank, weights have no gradients"
 HIDDEN_LAUNCHES: Final = (
@@ -44,17 +42,17 @@ def graphs_matter(question: TrainingQuestion, steps: TrainingSteps) -> NDArray[n
     return matter_C
 
 
-def step_remarks(inputs: TrainInputs, *, graphs_act: bool) -> tuple[str, ...]:
+def step_remarks(inputs: TrainInputs, power: Sequence[str], *, graphs_act: bool) -> tuple[str, ...]:
     """Return what to know before relying on a step.
 
     Args:
         inputs: The fields.
+        power: What to know of its power.
         graphs_act: Whether the step would take another time without CUDA graphs.
     """
     told = {
-        RAISED_CLOCK.format(ratio=inputs.clock_ratio): inputs.clock_ratio > 1.0,
         NO_RANKS: bool(inputs.sequence_parallel) and inputs.tp == 1,
         FROZEN: not inputs.fused_weight_gradient and bool(inputs.lora_rank),
         HIDDEN_LAUNCHES.format(graphs=inputs.cuda_graphs): not graphs_act,
     }
-    return tuple(remark for remark, holds in told.items() if holds)
+    return (*power, *(remark for remark, holds in told.items() if holds))

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECKPOINT: Final = ("checkpoint_stall_s", "checkpoint_save_s", "checkpoint_read_s")
+POWER: Final = (
+    *("power_w", "energy_per_token_j", "facility_power_w"),
+    *("electricity_usd_per_hour", "electricity_usd_per_million_tokens"),
+)
 FIRST: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu")
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
 MOST_PARTS: Final = 6
@@ -54,6 +58,7 @@ def print_training(
         print_line(console, line)
     console.print()
     names = [*FIRST, "hfu"] if verbose or results["hfu"] != results["mfu"] else [*FIRST]
+    names += [name for name in POWER if results.get(name) is not None]
     names += [name for name in CHECKPOINT if name in results]
     rows = []
     for name in names:

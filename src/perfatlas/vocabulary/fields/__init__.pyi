@@ -100,6 +100,7 @@ from .subject import (
     Subject as Subject,
     SystemChoice as SystemChoice,
     TierChoice as TierChoice,
+    TrainingPower as TrainingPower,
 )
 from .traffic import (
     MOST_GENERATED_REQUESTS as MOST_GENERATED_REQUESTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields.conditions import Equals
 from perfatlas.vocabulary.fields.numbers import Number
@@ -92,18 +92,31 @@ class ClockChoice:
     ] = 1.0
 
 
+PowerCapW = Annotated[float, Number(unit="W", at_least=1, at_most=100_000)]
+Pue = Annotated[float, Number(unit="ratio", at_least=1, at_most=10)]
+UsdPerKwh = Annotated[float, Number(at_least=0.0, at_most=1e6)]
+POWER_CAP: Final = Row(
+    "Power limit of a GPU [W]: its clock is lowered until it draws no more.",
+    default="the TDP, at which kernels were measured",
+    elsewhere=("power_limit", "power_cap"),
+)
+PUE: Final = Row(
+    "Power usage effectiveness: power of the facility over that of its nodes.",
+    default="1 with a price of electricity, else no power of the facility is reported",
+    elsewhere=("power_usage_effectiveness",),
+)
+USD_PER_KWH: Final = Row(
+    "Price of a kWh of electricity [USD].",
+    default="no cost of electricity is reported",
+    elsewhere=("electricity_price", "price_per_kwh"),
+)
+
+
 @group("Scenario", 1)
 class PowerLimit:
     """The power limit of the GPU, and the values of tensors that its power depends on."""
 
-    power_cap_w: Annotated[
-        Annotated[float, Number(unit="W", at_least=1, at_most=100_000)] | None,
-        Row(
-            "Power limit of a GPU [W]: its clock is lowered until it draws no more.",
-            default="the TDP, at which kernels were measured",
-            elsewhere=("power_limit", "power_cap"),
-        ),
-    ] = None
+    power_cap_w: Annotated[PowerCapW | None, POWER_CAP] = None
     input_distribution: Annotated[
         InputDistribution,
         Row(
@@ -127,22 +140,17 @@ class Facility:
         ),
     ] = None
 
-    pue: Annotated[
-        Annotated[float, Number(unit="ratio", at_least=1, at_most=10)] | None,
-        Row(
-            "Power usage effectiveness: power of the facility over that of its nodes.",
-            default="1 with a price of electricity, else no power of the facility is reported",
-            elsewhere=("power_usage_effectiveness",),
-        ),
-    ] = None
-    usd_per_kwh: Annotated[
-        Annotated[float, Number(at_least=0.0, at_most=1e6)] | None,
-        Row(
-            "Price of a kWh of electricity [USD].",
-            default="no cost of electricity is reported",
-            elsewhere=("electricity_price", "price_per_kwh"),
-        ),
-    ] = None
+    pue: Annotated[Pue | None, PUE] = None
+    usd_per_kwh: Annotated[UsdPerKwh | None, USD_PER_KWH] = None
+
+
+@group("Prices", 7)
+class TrainingPower:
+    """The power limit of the GPUs of a training step, its facility and its electricity."""
+
+    power_cap_w: Annotated[PowerCapW | None, POWER_CAP] = None
+    pue: Annotated[Pue | None, PUE] = None
+    usd_per_kwh: Annotated[UsdPerKwh | None, USD_PER_KWH] = None
 
 
 class Subject(PowerLimit, ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):

@@ -9,6 +9,7 @@ from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.operators import KERNELS
 from perfatlas.vocabulary.metrics.serving import BOTH, SIMULATE
 
+TRAIN: Final = ("train",)
 ENERGY: Final = (
     Metric(
         name="power_w",
@@ -18,10 +19,10 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, *KERNELS),
+        verbs=(*BOTH, *KERNELS, *TRAIN),
         description=(
             "Mean power of a GPU board, without CPU, NICs, fans and power conversion; of a kernel,"
-            " while it runs again and again."
+            " while it runs again and again; of a training step, of its mean GPU."
         ),
     ),
     Metric(
@@ -92,7 +93,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=BOTH,
+        verbs=(*BOTH, *TRAIN),
         description=(
             "AC power of a node whose GPUs all draw `power_w`: with processors, switches, NICs,"
             " memory, fans and power conversion."
@@ -106,9 +107,9 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=BOTH,
+        verbs=(*BOTH, *TRAIN),
         asked_with={"pue": 1.25},
-        description="Power of the nodes of all GPUs of the deployment, times the PUE.",
+        description="Power of the nodes of all GPUs of the deployment or job, times the PUE.",
     ),
     Metric(
         name="electricity_usd_per_hour",
@@ -117,7 +118,7 @@ ENERGY: Final = (
         unit="USD/hour",
         shown="money",
         better="lower",
-        verbs=BOTH,
+        verbs=(*BOTH, *TRAIN),
         asked_with={"usd_per_kwh": 0.1},
         description="Cost of `facility_power_w` per hour.",
     ),

@@ -1,0 +1,198 @@
+"""Power and energy of a training step: its dynamic energy, and boards that wait.
+
+Shape legend: C candidates, U distinct shapes, G segments, L recompute levels, N classes of
+operators, K kinds of energy (chip, memory and links).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.training.step.data_parallel import reduced_per_micro_batch
+from perfatlas.training.step.energy import CHIP, CLASSES, MEMORY, layer_counts, link_j_per_byte
+from perfatlas.training.step.states import shard_ranks, state_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.energy import PowerColumns
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import StepClock
+    from perfatlas.training.step.costs import MicroBatchCosts
+    from perfatlas.training.step.optimizer import OptimizerCost
+    from perfatlas.training.step.question import TrainingQuestion
+    from perfatlas.training.step.stages import StageColumns
+
+# Parts of the energy of a step, in the order in which they are shown; they sum to it.
+ENERGY_PARTS: Final = (*CLASSES, "recompute", "optimizer", "bubble", "waiting")
+# Parts of the step in which a board waits, by part of the energy.
+_AWAKE: Final = {
+    "communication": ("exposed_tp", "exposed_cp", "exposed_ep", "exposed_dp", "exposed_pp"),
+    "recompute": ("recompute",),
+    "optimizer": ("optimizer",),
+    "bubble": ("bubble",),
+    "waiting": ("exposed_offload", "host", "jitter"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPower:
+    """Energy of the steps of a mean GPU, all NaN for devices of which no energies are known.
+
+    Args:
+        parts_j: Parts of the energy by name of `ENERGY_PARTS` (C,) [J].
+        dynamic_j_C: Energy of its kernels and collectives (C,) [J].
+        on_w_C: Power of a board without kernels (C,) [W].
+        clock: Clock of the passes of each candidate (C,).
+        power: Power of the devices, with their limits.
+    """
+
+    parts_j: Mapping[str, FloatArray]
+    dynamic_j_C: FloatArray
+    on_w_C: FloatArray
+    clock: StepClock
+    power: PowerColumns
+
+    def step_j(self) -> FloatArray:
+        """Return the energy of a step (C,) [J]."""
+        total_C: FloatArray = np.sum([self.parts_j[name] for name in ENERGY_PARTS], axis=0)
+        return total_C
+
+    def power_w(self, time_s_C: FloatArray) -> FloatArray:
+        """Return the mean power of steps that last so long (C,) [W].
+
+        Args:
+            time_s_C: Time of a step (C,) [s].
+        """
+        watts_C: FloatArray = np.minimum(
+            self.on_w_C + self.dynamic_j_C / time_s_C, self.power.cap_w
+        )
+        return watts_C
+
+
+class _Dynamic(NamedTuple):
+    """Dynamic energy of a mean GPU in a step (C,) [J].
+
+    Args:
+        classes_NC: By class (N, C).
+        again_C: Of recomputation.
+        optimizer_C: Of the optimizer.
+    """
+
+    classes_NC: FloatArray
+    again_C: FloatArray
+    optimizer_C: FloatArray
+
+
+def step_power(
+    question: TrainingQuestion,
+    costs: MicroBatchCosts,
+    stages: StageColumns,
+    waterfall: Mapping[str, FloatArray],
+    optimizer: OptimizerCost,
+) -> StepPower:
+    """Return the energy of the step of each candidate.
+
+    A part has the dynamic energy of its operators and the power that a board draws without
+    kernels over its time in the waterfall, that of kernels by their times. A bubble has that
+    power alone.
+
+    Args:
+        question: The candidates.
+        costs: Costs of a micro-batch.
+        stages: The pipeline stages.
+        waterfall: Parts of the step (C,) [s].
+        optimizer: Cost of the optimizer.
+
+    Source: data/energy/energies.toml and boards.toml, as in inference.
+    Limits: The work of a mean GPU and the waterfall of the busiest pipeline rank. The power of the
+        GPU board alone; copies between device and host have no energy.
+    """
+    clock, power = _clock_of(costs), question.power()
+    on_w_C = power.on_w - clock.saved_w
+    dynamic = _dynamic(question, costs, stages, optimizer, clock)
+    room_j_C = np.maximum(power.cap_w - on_w_C, 0.0) * sum(waterfall.values())
+    total_C = dynamic.classes_NC.sum(axis=0) + dynamic.again_C + dynamic.optimizer_C
+    kept_C = np.minimum(room_j_C / np.maximum(total_C, np.finfo(np.float64).tiny), 1.0)
+    kernel_s_NC = _micro_batches(question, costs.energy.own_s[:, costs.index_C])
+    share_NC = kernel_s_NC / kernel_s_NC.sum(axis=0)
+    parts = {
+        name: kept_C * dynamic.classes_NC[n] + on_w_C * waterfall["compute"] * share_NC[n]
+        for n, name in enumerate(CLASSES)
+    }
+    parts["recompute"] = kept_C * dynamic.again_C
+    parts["optimizer"] = kept_C * dynamic.optimizer_C
+    parts |= {"bubble": np.zeros_like(on_w_C), "waiting": np.zeros_like(on_w_C)}
+    for name, waits in _AWAKE.items():
+        parts[name] = parts[name] + on_w_C * np.sum([waterfall[one] for one in waits], axis=0)
+    return StepPower(
+        parts_j=parts,
+        dynamic_j_C=kept_C * total_C,
+        on_w_C=on_w_C,
+        clock=clock,
+        power=power,
+    )
+
+
+def _clock_of(costs: MicroBatchCosts) -> StepClock:
+    """Return the clock of the passes of each candidate (C,)."""
+    clock = costs.clock
+    return clock._replace(**{name: one[costs.index_C] for name, one in clock._asdict().items()})
+
+
+def _micro_batches(question: TrainingQuestion, values_CG: FloatArray) -> FloatArray:
+    """Return a value of all micro-batches on a mean rank, from one per layer (..., C)."""
+    layouts = question.layouts
+    each: FloatArray = (values_CG * layer_counts(question)).sum(axis=-1)
+    return each * layouts.micro_batches / layouts.pp
+
+
+def _dynamic(
+    question: TrainingQuestion,
+    costs: MicroBatchCosts,
+    stages: StageColumns,
+    optimizer: OptimizerCost,
+    clock: StepClock,
+) -> _Dynamic:
+    """Return the dynamic energy of a mean GPU, at the voltage of the clock."""
+    at, rows_C = costs.index_C, np.arange(question.layouts.size)
+    classes_KNC = _micro_batches(question, costs.energy.own_j[:, :, at])
+    classes_NC = classes_KNC[CHIP] * clock.energy_share + classes_KNC[MEMORY]
+    classes_NC[CLASSES.index("communication")] += _sharding_j(question, stages)
+    again_KLC = _micro_batches(question, costs.energy.again_j[:, :, at])
+    again_KC = again_KLC[:, question.layouts.recompute, rows_C]
+    return _Dynamic(
+        classes_NC,
+        again_KC[CHIP] * clock.energy_share + again_KC[MEMORY],
+        optimizer.chip_j * clock.energy_share + optimizer.memory_j,
+    )
+
+
+def _sharding_j(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the energy of the links of data parallelism (C,) [J].
+
+    A rank sends (n - 1) / n of the gradients to scatter them, and of the weights to gather them;
+    an all-reduce does both with gradients.
+    """
+    layouts = question.layouts
+    each_C = reduced_per_micro_batch(question)
+    passes_C = np.where(each_C, layouts.micro_batches, 1.0)
+    gathers_C = np.where(each_C & (layouts.zero >= 3), 2.0 * passes_C, layouts.zero >= 1)
+    weight_bytes = state_bytes(question).gathered
+    sent_C = np.zeros(layouts.size)
+    held = (
+        (stages.trained_dense_CS, stages.dense_CS),
+        (stages.trained_expert_CS, stages.expert_CS),
+    )
+    for (trained_CS, all_CS), ranks_C in zip(held, shard_ranks(question), strict=True):
+        trained_C, all_C = (
+            stages.over_ranks(one_CS).sum(axis=1) / layouts.pp for one_CS in (trained_CS, all_CS)
+        )
+        scatters_C = passes_C * np.where(layouts.zero >= 1, 1.0, 2.0)
+        moved_C = scatters_C * question.gradient_bytes * trained_C
+        moved_C += gathers_C * weight_bytes * np.where(layouts.zero >= 3, all_C, trained_C)
+        sent_C += moved_C * (1.0 - 1.0 / ranks_C)
+    return sent_C * link_j_per_byte(question)

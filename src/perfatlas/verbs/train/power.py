@@ -1,0 +1,194 @@
+"""Power, energy and electricity of training steps.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import clock_causes, clock_note, raised_clock_notes
+from perfatlas.energy import LOWEST, board_energy, node_columns
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.training.step import ENERGY_PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step import TrainingQuestion, TrainingSteps
+    from perfatlas.verbs.train.inputs import TrainInputs
+
+SERVED_COST: Final = "electricity_usd_per_million_output_tokens"
+
+
+def check_power_cap(inputs: TrainInputs) -> None:
+    """Refuse a power limit where no clock can follow from it.
+
+    Args:
+        inputs: The fields.
+
+    Raises:
+        InvalidSpecError: The step is asked at the roofline.
+        UnsupportedError: No energies of the device are known.
+    """
+    if inputs.power_cap_w is None:
+        return
+    board = board_energy(resolve_system(inputs.system).device)
+    if math.isnan(board.on_w):
+        raise UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
+    if inputs.tier == "bound":
+        raise InvalidSpecError(
+            "power_cap_w lowers a clock that is predicted, and tier = bound has lower limits of"
+            " times; omit power_cap_w, or use tier = auto"
+        )
+
+
+def broken_limit(
+    question: TrainingQuestion, steps: TrainingSteps, at: int
+) -> PerfatlasError | None:
+    """Return the error of a step whose power limit cannot be kept, None where it is.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+        at: Position of the candidate.
+    """
+    lowest_w = float(steps.power.clock.lowest_w[at])
+    if math.isnan(lowest_w):
+        return None
+    limit_w = float(steps.power.power.cap_w[at])
+    name = "power_cap_w" if limit_w == question.power_cap_w else "device.tdp"
+    return InvalidSpecError(
+        f"{name} = {limit_w:g} W cannot be kept: at the lowest clock, {LOWEST:g} of the sustained"
+        f" one, passes draw {lowest_w:.1f} W; set {name} to {math.ceil(lowest_w)} W or more"
+    )
+
+
+def power_rows(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
+) -> list[dict[str, Any]]:
+    """Return power, energy and electricity of each candidate, None for what is not known.
+
+    Args:
+        inputs: Fields of the candidates, for the facility.
+        question: The candidates.
+        steps: Their steps.
+    """
+    columns = _energy_columns(question, steps)
+    rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
+    own = {name: np.array([_number(getattr(one, name)) for one in inputs]) for name in _FACILITY}
+    electric = node_columns(
+        {**columns, **rates, "gpus": question.layouts.gpus},
+        [question.systems[at].node for at in question.index_C.tolist()],
+        own["pue"],
+        own["usd_per_kwh"],
+    )
+    if SERVED_COST in electric:
+        electric["electricity_usd_per_million_tokens"] = electric.pop(SERVED_COST)
+    del columns["tokens_per_s_per_gpu"]
+    found = []
+    for at in range(question.layouts.size):
+        row: dict[str, Any] = {
+            name: _known(float(column_C[at])) for name, column_C in (columns | electric).items()
+        }
+        row["energy_parts"] = _parts(question, steps, at)
+        asked = {name: _number(getattr(inputs[at], name)) for name in _FACILITY}
+        dropped = [name for name in electric if not _asked(name, asked)]
+        found.append({name: value for name, value in row.items() if name not in dropped})
+    return found
+
+
+_FACILITY: Final = ("pue", "usd_per_kwh")
+
+
+def _asked(name: str, given: Mapping[str, float]) -> bool:
+    """Return whether a result of the node or the facility is asked for."""
+    if name.startswith("electricity"):
+        return math.isfinite(given["usd_per_kwh"])
+    return name.startswith("node") or any(math.isfinite(value) for value in given.values())
+
+
+def _energy_columns(question: TrainingQuestion, steps: TrainingSteps) -> dict[str, FloatArray]:
+    """Return power and energies with their intervals, each (C,), NaN for unknown ends."""
+    power, limits = steps.power, steps.power.power
+    gpus_C, tokens_C = question.layouts.gpus, question.layouts.tokens_per_step
+    times = {"": steps.step_s_C, "_low": steps.low_s_C, "_high": steps.high_s_C}
+    watts = {end: power.power_w(time_s_C) for end, time_s_C in times.items()}
+    most_w = np.minimum(limits.high * watts["_low"], limits.cap_w)
+    joules = {
+        "": power.step_j(),
+        "_low": limits.low * watts["_low"] * times["_low"],
+        "_high": np.minimum(limits.high * watts["_high"], limits.cap_w) * times["_high"],
+    }
+    columns = {
+        "tokens_per_s_per_gpu": tokens_C / gpus_C / steps.step_s_C,
+        "power_w": watts[""],
+        "power_w_low": limits.low * watts["_high"],
+        "power_w_high": np.maximum(most_w, watts[""]),
+        "kernel_clock_ratio": power.clock.ratio,
+    }
+    for end, each_j_C in joules.items():
+        columns[f"energy_per_step_j{end}"] = gpus_C * each_j_C
+        columns[f"energy_per_token_j{end}"] = gpus_C * each_j_C / tokens_C
+    return columns
+
+
+def _parts(question: TrainingQuestion, steps: TrainingSteps, at: int) -> dict[str, float] | None:
+    """Return the energy of a step over all GPUs by part, None where it is not known [J]."""
+    gpus = float(question.layouts.gpus[at])
+    parts = {name: gpus * float(steps.power.parts_j[name][at]) for name in ENERGY_PARTS}
+    return None if any(math.isnan(value) for value in parts.values()) else parts
+
+
+def power_notes(question: TrainingQuestion, steps: TrainingSteps) -> Iterator[str]:
+    """Yield what the power of the first candidate rests on.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+    """
+    device = question.systems[int(question.index_C[0])].device
+    yield from board_energy(device).notes
+    locked = None if question.clock_ratio == 1.0 else question.clock_ratio
+    limit_w, ratio = float(steps.power.power.cap_w[0]), float(steps.power.clock.ratio[0])
+    if causes := clock_causes(device, limit_w, locked, zeros=False):
+        known = question.tier != "bound" and math.isfinite(limit_w)
+        yield clock_note(device, causes, f"passes {ratio:.2f}", moved=ratio != 1.0, known=known)
+
+
+def power_remarks(question: TrainingQuestion, steps: TrainingSteps) -> list[list[str]]:
+    """Return what to know of the power limits of each candidate before relying on its step.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+    """
+    found: list[list[str]] = [[] for _ in range(question.layouts.size)]
+    clock, power = steps.power.clock, steps.power.power
+    totals, at = steps.costs.totals, steps.costs.index_C
+    dynamic_j_C = clock.energy_share * totals.chip_j[at] + totals.memory_j[at]
+    watts_C = steps.power.on_w_C + dynamic_j_C / totals.time_s[at]
+    locked_C = np.full(watts_C.size, question.clock_ratio)
+    for place, remark in raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
+        found[place].append(remark)
+    for place, system in enumerate(question.index_C.tolist()):
+        board = board_energy(question.systems[system].device)
+        if math.isfinite(question.power_cap_w) and question.power_cap_w > board.cap_w:
+            found[place].append(
+                f"power_cap_w = {question.power_cap_w:g} W has no effect here:"
+                f" {question.systems[system].device.name} draws at most its TDP, {board.cap_w:g} W"
+            )
+    return found
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
