@@ -55,6 +55,20 @@ def test_sites_reduce_one_copy_of_all_gradients() -> None:
     assert piped_s == pytest.approx(between_s + 0.05, rel=1e-12)
 
 
+@pytest.mark.parametrize("zero", [2, 3])
+def test_sites_reduce_once_per_step(zero: int) -> None:
+    # FSDP2 and Megatron-FSDP scatter in every micro-batch and reduce over replicas in the last
+    sizes = layouts(dp=64, zero=zero, global_batch=[64, 512])
+    linked = Recipe(sites=2, sharding_replicas=2, site_bandwidth=10e9, site_round_trip_s=0.02)
+    near, far = (
+        training_steps(question(sizes, recipe=recipe, engine="megatron", tier="bound")).step_s_C
+        for recipe in (Recipe(sharding_replicas=2), linked)
+    )
+    once, eight = far - near
+    assert once > 0.0
+    assert eight == pytest.approx(once, rel=1e-6)
+
+
 def test_muon_exchanges_shards_where_matrices_are_cut() -> None:
     sizes = layouts(dp=8, global_batch=64, zero=[1, 2, 3])
     asked = question(sizes, tier="bound", optimizer="muon")

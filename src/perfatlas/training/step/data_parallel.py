@@ -98,7 +98,7 @@ def sharded_layers(
     each = state_bytes(question).gathered
     gather = _times(question, "all_gather", [one * each for one in held], memory_bound_C)
     gradients = [one * question.gradient_bytes for one in trained]
-    scatter = _reduced(question, gradients, memory_bound_C)
+    scatter = _times(question, "reduce_scatter", gradients, memory_bound_C)
     ahead = question.engine.gradient_overlap
     forward_C = forward_s_C if ahead else np.zeros_like(forward_s_C)
     backward_C = backward_s_C if ahead else np.zeros_like(forward_s_C)
@@ -124,7 +124,8 @@ def step_collectives(
     weights gathered beside the first forward passes. With interleaving, all chunks but the last
     finish a round of the pipeline earlier, which is time for their gradients. The last bucket has
     nothing to run beside. With ZeRO-3 in every micro-batch, the first layer that is gathered and
-    the last one that is reduced have nothing to run beside.
+    the last one that is reduced have nothing to run beside. Replicas of shards, and sites, reduce
+    their shards once per step, beside the last backward pass.
 
     Args:
         question: The candidates.
@@ -135,7 +136,9 @@ def step_collectives(
         send_s_C: Transfer of activations between two stages (C,) [s].
 
     Source: Megatron-LM docs, `overlap_grad_reduce`, `overlap_param_gather`; volumes: ZeRO
-        (arXiv 1910.02054), section 7.
+        (arXiv 1910.02054), section 7. Replicas: pytorch/pytorch#126166, FSDP2
+        `set_requires_all_reduce`: gradients are scattered in every micro-batch and reduced over
+        replicas in the last; Megatron-FSDP with replicas does the same.
     Limits: The rank with most parameters is taken, and the rank that finishes last.
     """
     layouts, engine = question.layouts, question.engine
@@ -143,12 +146,14 @@ def step_collectives(
     gradients = [question.gradient_bytes * stages.over_ranks(one).max(axis=1) for one in trained]
     weights = _gathered_weights(question, stages)
     sharded_C = layouts.zero >= 1
-    scattered = _reduced(question, gradients, memory_bound_C)
+    inside = _times(question, "reduce_scatter", gradients, memory_bound_C)
+    scattered = _reduced(question, gradients, inside, memory_bound_C)
     reduced = _times(question, "all_reduce", gradients, memory_bound_C)
     gathered = _times(question, "all_gather", weights, memory_bound_C)
     each_C = reduced_per_micro_batch(question)
     passes_C = np.where(each_C, layouts.micro_batches, 1.0)
-    reduce_s_C = np.where(sharded_C, scattered.time_s_C, reduced.time_s_C) * passes_C
+    once_s_C = np.where(each_C, inside.time_s_C, scattered.time_s_C)
+    reduce_s_C = np.where(sharded_C, once_s_C, reduced.time_s_C) * passes_C
     gather_s_C = np.where(sharded_C, gathered.time_s_C, 0.0)
     rounds_C = (layouts.vpp - 1.0) * np.minimum(layouts.pp, layouts.micro_batches)
     windows_C = (rounds_C + 1.0) / layouts.vpp
@@ -170,8 +175,12 @@ def step_collectives(
         slower_s_C = beside_sends_s(question, time_s_C * share, window_s_C, sends_s_C)
         exposed_C += exposed_beside(slower_s_C, window_s_C, rate_C)
     layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
-    ends_C = (gathered.time_s_C * layouts.micro_batches + scattered.time_s_C) / layers_C
-    return np.where((layouts.zero >= 3) & each_C, ends_C, exposed_C)
+    ends_C = (gathered.time_s_C * layouts.micro_batches + inside.time_s_C) / layers_C
+    replicas_s_C = np.where(each_C, scattered.time_s_C - inside.time_s_C, 0.0)
+    last_s_C = replicas_s_C * (1.0 - share) + exposed_beside(
+        replicas_s_C * share, backward_s_CR[:, 0] * share, scattered.rate_C
+    )
+    return np.where((layouts.zero >= 3) & each_C, ends_C, exposed_C) + last_s_C
 
 
 def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[FloatArray]:
@@ -189,14 +198,16 @@ def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[
 
 
 def _reduced(
-    question: TrainingQuestion, gradients: list[FloatArray], memory_bound_C: FloatArray
+    question: TrainingQuestion,
+    gradients: list[FloatArray],
+    scattered: _Collectives,
+    memory_bound_C: FloatArray,
 ) -> _Collectives:
-    """Return the reduction of gradients to their shards.
+    """Return the reduction of gradients to their shards, over all replicas of them.
 
     With replicas of shards, each rank scatters inside its group, and reduces its shard over the
     replicas, first those of its own site.
     """
-    scattered = _times(question, "reduce_scatter", gradients, memory_bound_C)
     if question.recipe.sharding_replicas == 1:
         return scattered
     shards = [
