@@ -3301,6 +3301,9 @@ def train(
     offload_bandwidth: float | str | None = None,
     checkpoint_bytes_per_s: float | str | None = None,
     async_checkpoint: bool = True,
+    power_cap_w: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the time of a training step, its waterfall, utilization and memory.
 
@@ -3400,6 +3403,12 @@ def train(
             100GB/s [bytes/s]. Default: none: times of checkpoints are not predicted.
         async_checkpoint: Train on while storage writes a checkpoint; steps wait for the copy to
             hosts alone. Default: true. Needs checkpoint_bytes_per_s.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Raises:
         InvalidSpecError: A field is missing, unknown or out of its bounds, or the layout does not

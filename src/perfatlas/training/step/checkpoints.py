@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.training.step.costs import GroupColumns, collective_times
+from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.states import WEIGHT_BYTES, checkpoint_bytes
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.models import MoeFfn
 from perfatlas.operators import BOUND_MEMORY, Attention, Gemm, GroupedGemm, with_fields
 from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
 from perfatlas.step import StepClock
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
+from perfatlas.training.step.collective_prices import GroupColumns, collective_prices
 from perfatlas.training.step.energy import (
     link_j_per_byte,
     pass_clock,
@@ -307,61 +307,6 @@ def _exchange_prices(
             for at in places:
                 times_VUE[:, :, at] *= _busiest(question, exchanges[at].segment)
     return times_VUE / question.engine.efficiency_communication, sent_UE
-
-
-class GroupColumns(NamedTuple):
-    """Groups of ranks.
-
-    Args:
-        ranks_U: Sizes (U,).
-        stride_U: Distances between neighbours in the rank order (U,).
-        index_U: Systems (U,).
-    """
-
-    ranks_U: FloatArray
-    stride_U: FloatArray
-    index_U: IntArray
-
-
-def collective_times(
-    question: TrainingQuestion, op: str, bytes_U: FloatArray, group: GroupColumns
-) -> FloatArray:
-    """Return the times of a collective, predicted, low and high (V, U) [s]; 0 without bytes.
-
-    Args:
-        question: The candidates, for systems and tier.
-        op: Operation of `collectives`.
-        bytes_U: Sizes (U,) [bytes].
-        group: The groups (U,).
-    """
-    return collective_prices(question, op, bytes_U, group)[0]
-
-
-def collective_prices(
-    question: TrainingQuestion, op: str, bytes_U: FloatArray, group: GroupColumns
-) -> tuple[FloatArray, FloatArray]:
-    """Return the times of a collective (V, U) [s], and the bytes a rank sends (U,) [bytes].
-
-    Args:
-        question: The candidates, for systems and tier.
-        op: Operation of `collectives`.
-        bytes_U: Sizes (U,) [bytes].
-        group: The groups (U,).
-    """
-    runs_U = (bytes_U > 0.0) & (group.ranks_U > 1.0)
-    priced = price_collectives(
-        CollectiveShapes(
-            op=op,
-            bytes=np.where(runs_U, bytes_U, 1.0),
-            ranks=np.where(runs_U, group.ranks_U, 1.0),
-            stride=group.stride_U,
-        ),
-        systems=question.systems,
-        system_index_U=group.index_U,
-        tier=question.tier,
-    ).prices
-    times_VU = np.stack([priced.time_s_CO, priced.low_s_CO, priced.high_s_CO])[:, :, 0]
-    return np.where(runs_U, times_VU, 0.0), np.where(runs_U, priced.link_bytes_CO[:, 0], 0.0)
 
 
 def _exposed(

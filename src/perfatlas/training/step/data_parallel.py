@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.overlap import exposed_beside
-from perfatlas.training.step.costs import GroupColumns, collective_times, rate_beside
+from perfatlas.training.step.collective_prices import GroupColumns, collective_times
+from perfatlas.training.step.costs import rate_beside
 from perfatlas.training.step.links import beside_sends_s, between_sites_s
 from perfatlas.training.step.states import WEIGHT_BYTES, shard_ranks, state_bytes
 

@@ -14,7 +14,7 @@ from perfatlas.formats import get_format
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import GqaAttention
 from perfatlas.operators import Gemm, GroupedGemm, Phase, Streaming
-from perfatlas.training.step.costs import GroupColumns, collective_times
+from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.stages import group_shares
 from perfatlas.training.step.states import (
     MASTER_BYTES,

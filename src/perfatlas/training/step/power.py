@@ -77,9 +77,9 @@ class _Dynamic(NamedTuple):
     """Dynamic energy of a mean GPU in a step (C,) [J].
 
     Args:
-        classes_NC: By class (N, C).
-        again_C: Of recomputation.
-        optimizer_C: Of the optimizer.
+        classes_NC: Energy by class (N, C).
+        again_C: Energy of recomputation.
+        optimizer_C: Energy of the optimizer.
     """
 
     classes_NC: FloatArray

@@ -13,7 +13,8 @@ import numpy as np
 
 from perfatlas.sampling import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
-from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
+from perfatlas.training.step.collective_prices import GroupColumns, collective_times
+from perfatlas.training.step.costs import KINDS, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import launch_s
 from perfatlas.training.step.memory import kept_by_stages, training_memory
@@ -145,16 +146,9 @@ def training_steps(
     parts["exposed_dp"] += step_collectives(
         question, stages, forward_CR, backward_CR, memory_bound_C, send_s_C
     )
-    steady_s_C = sum(parts.values(), np.zeros(layouts.size))
-    parts["jitter"] = steady_s_C * expected_slowdown(
-        question.engine.jitter_distribution,
-        np.full(layouts.size, question.engine.jitter),
-        layouts.gpus.astype(np.int64),
-    )
-    step_s_C = steady_s_C + parts["jitter"]
+    step_s_C, waterfall = _with_jitter(question, parts)
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
-    waterfall = {name: parts[name] for name in WATERFALL}
     return TrainingSteps(
         step_s_C=step_s_C,
         low_s_C=step_s_C * low_C,
@@ -170,6 +164,21 @@ def training_steps(
         pipelines=pipelines,
         busiest_C=busiest_C,
     )
+
+
+def _with_jitter(
+    question: TrainingQuestion, parts: Mapping[str, FloatArray]
+) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Return the step and all its parts, with the wait for the slowest rank (C,) [s]."""
+    layouts = question.layouts
+    steady_s_C = sum(parts.values(), np.zeros(layouts.size))
+    jitter_s_C = steady_s_C * expected_slowdown(
+        question.engine.jitter_distribution,
+        np.full(layouts.size, question.engine.jitter),
+        layouts.gpus.astype(np.int64),
+    )
+    whole = {**parts, "jitter": jitter_s_C}
+    return steady_s_C + jitter_s_C, {name: whole[name] for name in WATERFALL}
 
 
 def _peak(question: TrainingQuestion) -> FloatArray:
