@@ -162,3 +162,32 @@ def test_links_and_stages_that_contradict_are_refused(fields: dict[str, Any], wo
     job = {"model": LLAMA, "system": "h100_sxm", "dp": 8, "global_batch": 16}
     with pytest.raises(InvalidSpecError, match=words):
         train(**job, **fields)
+
+
+def test_gathered_keys_are_exposed() -> None:
+    job = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "gpus": 8, "cp": 8}
+    asked = {**job, "sequence_length": 65_536, "global_batch": 8, "recompute": "full"}
+    ring, gathered = (
+        train(**asked, cp_communication=how).results["waterfall"]["exposed_cp"]
+        for how in ("ring", "all_gather")
+    )
+    assert gathered > 2.0 * ring > 0.0
+    names = {row["name"] for row in train(**asked, cp_communication="all_gather").breakdown}
+    assert {"attention_gather", "attention_gather_again", "attention_scatter"} <= names
+    with pytest.raises(InvalidSpecError, match="set cp > 1"):
+        train(**{**asked, "cp": 1, "tp": 8}, cp_communication="all_gather")
+
+
+def test_gathered_keys_have_the_bytes_of_all_ranks() -> None:
+    sizes = layouts(cp=4, sequence_length=8192)
+    costs = training_steps(
+        question(sizes, recipe=Recipe(cp_communication="all_gather"), tier="bound")
+    ).costs
+    found = {
+        one.name: one.bytes_C[0] for one in costs.exchanges if one.kind == "cp" and one.segment == 1
+    }
+    # 8 heads of keys and of values, 128 wide, in 2 bytes, for all 8,192 tokens
+    whole = 8192 * 8 * (128 + 128) * 2
+    assert found == dict.fromkeys(
+        ("attention_gather", "attention_gather_again", "attention_scatter"), whole
+    )

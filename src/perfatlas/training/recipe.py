@@ -34,6 +34,8 @@ class Recipe:
         optimizer_offload: Share of the optimizer states on the host.
         offload_bandwidth: Rate at which the host reads and writes offloaded states, per GPU
             [bytes/s].
+        cp_communication: How keys and values reach context-parallel ranks: "ring", in tiles beside
+            attention, or "all_gather", before it.
         packed_length: Tokens of the documents packed into a sequence, which attention does not
             leave; 0 for one document per sequence.
     """
@@ -55,6 +57,7 @@ class Recipe:
     activation_offload: float = 0.0
     optimizer_offload: float = 0.0
     offload_bandwidth: float = 0.0
+    cp_communication: str = "ring"
     packed_length: int = 0
 
 

@@ -65,6 +65,10 @@ class TrainingEngine:
         speed_moe: The same in MoE models.
         attention_speed_hopper: Speed of the engine's attention on Hopper, relative to that of the
             calibrations, which is FlashAttention-3's.
+        blackwell_speed_fp8: Speed of products in fp8 on Blackwell relative to that of the
+            calibrations, over the same of bf16.
+        blackwell_speed_mxfp8: The same in mxfp8, which the calibrations of fp8 price.
+        blackwell_speed_nvfp4: The same in nvfp4.
         jitter: Standard deviation of a rank's step time over its mean; the step waits for the
             slowest rank.
         jitter_distribution: Distribution of a rank's step time, of `sampling.DISTRIBUTIONS`.
@@ -113,6 +117,9 @@ class TrainingEngine:
     speed_dense: float
     speed_moe: float
     attention_speed_hopper: float
+    blackwell_speed_fp8: float
+    blackwell_speed_mxfp8: float
+    blackwell_speed_nvfp4: float
     jitter: float
     jitter_distribution: str
     error_low: float
@@ -156,6 +163,9 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
         efficiency_communication=1.0,
         efficiency_experts=1.0,
         attention_speed_hopper=1.0,
+        blackwell_speed_fp8=1.0,
+        blackwell_speed_mxfp8=1.0,
+        blackwell_speed_nvfp4=1.0,
         jitter=0.0,
         error_low=0.0,
         error_high=0.0,
@@ -219,6 +229,9 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("efficiency_communication", _FACTOR, ""),
         ("efficiency_experts", _FACTOR, ""),
         ("attention_speed_hopper", _FACTOR, ""),
+        ("blackwell_speed_fp8", _FACTOR, ""),
+        ("blackwell_speed_mxfp8", _FACTOR, ""),
+        ("blackwell_speed_nvfp4", _FACTOR, ""),
         ("jitter", _SHARE, ""),
         ("jitter_distribution", Text(choices=("normal", "exponential", "uniform")), ""),
         ("error_low", Number(least=-5.0, most=0.0), ""),

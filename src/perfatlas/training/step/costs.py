@@ -250,6 +250,7 @@ def _routes(question: TrainingQuestion) -> Routes:
         question.dispatcher or question.engine.dispatcher,
         sizes[question.index_C],
         question.dispatch_format,
+        question.recipe.cp_communication,
     )
 
 

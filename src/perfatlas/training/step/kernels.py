@@ -29,6 +29,16 @@ _SUMMED: Final = (
 )
 _OF_THE_FIRST: Final = ("code_CO", "match_CO", "measured_CO", "outside_CO", "stream_O")
 _COUNTED: Final = ("rows_O", "distinct_O")
+_UNQUANTIZED: Final = ("bf16", "fp16", "fp32")
+# Formats and the products that run them on Blackwell: fp8_block is emulated by MX blocks.
+# Source: Transformer Engine documentation, gemm_profiling.
+_FAMILY: Final = {
+    "fp8_static": "fp8",
+    "fp8_dynamic": "fp8",
+    "fp8_block": "mxfp8",
+    "mxfp8": "mxfp8",
+    "nvfp4": "nvfp4",
+}
 
 
 def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperators:
@@ -57,12 +67,17 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
         ],
         axis=1,
     )
-    slower_K = np.array(
-        [_slower(question, row, one) for row, own in zip(rows, kernels, strict=True) for one in own]
+    slower_CK = np.stack(
+        [
+            _slower(question, row, one)
+            for row, own in zip(rows, kernels, strict=True)
+            for one in own
+        ],
+        axis=1,
     )
 
     def summed(name: str) -> FloatArray:
-        part_CK = share_CK * slower_K if name in _TIMES else share_CK
+        part_CK = share_CK * slower_CK if name in _TIMES else share_CK
         sums: FloatArray = np.add.reduceat(getattr(prices, name) * part_CK, starts, axis=1)
         return sums
 
@@ -81,8 +96,18 @@ def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
     return expert_kernels(row.operator, row.part, fused=question.fused_experts)
 
 
-def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> float:
-    """Return the time of a kernel over that of its price: products of experts have their own."""
-    if isinstance(row.operator, GroupedGemm) and isinstance(kernel, Gemm | GroupedGemm):
-        return 1.0 / question.engine.efficiency_experts
-    return 1.0
+def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArray:
+    """Return the time of a kernel over that of its price (C,): products have speeds of their own.
+
+    Source: data/training_engines, `efficiency_experts`, fitted, and `blackwell_speed_`, measured.
+    """
+    if not isinstance(kernel, Gemm | GroupedGemm):
+        return np.ones(question.layouts.size)
+    engine = question.engine
+    speed = engine.efficiency_experts if isinstance(row.operator, GroupedGemm) else 1.0
+    if kernel.format in _UNQUANTIZED:
+        return np.full(question.layouts.size, 1.0 / speed)
+    own = getattr(engine, f"blackwell_speed_{_FAMILY[question.formats.gemm]}")
+    blackwell = [one.device.architecture == "blackwell" for one in question.systems]
+    slower_C: FloatArray = 1.0 / (speed * np.where(np.array(blackwell)[question.index_C], own, 1.0))
+    return slower_C

@@ -89,7 +89,8 @@ def rank_exchanges(
     if bool(np.any(layouts.tp > 1)):
         found += _tensor(architecture, rows, layouts, engine)
     if bool(np.any(layouts.cp > 1)):
-        found += _context(rows, layouts)
+        whole = routes.context == "all_gather"
+        found += _gathered_context(rows, layouts) if whole else _ring(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
         again = SELECTIVE if "moe" in modules else FULL
         experts = _experts(architecture, rows, layouts, engine, routes)
@@ -101,17 +102,19 @@ def rank_exchanges(
 
 
 class Routes(NamedTuple):
-    """How tokens travel to experts.
+    """How tokens travel to experts, and keys and values to context-parallel ranks.
 
     Args:
         dispatcher: "alltoall", a copy per expert, or "deepep", one per node, which forwards it.
         domain_C: GPUs of a scale-up domain (C,).
         dispatch_format: Number format of tokens on their way to experts; "" is the engine's.
+        context: How keys and values travel: "ring" or "all_gather".
     """
 
     dispatcher: str
     domain_C: FloatArray
     dispatch_format: str = ""
+    context: str = "ring"
 
 
 class _Block(NamedTuple):
@@ -203,7 +206,27 @@ def _gradient_of(rows: Sequence[Row], forward: int, part: Part) -> tuple[int, ..
     )
 
 
-def _context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
+def _gathered_context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
+    """Yield the gathers of keys and values before attention, and the scatters of their gradients.
+
+    Backward, they are gathered again before attention, and their gradients scattered after it.
+
+    Source: Llama 3 (arXiv 2407.21783), section 3.3.2, "context parallelism": keys and values are
+        gathered before the attention of the local queries; Transformer Engine,
+        `AttnFuncWithCPAndKVAllGather`.
+    """
+    for one in _ring(rows, layouts):
+        name = one.name.removesuffix("_ring")
+        once = one._replace(overlap="exposed", beside=())
+        if one.part == Part.FORWARD:
+            yield once._replace(name=f"{name}_gather")
+            continue
+        half_C = one.bytes_C / 2.0
+        yield once._replace(name=f"{name}_gather_again", bytes_C=half_C)
+        yield once._replace(name=f"{name}_scatter", op="reduce_scatter", bytes_C=half_C)
+
+
+def _ring(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
     """Yield the rings of keys and values, one pass forward and two backward."""
     for position, row in enumerate(rows):
         operator = row.operator

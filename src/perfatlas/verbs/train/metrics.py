@@ -137,7 +137,7 @@ METRICS: Final = declare_metrics(
             (
                 "energy_per_token_j",
                 "energy per token",
-                "J/token",
+                "train J/token",
                 "Energy of the GPU boards of the job over the tokens of a step.",
             ),
         )
@@ -162,7 +162,7 @@ METRICS: Final = declare_metrics(
     Metric(
         name="electricity_usd_per_million_tokens",
         label="electricity per million tokens",
-        short="kWh cost/M tokens",
+        short="kWh cost/M trained",
         unit="USD/million tokens",
         shown="money",
         better="lower",

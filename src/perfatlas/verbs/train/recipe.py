@@ -49,6 +49,7 @@ def recipe_of(inputs: TrainInputs) -> Recipe:
         activation_offload=inputs.activation_offload or 0.0,
         optimizer_offload=inputs.optimizer_offload or 0.0,
         offload_bandwidth=inputs.offload_bandwidth or 0.0,
+        cp_communication=inputs.cp_communication,
         packed_length=inputs.packed_length or 0,
     )
 
@@ -116,6 +117,11 @@ def check_recipe_layout(inputs: TrainInputs, schedule: str, dp: int) -> None:
     """
     if inputs.tensor_overlap and inputs.tp == 1:
         raise InvalidSpecError("tensor_overlap hides transfers of tensor parallelism; set tp > 1")
+    if inputs.cp_communication != "ring" and inputs.cp == 1:
+        raise InvalidSpecError(
+            f"cp_communication = {inputs.cp_communication} applies to context-parallel ranks; set"
+            " cp > 1"
+        )
     _check_replicas(inputs, dp)
     _check_stages(inputs, schedule)
     _check_every_stage(inputs)
@@ -137,6 +143,8 @@ def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_
         refused_C |= layouts.zero == 0
     if given["tensor_overlap"]:
         refused_C |= layouts.tp == 1
+    if given["cp_communication"] != "ring":
+        refused_C |= layouts.cp == 1
     return refused_C
 
 

@@ -165,6 +165,14 @@ class TrainingRecipe:
             needs=Fact("experts"),
         ),
     ] = None
+    cp_communication: Annotated[
+        Literal["ring", "all_gather"],
+        Row(
+            "How keys and values reach context-parallel ranks: around a ring beside attention"
+            " (ring), or gathered before it (all_gather), as Llama 3 was trained.",
+            elsewhere=("cp_comm_type",),
+        ),
+    ] = "ring"
     activation_offload: Annotated[
         Share | None,
         Row(
