@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
+from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import ModelFormats, MoeFfn, resolve_model
+from perfatlas.operators import GroupedGemm, Streaming
 from perfatlas.training.layouts import Layouts
 from perfatlas.training.pairs import COMPUTE_PARTS, pair_times
 from perfatlas.training.profiles import resolve_training_engine
-from perfatlas.training.step import TrainingQuestion, pair_of_layers, training_steps
+from perfatlas.training.step import (
+    TrainingQuestion,
+    micro_batch_costs,
+    pair_of_layers,
+    training_steps,
+)
+from perfatlas.training.work import expert_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,6 +123,28 @@ def production_run(engine: TrainingEngine) -> TrainingQuestion:
     )
 
 
+def _casts_s(engine: TrainingEngine) -> float:
+    """Return the time of the kernels that quantize in all layers of the pair, alone [s]."""
+    question = production_run(engine)
+    groups = [isinstance(group.ffn, MoeFfn) for group in question.architecture.layers]
+    segment = groups.index(True) + 1
+    total_s = 0.0
+    for row in micro_batch_costs(question).rows:
+        operator = row.operator
+        if row.segment != segment or row.role == "again":
+            continue
+        own = (
+            expert_kernels(operator, row.part) if isinstance(operator, GroupedGemm) else [operator]
+        )
+        casts = [one for one in own if isinstance(one, Streaming) and one.stream == "quantize"]
+        if casts:
+            devices, family = question.devices(), engine.kernel_family
+            prices = price_operators(casts, devices, family=family, tier=question.tier)
+            counts = np.stack([one.count for one in casts], axis=1)
+            total_s += float((counts * prices.time_s_CO).sum())
+    return total_s / engine.efficiency_compute * len(published_trace()["compute_ms"])
+
+
 def trace_comparison() -> list[dict[str, Any]]:
     """Return the figures of the trace and of the run, published and predicted.
 
@@ -142,6 +172,7 @@ def trace_comparison() -> list[dict[str, Any]]:
             float(exposed.hidden_s_C[0]) / transfers_s,
             False,
         ),
+        ("casts, of the computation", trace["casts"], _casts_s(engine) / beside_s, False),
         (
             "GPU-hours per trillion tokens",
             run["gpu_hours_per_trillion_tokens"],
