@@ -52,6 +52,26 @@ def test_the_answer_is_the_product_of_step_and_goodput(tmp_path: Path) -> None:
     assert found["token_budget_usd"] == pytest.approx(2.0 * hours, rel=1e-12)
 
 
+def test_energy_and_electricity_follow_from_the_step(tmp_path: Path) -> None:
+    study = _study(tmp_path)
+    step = train(**STEP).results
+    found = goodput(train=study, usd_per_kwh=0.1, pue=1.2, **JOB).results
+    # 122.2 W without kernels: the power of stalls and restarts
+    alone = goodput(
+        gpus=64,
+        checkpoint_bytes=step["checkpoint_bytes"],
+        power_w=step["power_w"],
+        idle_power_w=122.2,
+        usd_per_kwh=0.1,
+        pue=1.2,
+        **JOB,
+    ).results
+    for name in ("job_energy_j", "lost_energy_j", "electricity_usd"):
+        assert found[name] == pytest.approx(alone[name], rel=1e-6)
+    given = goodput(train=study, power_w=500.0, **JOB).results
+    assert given["job_energy_j"] < found["job_energy_j"]
+
+
 def test_intervals_combine_those_of_both(tmp_path: Path) -> None:
     found = goodput(train=_study(tmp_path), tokens=TOKENS, failures_seen=20, **JOB).results
     assert found["goodput_low"] < found["goodput"] < found["goodput_high"]

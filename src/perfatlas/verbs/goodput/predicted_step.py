@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.verbs.goodput.topology import topology_of
@@ -21,6 +23,7 @@ HOUR_S: Final = 3600.0
 ENDS: Final = ("", "_low", "_high")
 DERIVED: Final = (
     *("mfu", "checkpoint_bytes", "checkpoint_write_s", "restart_s", "checkpoint_lag_s"),
+    *("power_w", "idle_power_w"),
 )
 OF_THE_STEP: Final = ("model", "system", "format", "step_time_s", "tokens_per_step", "mfu")
 
@@ -82,6 +85,7 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
             " gpus"
         )
     derived: dict[str, Any] = {"gpus": gpus} | _of_checkpoints(step, inputs)
+    derived |= {name: watts for name, watts in _power(step).items() if others.get(name) is None}
     if others.get("checkpoint_bytes_per_s") is not None and others.get("checkpoint_bytes") is None:
         derived["checkpoint_bytes"] = step.results["checkpoint_bytes"]
     of_nodes = others.get("node_mtbf_s") is not None and others.get("fleet") is None
@@ -148,6 +152,15 @@ def _answer_of(path: str) -> Answer:
         return perfatlas.train(**table)
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"train = {path}: {problem}") from problem
+
+
+def _power(step: Answer) -> dict[str, float]:
+    """Return the power of a GPU in steps and while the job waits, empty where it is not known."""
+    power_w = step.results["power_w"]
+    if power_w is None:
+        return {}
+    device = resolve_system(step.scenario["system"]).device
+    return {"power_w": power_w, "idle_power_w": board_energy(device).on_w}
 
 
 def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:

@@ -19,8 +19,8 @@ class JobPower:
         Watts | None,
         Row(
             "Mean power of a GPU board while the job computes [W].",
-            default="no energy is reported",
-            needs=AnySet("gpus", "fleet"),
+            default="that of the step with train, else no energy is reported",
+            needs=AnySet("gpus", "fleet", "train"),
             elsewhere=("gpu_power_w", "watts_per_gpu", "power_per_gpu_w"),
         ),
     ] = None
@@ -28,8 +28,8 @@ class JobPower:
         Watts | None,
         Row(
             "Power of a GPU board while the job waits: checkpoint stalls, detection, restarts [W].",
-            default="power_w",
-            needs=AnySet("power_w"),
+            default="that of a board without kernels with train, else power_w",
+            needs=AnySet("power_w", "train"),
         ),
     ] = None
     pue: Annotated[
@@ -37,7 +37,7 @@ class JobPower:
         Row(
             "Power usage effectiveness: factor on the electricity of the GPUs.",
             default="1",
-            needs=AllOf(AnySet("power_w"), AnySet("usd_per_kwh")),
+            needs=AllOf(AnySet("power_w", "train"), AnySet("usd_per_kwh")),
             elsewhere=("power_usage_effectiveness",),
         ),
     ] = None
@@ -46,7 +46,7 @@ class JobPower:
         Row(
             "Price of a kWh of electricity [USD].",
             default="no cost of electricity is reported",
-            needs=AnySet("power_w"),
+            needs=AnySet("power_w", "train"),
             elsewhere=("electricity_price", "price_per_kwh"),
         ),
     ] = None
