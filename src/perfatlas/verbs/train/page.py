@@ -37,7 +37,7 @@ from perfatlas.report.text import (
     label_of,
     share_text,
 )
-from perfatlas.verbs.train.metrics import PARTS
+from perfatlas.verbs.train.metrics import ENERGY, PARTS
 from perfatlas.verbs.train.text import batch_line, layout_line
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ if TYPE_CHECKING:
     from perfatlas.report.pages import Page
     from perfatlas.training.step import StepTimeline
 
-VALUES: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu")
+VALUES: Final = (
+    *("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu"),
+    *("power_w", "energy_per_token_j"),
+)
 MEMORY: Final = {
     "weights_bytes": BLUE,
     "gradients_bytes": GREEN,
@@ -80,9 +83,10 @@ def training_page(
         answer,
         title=headline(answer),
         subtitle=f"{layout_line(scenario)}; {batch_line(scenario, results)}",
-        values=[_value(results, name) for name in VALUES],
+        values=[_value(results, name) for name in VALUES if results[name] is not None],
         sections=[
             _waterfall(results),
+            *_energy(results),
             _memory(results["memory"]),
             _memory_over_step(results["memory"], timeline),
             _pipeline(timeline),
@@ -116,6 +120,24 @@ def _waterfall(results: Mapping[str, Any]) -> Section:
     cells.append(["step", format_value("time_s", step_s), "100%"])
     table = Table(head=("part", "time", "share"), rows=cells)
     return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+
+
+def _energy(results: Mapping[str, Any]) -> list[Section]:
+    """Return the parts of the energy of all GPUs, empty where they are not known."""
+    if results["energy_parts"] is None:
+        return []
+    total_j = results["energy_per_step_j"]
+    parts = {name: joules for name, joules in results["energy_parts"].items() if joules > 0.0}
+    rows = [{"name": name, "share": joules / total_j} for name, joules in parts.items()]
+    title = "Where the energy goes"
+    figure = Waterfall(rows, ENERGY, [share_text(row["share"]) for row in rows])
+    cells = [
+        [ENERGY[name], format_value("energy_per_step_j", joules), share_text(joules / total_j)]
+        for name, joules in parts.items()
+    ]
+    cells.append(["step, all GPUs", format_value("energy_per_step_j", total_j), "100%"])
+    table = Table(head=("part", "energy", "share"), rows=cells)
+    return [Section(title=title, blocks=[Chart(figure=figure, title=title), table])]
 
 
 def _memory(memory: Mapping[str, Any]) -> Section:

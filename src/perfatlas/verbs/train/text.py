@@ -16,7 +16,7 @@ from perfatlas.report.text import (
     print_waterfall,
     speaks_unicode,
 )
-from perfatlas.verbs.train.metrics import PARTS
+from perfatlas.verbs.train.metrics import ENERGY, PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -72,6 +72,12 @@ def print_training(
     parts = [{"name": k, "share": v / total} for k, v in results["waterfall"].items()]
     shown = [row for row in parts if row["share"] > 0 or row["name"] == "compute"]
     print_waterfall(console, shown, PARTS, most=None if verbose else MOST_PARTS)
+    if verbose and results["energy_parts"] is not None:
+        console.print()
+        print_line(console, "where the energy goes", style="bold")
+        total_j = results["energy_per_step_j"]
+        energy = [{"name": k, "share": v / total_j} for k, v in results["energy_parts"].items()]
+        print_waterfall(console, [row for row in energy if row["share"] > 0.0], ENERGY, most=None)
     _print_kernels(console, answer, most=None if verbose else KERNELS)
     _print_memory(console, results["memory"])
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
