@@ -1256,14 +1256,15 @@ def goodput(
             of model. Needs checkpoint_bytes_per_s or (fleet and a strategy with bandwidths).
         checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s,
             instead of checkpoint_write_s [bytes/s].
-        power_w: Mean power of a GPU board while the job computes [W]. Default: no energy is
-            reported. Needs gpus or fleet.
+        power_w: Mean power of a GPU board while the job computes [W]. Default: that of the step
+            with train, else no energy is reported. Needs gpus or fleet or train.
         idle_power_w: Power of a GPU board while the job waits: checkpoint stalls, detection,
-            restarts [W]. Default: power_w. Needs power_w.
+            restarts [W]. Default: that of a board without kernels with train, else power_w. Needs
+            power_w or train.
         pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
-            Needs power_w and usd_per_kwh.
+            Needs (power_w or train) and usd_per_kwh.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
-            reported. Needs power_w.
+            reported. Needs power_w or train.
         train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
             Default: none.
         tokens: Tokens to train, such as 15T, for time and cost [tokens]. Default: none. Needs
@@ -1453,14 +1454,15 @@ def goodput_frontier(
             of model. Needs checkpoint_bytes_per_s or (fleet and a strategy with bandwidths).
         checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s,
             instead of checkpoint_write_s [bytes/s].
-        power_w: Mean power of a GPU board while the job computes [W]. Default: no energy is
-            reported. Needs gpus or fleet.
+        power_w: Mean power of a GPU board while the job computes [W]. Default: that of the step
+            with train, else no energy is reported. Needs gpus or fleet or train.
         idle_power_w: Power of a GPU board while the job waits: checkpoint stalls, detection,
-            restarts [W]. Default: power_w. Needs power_w.
+            restarts [W]. Default: that of a board without kernels with train, else power_w. Needs
+            power_w or train.
         pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
-            Needs power_w and usd_per_kwh.
+            Needs (power_w or train) and usd_per_kwh.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
-            reported. Needs power_w.
+            reported. Needs power_w or train.
         train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
             Default: none.
         tokens: Tokens to train, such as 15T, for time and cost [tokens]. Default: none. Needs
@@ -2773,6 +2775,7 @@ def search_training(
     site_round_trip_s: float | str | None = None,
     tensor_overlap: bool | None = None,
     dispatch_format: Literal["bf16", "fp8_block"] | None = None,
+    cp_communication: Literal["ring", "all_gather"] = "ring",
     activation_offload: float | str | None = None,
     optimizer_offload: float | str | None = None,
     offload_bandwidth: float | str | None = None,
@@ -2870,6 +2873,9 @@ def search_training(
             belong to (asynchronous TP); needs tp > 1. Default: the engine's.
         dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
             Default: the engine's. Needs an MoE model.
+        cp_communication: How keys and values reach context-parallel ranks: around a ring beside
+            attention (ring), or gathered before it (all_gather), as Llama 3 was trained. Default:
+            ring.
         activation_offload: Share of the activations of layers that is moved to the memory of the
             host until their backward pass [fraction]. Default: 0.
         optimizer_offload: Share of the optimizer states on the host, which updates their weights
@@ -3296,6 +3302,7 @@ def train(
     site_round_trip_s: float | str | None = None,
     tensor_overlap: bool | None = None,
     dispatch_format: Literal["bf16", "fp8_block"] | None = None,
+    cp_communication: Literal["ring", "all_gather"] = "ring",
     activation_offload: float | str | None = None,
     optimizer_offload: float | str | None = None,
     offload_bandwidth: float | str | None = None,
@@ -3392,6 +3399,9 @@ def train(
             belong to (asynchronous TP); needs tp > 1. Default: the engine's.
         dispatch_format: Number format in which tokens travel to experts; they come back in bf16.
             Default: the engine's. Needs an MoE model.
+        cp_communication: How keys and values reach context-parallel ranks: around a ring beside
+            attention (ring), or gathered before it (all_gather), as Llama 3 was trained. Default:
+            ring.
         activation_offload: Share of the activations of layers that is moved to the memory of the
             host until their backward pass [fraction]. Default: 0.
         optimizer_offload: Share of the optimizer states on the host, which updates their weights
