@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_speeds_are_those_of_the_published_layer() -> None:
 
 def test_nvfp4_gains_over_fp8_what_its_kernels_gain() -> None:
     # kernels alone gain 1.8; attention, norms and quantizers gain nothing
-    job = {
+    job: dict[str, Any] = {
         "model": "meta-llama/Llama-3.1-405B",
         "gpus": 256,
         "tp": 4,
