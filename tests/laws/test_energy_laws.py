@@ -17,6 +17,8 @@ MODELS: Final = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "Qwen/Qw
 SYSTEMS: Final = ("h100_sxm", "h200_sxm", "b200_sxm")
 TIMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 ROUNDING: Final = 1e-9
+EACH: Final = "energy_per_output_token_j"
+PARTS: Final = tuple(f"{part}_{EACH}" for part in ("prefill", "decode", "awake", "bubble"))
 
 
 def drawn(seed: int) -> dict[str, list[Any]]:
@@ -85,13 +87,16 @@ def test_energy_per_token_is_power_over_rate(seed: int) -> None:
 
 
 def test_the_parts_of_the_energy_per_token_sum_to_it() -> None:
-    parts = [f"{part}_energy_per_output_token_j" for part in ("prefill", "decode", "awake")]
     table = drawn(5) | {"pp": [1, 2] * (ROWS // 2)}
-    *found, token_j, _ = numbers(table, *parts, "energy_per_output_token_j")
+    *found, token_j, _ = numbers(table, *PARTS, EACH)
     known = np.isfinite(token_j)
     assert known.any()
     assert np.sum(found, axis=0)[known] == pytest.approx(token_j[known])
-    assert all((one[known] > 0.0).all() for one in found)
+    *kernels, bubbles = found
+    assert all((one[known] > 0.0).all() for one in kernels)
+    staged = np.array(table["pp"]) == 2
+    assert (bubbles[known & ~staged] == 0.0).all()
+    assert (bubbles[known & staged] > 0.0).all()
 
 
 @pytest.mark.parametrize("changes", [{}, {"requests_per_client": 3, "osl": 1}])
@@ -100,9 +105,8 @@ def test_the_parts_sum_where_prompts_queue_and_rates_are_simulated(changes: dict
     asked |= {"isl": 1024, "osl": 32, "concurrency": 64, "method": "simulate"} | changes
     found = estimate(**asked).results
     row = estimate_columns({name: [value] for name, value in asked.items()}).columns
-    parts = [f"{part}_energy_per_output_token_j" for part in ("prefill", "decode", "awake")]
-    assert sum(found[name] for name in parts) == pytest.approx(found["energy_per_output_token_j"])
-    for name in (*parts, "energy_per_output_token_j"):
+    assert sum(found[name] for name in PARTS) == pytest.approx(found[EACH])
+    for name in (*PARTS, EACH):
         assert found[name] == pytest.approx(float(row[name][0]), rel=ROUNDING)
 
 
