@@ -68,6 +68,18 @@ def test_compared_schedules_have_their_energy(found: FleetSchedule) -> None:
     assert easy["cluster_energy_j"] == found.results["cluster_energy_j"]
 
 
+def test_the_energy_of_interrupted_work_by_hand(tmp_path: Path) -> None:
+    jobs, failures = tmp_path / "jobs.csv", tmp_path / "failures.csv"
+    jobs.write_text("submit_s,run_s,gpus\n0,1000,16\n", "utf-8")
+    failures.write_text("time_s,node,repair_s\n700,0,60\n", "utf-8")
+    asked: dict[str, Any] = {"jobs": str(jobs), "failures": str(failures), "nodes": 2}
+    asked |= {"checkpoint_interval_s": 300, "response": "slurm_requeue", "detection_s": 0}
+    run = fleet_schedule(**asked, power_w=620.0, idle_power_w=90.0)
+    # work since the checkpoint at 600 s is lost: 100 s on 16 GPUs
+    assert run.results["lost_work_energy_j"] == pytest.approx(100 * 16 * 620.0)
+    assert run.results["work_energy_j"] == pytest.approx(1000 * 16 * 620.0)
+
+
 def test_a_power_needs_that_of_idle_gpus() -> None:
     with pytest.raises(InvalidSpecError, match="power_w requires idle_power_w"):
         fleet_schedule(**CLUSTER, power_w=620.0)

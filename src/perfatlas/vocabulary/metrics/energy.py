@@ -184,6 +184,20 @@ ENERGY: Final = (
         ),
     ),
     Metric(
+        name="lost_work_energy_j",
+        label="energy of lost work",
+        short="lost work energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=(*GOODPUT, "fleet schedule"),
+        asked_with={"power_w": 600.0, "gpus": 1024},
+        description=(
+            "Part of the energy of the job or cluster that is spent on work that is lost and done"
+            " again."
+        ),
+    ),
+    Metric(
         name="electricity_usd",
         label="cost of electricity",
         short="electricity cost",
