@@ -77,6 +77,19 @@ def test_a_larger_batch_of_a_memory_bound_decode_takes_less_energy_per_token(see
     assert (more_j < few_j).all()
 
 
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2]])
+@pytest.mark.parametrize("load", ["concurrency", "decode_batch"])
+def test_so_do_more_requests_in_flight_of_one_pool_or_two(model: str, load: str) -> None:
+    sizes = [1, 2, 4, 8, 16]
+    mode: dict[str, Any] = {"mode": "aggregated", "tp": 2}
+    if load == "decode_batch":
+        mode = {"mode": "disaggregated", "prefill_tp": 2, "decode_tp": 2}
+    asked = {"model": model, "system": "h200_sxm", "isl": 64, "osl": 512, "method": "formula"}
+    table = {name: [value] * len(sizes) for name, value in (asked | mode).items()}
+    (token_j, _) = numbers(table | {load: list(sizes)}, EACH)
+    assert (np.diff(token_j) < 0.0).all()
+
+
 @pytest.mark.parametrize("seed", [4])
 def test_energy_per_token_is_power_over_rate(seed: int) -> None:
     names = ("energy_per_output_token_j", "energy_per_request_j", "output_tokens_per_s_per_gpu")

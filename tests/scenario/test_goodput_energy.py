@@ -75,6 +75,12 @@ def test_categories_sum_to_the_energy_and_waiting_gpus_draw_their_own_power(meth
     assert found.results["job_energy_j"] < answered(method=method).results["job_energy_j"]
 
 
+def test_a_waiting_gpu_that_draws_more_than_a_computing_one_is_remarked_on() -> None:
+    told = "idle_power_w = 700 W is above power_w = 600 W"
+    assert any(told in text for text in answered(idle_power_w=700.0).warnings)
+    assert not any("above power_w" in text for text in answered(idle_power_w=600.0).warnings)
+
+
 def test_a_job_on_a_fleet_has_energy() -> None:
     fields: dict[str, Any] = {"fleet": "llama3", "checkpoint_write_s": 60.0, "restart_s": 300.0}
     fields |= {"power_w": 600.0}

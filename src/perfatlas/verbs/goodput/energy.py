@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def with_energy(answer: Answer, inputs: Goodput) -> Answer:
     evidence = replace(
         answer.evidence, assumptions=(*answer.evidence.assumptions, _power_note(inputs, idle_w))
     )
-    return replace(answer, results=results, breakdown=rows, evidence=evidence)
+    warnings = (*answer.warnings, *idle_power_remarks(inputs.power_w, inputs.idle_power_w))
+    return replace(answer, results=results, breakdown=rows, evidence=evidence, warnings=warnings)
 
 
 def _power_note(inputs: Goodput, idle_w: float) -> str:
