@@ -22,6 +22,7 @@ MODES: tuple[dict[str, Any], ...] = (
     {"batch": 64},
     {"mode": "aggregated", "concurrency": 64},
     {"mode": "disaggregated", "prefill_tp": 1, "decode_tp": 1, "decode_batch": 32},
+    {"mode": "aggregated", "concurrency": 64, "model": "Qwen/Qwen3-30B-A3B", "tp": 2},
 )
 
 
@@ -30,7 +31,7 @@ def served(**fields: object) -> dict[str, Any]:
     return dict(perfatlas.estimate(**{**asked, "method": "formula", **fields}).results)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=("static", "aggregated", "disaggregated"))
+@pytest.mark.parametrize("mode", MODES, ids=("static", "aggregated", "pools", "experts"))
 def test_a_power_limit_never_speeds_anything_up_and_is_kept(mode: dict[str, Any]) -> None:
     limits = (None, 700.0, 600.0, 500.0, 400.0, 330.0)
     found = [served(**mode, power_cap_w=limit) for limit in limits]

@@ -12,7 +12,7 @@ from perfatlas.energy import board_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.verbs.simulate import Simulation
 
-PARTS = ("prefill_energy_j", "decode_energy_j", "idle_energy_j")
+PARTS = ("prefill_energy_j", "decode_energy_j", "bubble_energy_j", "idle_energy_j")
 ON_W = board_energy(resolve_system("h100_sxm").device).on_w
 
 
@@ -35,7 +35,8 @@ KINDS = [{"system": "h100_sxm", "dp": 1}, {"system": "h200_sxm", "dp": 1}]
 def test_parts_sum_to_the_energy_of_the_run_and_of_its_tokens(fields: dict[str, Any]) -> None:
     found = results(**fields)
     assert sum(found[name] for name in PARTS) == pytest.approx(found["energy_j"])
-    assert all(found[name] > 0.0 for name in PARTS)
+    assert all(found[name] > 0.0 for name in PARTS if name != "bubble_energy_j")
+    assert found["bubble_energy_j"] == 0.0  # asynchronous scheduling hides the host
     assert found["energy_j"] == pytest.approx(60 * 60 * found["energy_per_output_token_j"])
     assert found["energy_j"] == pytest.approx(found["deployment_power_w"] * found["makespan_s"])
     assert found["energy_j_low"] < found["energy_j"] < found["energy_j_high"]

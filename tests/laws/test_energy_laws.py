@@ -17,6 +17,8 @@ MODELS: Final = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "Qwen/Qw
 SYSTEMS: Final = ("h100_sxm", "h200_sxm", "b200_sxm")
 TIMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 ROUNDING: Final = 1e-9
+EACH: Final = "energy_per_output_token_j"
+PARTS: Final = tuple(f"{part}_{EACH}" for part in ("prefill", "decode", "awake", "bubble"))
 
 
 def drawn(seed: int) -> dict[str, list[Any]]:
@@ -75,6 +77,19 @@ def test_a_larger_batch_of_a_memory_bound_decode_takes_less_energy_per_token(see
     assert (more_j < few_j).all()
 
 
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2]])
+@pytest.mark.parametrize("load", ["concurrency", "decode_batch"])
+def test_so_do_more_requests_in_flight_of_one_pool_or_two(model: str, load: str) -> None:
+    sizes = [1, 2, 4, 8, 16]
+    mode: dict[str, Any] = {"mode": "aggregated", "tp": 2}
+    if load == "decode_batch":
+        mode = {"mode": "disaggregated", "prefill_tp": 2, "decode_tp": 2}
+    asked = {"model": model, "system": "h200_sxm", "isl": 64, "osl": 512, "method": "formula"}
+    table = {name: [value] * len(sizes) for name, value in (asked | mode).items()}
+    (token_j, _) = numbers(table | {load: list(sizes)}, EACH)
+    assert (np.diff(token_j) < 0.0).all()
+
+
 @pytest.mark.parametrize("seed", [4])
 def test_energy_per_token_is_power_over_rate(seed: int) -> None:
     names = ("energy_per_output_token_j", "energy_per_request_j", "output_tokens_per_s_per_gpu")
@@ -85,13 +100,16 @@ def test_energy_per_token_is_power_over_rate(seed: int) -> None:
 
 
 def test_the_parts_of_the_energy_per_token_sum_to_it() -> None:
-    parts = [f"{part}_energy_per_output_token_j" for part in ("prefill", "decode", "awake")]
     table = drawn(5) | {"pp": [1, 2] * (ROWS // 2)}
-    *found, token_j, _ = numbers(table, *parts, "energy_per_output_token_j")
+    *found, token_j, _ = numbers(table, *PARTS, EACH)
     known = np.isfinite(token_j)
     assert known.any()
     assert np.sum(found, axis=0)[known] == pytest.approx(token_j[known])
-    assert all((one[known] > 0.0).all() for one in found)
+    *kernels, bubbles = found
+    assert all((one[known] > 0.0).all() for one in kernels)
+    staged = np.array(table["pp"]) == 2
+    assert (bubbles[known & ~staged] == 0.0).all()
+    assert (bubbles[known & staged] > 0.0).all()
 
 
 @pytest.mark.parametrize("changes", [{}, {"requests_per_client": 3, "osl": 1}])
@@ -100,9 +118,8 @@ def test_the_parts_sum_where_prompts_queue_and_rates_are_simulated(changes: dict
     asked |= {"isl": 1024, "osl": 32, "concurrency": 64, "method": "simulate"} | changes
     found = estimate(**asked).results
     row = estimate_columns({name: [value] for name, value in asked.items()}).columns
-    parts = [f"{part}_energy_per_output_token_j" for part in ("prefill", "decode", "awake")]
-    assert sum(found[name] for name in parts) == pytest.approx(found["energy_per_output_token_j"])
-    for name in (*parts, "energy_per_output_token_j"):
+    assert sum(found[name] for name in PARTS) == pytest.approx(found[EACH])
+    for name in (*PARTS, EACH):
         assert found[name] == pytest.approx(float(row[name][0]), rel=ROUNDING)
 
 

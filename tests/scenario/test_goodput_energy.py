@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,6 +45,23 @@ def test_energy_of_a_job_by_hand() -> None:
     assert share == pytest.approx(1.0 - found["goodput"])
 
 
+def test_the_energy_of_interrupted_work_is_that_of_a_renewal_process() -> None:
+    found = answered(duration_s=DAY_S, checkpoint_interval_s=3600.0, idle_power_w=100.0).results
+    mtti_s, work_s, write_s, restart_s = 7200.0, 3600.0, 60.0, 300.0
+    segment_s = work_s + write_s
+    failures = math.expm1(segment_s / mtti_s)  # before a segment is completed
+    failed_s = mtti_s * failures - segment_s
+    # the share of failures that interrupt the write, and how long it has run
+    writing = math.exp(-work_s / mtti_s) - math.exp(-segment_s / mtti_s)
+    writing /= -math.expm1(-segment_s / mtti_s)
+    write_lost_s = mtti_s - write_s / math.expm1(write_s / mtti_s)
+    lost_s = failed_s - failures * writing * write_lost_s
+    cycle_s = segment_s + failed_s + failures * mtti_s * math.expm1(restart_s / mtti_s)
+    assert found["goodput"] == pytest.approx(work_s / cycle_s)
+    assert found["lost_work_energy_j"] == pytest.approx(lost_s / cycle_s * DAY_S * 104 * 600.0)
+    assert found["lost_work_energy_j"] < found["lost_energy_j"] < found["job_energy_j"]
+
+
 @pytest.mark.parametrize("method", ["exact", "simulate"])
 def test_categories_sum_to_the_energy_and_waiting_gpus_draw_their_own_power(method: str) -> None:
     found = answered(idle_power_w=100.0, method=method)
@@ -55,6 +73,12 @@ def test_categories_sum_to_the_energy_and_waiting_gpus_draw_their_own_power(meth
         watts = 600.0 if name in ("productive", "lost_work") else 100.0
         assert row["energy_j"] == pytest.approx(watts * 3600.0 * row["gpu_hours"])
     assert found.results["job_energy_j"] < answered(method=method).results["job_energy_j"]
+
+
+def test_a_waiting_gpu_that_draws_more_than_a_computing_one_is_remarked_on() -> None:
+    told = "idle_power_w = 700 W is above power_w = 600 W"
+    assert any(told in text for text in answered(idle_power_w=700.0).warnings)
+    assert not any("above power_w" in text for text in answered(idle_power_w=600.0).warnings)
 
 
 def test_a_job_on_a_fleet_has_energy() -> None:
@@ -104,7 +128,8 @@ def test_seeds_are_averaged_and_rows_share_none() -> None:
     }
     found = goodput(**asked, num_seeds=3, seed=4)
     alone = [goodput(**asked, seed=seed) for seed in (4, 5, 6)]
-    for name in ("goodput", "job_energy_j", "lost_energy_j", "interruptions"):
+    energies = ("job_energy_j", "lost_energy_j", "lost_work_energy_j")
+    for name in ("goodput", *energies, "interruptions"):
         values = [one.results[name] for one in alone]
         assert found.results[name] == pytest.approx(sum(values) / 3)
         assert found.results[f"{name}_seed_half_width"] > 0.0

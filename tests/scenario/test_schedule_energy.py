@@ -58,6 +58,9 @@ def test_power_changes_nothing_but_energy(found: FleetSchedule) -> None:
     plain = fleet_schedule(**CLUSTER)
     assert plain.results.items() <= found.results.items()
     assert not any("energy" in name or "electricity" in name for name in plain.results)
+    above = fleet_schedule(**CLUSTER, power_w=620.0, idle_power_w=900.0).warnings
+    assert any("idle_power_w = 900 W is above power_w = 620 W" in text for text in above)
+    assert not any("above power_w" in text for text in found.warnings)
     doubled = fleet_schedule(**CLUSTER, power_w=1240.0, idle_power_w=180.0, repair_power_w=40.0)
     assert doubled.results["cluster_energy_j"] == 2.0 * found.results["cluster_energy_j"]
 
@@ -66,6 +69,18 @@ def test_compared_schedules_have_their_energy(found: FleetSchedule) -> None:
     run = fleet_schedule(**CLUSTER, **POWER, compare=["backfill=none,easy"])
     easy = run.results["compared"][1]
     assert easy["cluster_energy_j"] == found.results["cluster_energy_j"]
+
+
+def test_the_energy_of_interrupted_work_by_hand(tmp_path: Path) -> None:
+    jobs, failures = tmp_path / "jobs.csv", tmp_path / "failures.csv"
+    jobs.write_text("submit_s,run_s,gpus\n0,1000,16\n", "utf-8")
+    failures.write_text("time_s,node,repair_s\n700,0,60\n", "utf-8")
+    asked: dict[str, Any] = {"jobs": str(jobs), "failures": str(failures), "nodes": 2}
+    asked |= {"checkpoint_interval_s": 300, "response": "slurm_requeue", "detection_s": 0}
+    run = fleet_schedule(**asked, power_w=620.0, idle_power_w=90.0)
+    # work since the checkpoint at 600 s is lost: 100 s on 16 GPUs
+    assert run.results["lost_work_energy_j"] == pytest.approx(100 * 16 * 620.0)
+    assert run.results["work_energy_j"] == pytest.approx(1000 * 16 * 620.0)
 
 
 def test_a_power_needs_that_of_idle_gpus() -> None:

@@ -20,5 +20,6 @@ from .operators import (
 )
 from .power import (
     PowerColumns as PowerColumns,
+    idle_power_remarks as idle_power_remarks,
     power_columns as power_columns,
 )

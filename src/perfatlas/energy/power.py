@@ -166,3 +166,21 @@ def power_columns(
             found[name] = np.minimum(found[name], limit_w_C)
     power = PowerColumns(**found)
     return power if locked_C is None else replace(power, on_w=power.on_at(locked_C))
+
+
+def idle_power_remarks(power_w: float | None, idle_w: float | None) -> list[str]:
+    """Return a warning if a GPU that waits is said to draw more than one that computes.
+
+    Args:
+        power_w: Power while a job computes [W], None if not given.
+        idle_w: Power while it waits [W], likewise.
+
+    Example:
+        >>> from perfatlas.energy import idle_power_remarks
+        >>> idle_power_remarks(620.0, 90.0), len(idle_power_remarks(90.0, 620.0))
+        ([], 1)
+    """
+    if power_w is None or idle_w is None or idle_w <= power_w:
+        return []
+    above = f"idle_power_w = {idle_w:g} W is above power_w = {power_w:g} W"
+    return [f"{above}: GPUs that wait draw more than GPUs that compute"]

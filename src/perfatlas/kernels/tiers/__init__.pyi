@@ -1,4 +1,5 @@
 from .pricing import (
+    CLOCKED as CLOCKED,
     ClockPrices as ClockPrices,
     GatheredOperators as GatheredOperators,
     Tier as Tier,

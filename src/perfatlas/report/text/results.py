@@ -30,6 +30,7 @@ DETAILS: Final = frozenset((
     *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
     *("peak_deployment_power_w", "prefill_energy_per_output_token_j"),
     *("decode_energy_per_output_token_j", "awake_energy_per_output_token_j"),
+    *("bubble_energy_per_output_token_j", "bubble_energy_j"),
 ))  # fmt: skip
 OF_FLOP: Final = ("flop", "flop_per_s", "peak_share", "arithmetic_intensity")
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")

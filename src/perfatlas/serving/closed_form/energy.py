@@ -5,10 +5,11 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.serving.closed_form.bubbles import bubbles
 from perfatlas.serving.closed_form.mixed_steps import own_energy_j
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form.running_load import RunningLoad
 
 
+OF_TOKEN: Final = ("prefill_j", "decode_j", "prefill_bubble_j", "decode_bubble_j")
+
+
 class TokenEnergy(NamedTuple):
     """What determines the power of the GPUs of a deployment at any rate of output, each (C,).
 
@@ -26,6 +30,9 @@ class TokenEnergy(NamedTuple):
         prefill_j: Energy of all GPUs for a prompt over the output tokens of its request, without
             the power that GPUs draw between kernels [J].
         decode_j: Energy of all GPUs for the decode of an output token, likewise [J].
+        prefill_bubble_j: What all GPUs draw in the steps of prompts while they run no kernel, over
+            the output tokens [J].
+        decode_bubble_j: The same of decode steps [J].
         on_w: Power of a GPU without kernels [W].
         cap_w: Power limit of a GPU [W].
         low: 5% quantile of measured over predicted power.
@@ -34,6 +41,8 @@ class TokenEnergy(NamedTuple):
 
     prefill_j: FloatArray
     decode_j: FloatArray
+    prefill_bubble_j: FloatArray
+    decode_bubble_j: FloatArray
     on_w: FloatArray
     cap_w: FloatArray
     low: FloatArray
@@ -43,6 +52,18 @@ class TokenEnergy(NamedTuple):
     def dynamic_j(self) -> FloatArray:
         """Energy of all GPUs for one output token and its share of the prompt (C,) [J]."""
         return self.prefill_j + self.decode_j
+
+    def bubble_j(self, rate: FloatArray) -> FloatArray:
+        """Return what GPUs draw within steps without a kernel, for one output token (C,) [J].
+
+        A step with a prompt may hide host time that a decode step alone exposes, so that prompts
+        alone can have less than none.
+
+        Args:
+            rate: Output tokens per second and GPU (C,); no more than all time is a bubble.
+        """
+        both_j = np.maximum(self.prefill_bubble_j + self.decode_bubble_j, 0.0)
+        return np.minimum(both_j, self.on_w / rate)
 
     def take(self, rows_C: IntArray) -> TokenEnergy:
         """Return the columns at the given positions.
@@ -64,7 +85,8 @@ class TokenEnergy(NamedTuple):
 
         Returns:
             `power_w` of one GPU; of all GPUs, `energy_per_output_token_j`, its parts spent on
-            prompts, on decodes and by boards without kernels, and `energy_per_request_j`.
+            prompts, on decodes, by boards beside kernels and in bubbles of steps, and
+            `energy_per_request_j`.
         """
         rate, low_rate, high_rate = rates
         power_w = np.minimum(self.on_w + self.dynamic_j * rate, self.cap_w)
@@ -86,7 +108,9 @@ class TokenEnergy(NamedTuple):
         kept = np.divide(room_w, spent_w, out=np.ones_like(spent_w), where=spent_w > room_w)
         columns["prefill_energy_per_output_token_j"] = kept * self.prefill_j
         columns["decode_energy_per_output_token_j"] = kept * self.decode_j
-        columns["awake_energy_per_output_token_j"] = self.on_w / rate
+        bubble_j = self.bubble_j(rate)
+        columns["awake_energy_per_output_token_j"] = self.on_w / rate - bubble_j
+        columns["bubble_energy_per_output_token_j"] = bubble_j
         for end, watts, joules in zip(("_low", "_high"), ends_w, ends_j, strict=True):
             columns[f"power_w{end}"] = watts
             columns[f"energy_per_output_token_j{end}"] = joules
@@ -140,9 +164,12 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps) -> TokenEnergy:
     decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end
     prompts = loaded.prompts * loaded.busy_ranks
     decoding = loaded.served / loaded.micro_batches
+    prompts_s, decode_s = bubbles(loaded, steps)
     return TokenEnergy(
         ranks * own_j / prompts / load.osl,
         ranks * decodes * decode_j / decoding / load.osl,
+        power.on_w * ranks * prompts_s / prompts / load.osl,
+        power.on_w * ranks * decodes * decode_s / decoding / load.osl,
         power.on_w,
         power.cap_w,
         power.low,
@@ -158,5 +185,9 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
         decode: Energy of the decode pool.
         share: GPUs of the prefill pool over those of both (C,).
     """
-    means = (share * a + (1.0 - share) * b for a, b in zip(prefill[2:], decode[2:], strict=True))
-    return TokenEnergy(prefill.prefill_j, decode.decode_j, *means)
+    means = (
+        share * a + (1.0 - share) * b
+        for a, b in zip(prefill[len(OF_TOKEN) :], decode[len(OF_TOKEN) :], strict=True)
+    )
+    own = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
+    return TokenEnergy(*own, *means)

@@ -68,7 +68,7 @@ class MixedStep:
 
     def total_s(self) -> FloatArray:
         """Return the time (C,) [s]."""
-        return self._gpu_s() + self._exposed_host_s()
+        return self._gpu_s() + self.exposed_host_s()
 
     def low_s(self) -> FloatArray:
         """Return the lower end of its interval (C,) [s]."""
@@ -93,7 +93,7 @@ class MixedStep:
         chunk_s, decode_s = (
             step.least_s() - step.exposed_host_s() for step in (self.chunk, self.decode)
         )
-        return chunk_s + self.alone.time * decode_s + self._exposed_host_s()
+        return chunk_s + self.alone.time * decode_s + self.exposed_host_s()
 
     def bound_share(self) -> FloatArray:
         """Return the fraction of the chunk priced at the roofline for lack of calibrations (C,)."""
@@ -132,7 +132,8 @@ class MixedStep:
         )
         return chunk_s + self.alone.time * decode_s
 
-    def _exposed_host_s(self) -> FloatArray:
+    def exposed_host_s(self) -> FloatArray:
+        """Return the host time that the GPU does not hide (C,) [s]."""
         host_s_C = self.chunk.host_work_s() + self.decoding_s_C
         return np.maximum(host_s_C - self._gpu_s(), 0.0) if self.overlapped else host_s_C
 

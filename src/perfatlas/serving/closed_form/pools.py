@@ -134,9 +134,12 @@ class PoolRates(Generic[Evaluated]):
         prefill, decode = self.prefill[0], self.decode[0]
         energy = self.prefill[1].energy
         # a worker's request has one output token
-        prompt_j = energy.prefill_j * prefill.load.osl / decode.load.osl
+        tokens = prefill.load.osl / decode.load.osl
+        prompts = energy._replace(
+            prefill_j=energy.prefill_j * tokens, prefill_bubble_j=energy.prefill_bubble_j * tokens
+        )
         share = prefill.plan.gpus_per_replica * self.load.prefill_workers / self.gpus()
-        return pooled_energy(energy._replace(prefill_j=prompt_j), self.decode[1].energy, share)
+        return pooled_energy(prompts, self.decode[1].energy, share)
 
     @cached_property
     def transfer_s(self) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.serving.closed_form.energy import TokenEnergy
+from perfatlas.serving.closed_form.energy import OF_TOKEN
 from perfatlas.serving.closed_form.latencies import Latencies
 from perfatlas.serving.closed_form.running_load import Among, running_load
 from perfatlas.serving.closed_form.shared_steps import evaluate_loads, load_results
@@ -132,10 +132,11 @@ def evaluate_mix(
                 for one in zip(*(r.utilization for r in results), strict=True)
             )
         ),
-        energy=TokenEnergy(
-            _weighted([one.prefill_j for one in energies], share_K),
-            _weighted([one.decode_j for one in energies], share_K),
-            *energies[0][2:],
+        energy=energies[0]._replace(
+            **{
+                name: _weighted([getattr(one, name) for one in energies], share_K)
+                for name in OF_TOKEN
+            }
         ),
         tiers=np.bitwise_or.reduce([one.tiers for one in results]),
         priced=sum(one.priced for one in results),

@@ -75,6 +75,8 @@ def note_done(sim: SimulationState, r: int) -> None:
         replica.prompts += replica.prompt_time  # a step with prompts is alone in its batch
         replica.spent += batch_energy(sim, r, replica.steps)
         replica.spent_on_prompts += replica.prompt_energy
+        replica.waits += batch_time(replica.wait_base, replica.wait_rise, replica.steps)
+        replica.prompt_waits += replica.prompt_wait
 
 
 @part

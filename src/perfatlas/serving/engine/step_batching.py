@@ -24,6 +24,7 @@ from perfatlas.serving.sequences import (
     blocks,
     clear_step,
     decode_energy,
+    decode_kernels,
     decode_time,
     host_work,
     longest,
@@ -89,13 +90,16 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
         tries -= 1
     replica.next_steps = 0
     if busy > 0:
-        line = _replica_line(sim, first)
+        line, kernels = _replica_lines(sim, first)
         replica.next_steps = _equal_steps(sim, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
-        replica.next_extra = _added_by_prompts(sim, first, line.base)
+        replica.next_wait_base = line.base - kernels.base
+        replica.next_wait_rise = line.rise - kernels.rise
+        added = _added_by_prompts(sim, first, line.base, kernels.base)
+        replica.next_extra = added[0]
         if sim.rank_gpus > 0:
-            _plan_energy(sim, r)
+            _plan_energy(sim, r, added[1])
 
 
 @part
@@ -126,6 +130,9 @@ def _run_planned(sim: SimulationState, r: int, now: int) -> None:
     replica.energy_rise = replica.next_energy_rise
     replica.prompt_time = replica.next_prompt_time
     replica.prompt_energy = replica.next_prompt_energy
+    replica.wait_base = replica.next_wait_base
+    replica.wait_rise = replica.next_wait_rise
+    replica.prompt_wait = replica.next_prompt_wait
     replica.next_steps = 0
 
 
@@ -144,37 +151,54 @@ def _work_of_ranks(sim: SimulationState, first: int) -> tuple[int, int, int]:
 
 
 @part
-def _replica_line(sim: SimulationState, first: int) -> Line:
-    """Return the times of the replica's next steps."""
+def _replica_lines(sim: SimulationState, first: int) -> tuple[Line, Line]:
+    """Return the times of the replica's next steps, and those in which its GPUs run kernels.
+
+    GPUs that wait for another rank run the kernel of a collective.
+    """
     most, tokens, chunks = _work_of_ranks(sim, first)
     linear = sim.mixed_linear_T[tokens] if chunks > 0 else sim.decode_linear_B[most]
     line: Line = rank_line(sim, sim.scheduler_S[first], linear)
     for s in range(first + 1, first + sim.ranks):
         line = longest(line, rank_line(sim, sim.scheduler_S[s], linear))
+    kernels = line
     if sim.host_overlapped:
         for s in range(first, first + sim.ranks):
             line = longest(line, Line(host_work(sim, sim.scheduler_S[s]), 0, MANY))
-    return line
+        return line, kernels
+    host = 0
+    for s in range(first, first + sim.ranks):
+        host += host_work(sim, sim.scheduler_S[s])
+    return line, Line(line.base - host // sim.ranks, line.rise, line.steps)
 
 
 @part
-def _added_by_prompts(sim: SimulationState, first: int, time: int) -> int:
-    """Return the time that prompts add to a step [ps]."""
+def _added_by_prompts(sim: SimulationState, first: int, time: int, kernels: int) -> tuple[int, int]:
+    """Return the time that prompts add to a step, and its part without a kernel [ps].
+
+    Without decodes, prompts add no time to any, and all of the time without a kernel is theirs.
+    """
     decodes = 0
     chunks = 0
     for s in range(first, first + sim.ranks):
         decodes = max(decodes, sim.scheduler_S[s].decodes)
         chunks += sim.scheduler_S[s].chunks
-    if chunks == 0 or decodes == 0:
-        return 0
+    if chunks == 0:
+        return 0, 0
+    if decodes == 0:
+        return 0, int(time - kernels)
     alone = 0
+    alone_kernels = 0
+    linear = sim.decode_linear_B[decodes]
     for s in range(first, first + sim.ranks):
-        alone = max(alone, decode_time(sim, sim.scheduler_S[s], sim.decode_linear_B[decodes]))
-    return int(time - alone)
+        scheduler = sim.scheduler_S[s]
+        alone = max(alone, decode_time(sim, scheduler, linear))
+        alone_kernels = max(alone_kernels, decode_kernels(sim, scheduler, linear))
+    return int(time - alone), int(max(time - kernels - (alone - alone_kernels), 0))
 
 
 @part
-def _plan_energy(sim: SimulationState, r: int) -> None:
+def _plan_energy(sim: SimulationState, r: int, prompt_wait: int) -> None:
     """Price the energy of the replica's next steps, whose time is known.
 
     Prompts spend what a step with prompts spends beyond its decodes alone.
@@ -191,6 +215,7 @@ def _plan_energy(sim: SimulationState, r: int) -> None:
         replica.next_energy_rise += line.rise
     replica.next_prompt_time = 0
     replica.next_prompt_energy = 0
+    replica.next_prompt_wait = prompt_wait
     if chunks > 0:
         power = sim.dynamic_power * sim.ranks
         spent = min(float(replica.next_energy_base), power * replica.next_base)

@@ -84,7 +84,7 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
         >>> time = 10**12 * np.array([0, 1, 4])
         >>> series = Series(time, *np.zeros((4, 3), np.int64))
         >>> none = np.zeros(0)
-        >>> energy = RunEnergy(none, none, none, time, np.array([0.0, 500.0, 1100.0]))
+        >>> energy = RunEnergy(none, none, none, none, none, time, np.array([0.0, 500.0, 1100.0]))
         >>> binned_power(series, energy, 2)
         {'deployment_power_w': [350.0, 200.0], 'deployment_power_max_w': [500.0, 200.0]}
     """

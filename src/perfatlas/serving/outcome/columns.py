@@ -120,6 +120,8 @@ class RunEnergy(NamedTuple):
         dynamic_j_F: Dynamic energy of the GPUs of each replica (F,) [J].
         prompt_j_F: Its part that prompts added to steps (F,) [J].
         prompts_F: Time that prompts added to the steps of each replica (F,) [ps].
+        waits_F: Time within steps in which the GPUs of each replica ran no kernel (F,) [ps].
+        prompt_waits_F: Its part in `prompts_F` (F,) [ps].
         time_W: Times in ascending order (W,) [ps]: the rows of the series, and the last event.
         energy_j_W: Energy of all GPUs up to each time, with the power that GPUs draw without
             kernels (W,) [J].
@@ -128,12 +130,16 @@ class RunEnergy(NamedTuple):
     dynamic_j_F: NDArray[np.float64]
     prompt_j_F: NDArray[np.float64]
     prompts_F: Ticks
+    waits_F: Ticks
+    prompt_waits_F: Ticks
     time_W: Ticks
     energy_j_W: NDArray[np.float64]
 
 
 _NO_TICKS: Final = np.zeros(0, np.int64)
-NO_ENERGY: Final = RunEnergy(np.zeros(0), np.zeros(0), _NO_TICKS, _NO_TICKS, np.zeros(0))
+NO_ENERGY: Final = RunEnergy(
+    *(np.zeros(0), np.zeros(0), _NO_TICKS, _NO_TICKS, _NO_TICKS, _NO_TICKS, np.zeros(0))
+)
 
 
 class Outcome(NamedTuple):

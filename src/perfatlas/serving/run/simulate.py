@@ -271,6 +271,8 @@ def _run_energy(sims: tuple[SimulationState, ...], series_WV: NDArray[np.int64])
         dynamic_j_F=gpus_F * replica_F["spent"] / PER_JOULE,
         prompt_j_F=gpus_F * replica_F["spent_on_prompts"] / PER_JOULE,
         prompts_F=replica_F["prompts"].copy(),
+        waits_F=replica_F["waits"].copy(),
+        prompt_waits_F=replica_F["prompt_waits"].copy(),
         time_W=np.append(series_WV[:, 0], now),
         energy_j_W=np.append(energy_j_W, max(total_j, energy_j_W.max(initial=0.0))),
     )

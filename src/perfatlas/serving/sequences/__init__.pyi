@@ -48,6 +48,7 @@ from .step_time import (
     Line as Line,
     batch_time as batch_time,
     cell as cell,
+    decode_kernels as decode_kernels,
     decode_time as decode_time,
     host_work as host_work,
     longest as longest,

@@ -181,11 +181,24 @@ def decode_time(sim: SimulationState, scheduler: Any, linear: int) -> int:  # no
         scheduler: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
+    device = decode_kernels(sim, scheduler, linear)
+    host = sim.host_step + sim.host_sequence * scheduler.decodes
+    return int(max(device, host) if sim.host_overlapped else device + host)
+
+
+@part
+def decode_kernels(sim: SimulationState, scheduler: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the part of `decode_time` in which kernels run [ps].
+
+    Args:
+        sim: The simulation.
+        scheduler: A scheduler with a priced step.
+        linear: Linear layers of the step without prompts [ps].
+    """
     device = linear + sim.head_B[scheduler.decodes * sim.tokens_per_decode]
     if scheduler.decodes > 0:
         device += scheduler.keyed
-    host = sim.host_step + sim.host_sequence * scheduler.decodes
-    return int(max(device, host) if sim.host_overlapped else device + host)
+    return int(device)
 
 
 @part

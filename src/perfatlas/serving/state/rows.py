@@ -184,12 +184,20 @@ REPLICA: Final = np.dtype(
             "energy_rise",
             "prompt_time",  # its part of prompts [ps]
             "prompt_energy",
+            "wait_base",  # part of a running step without a kernel on its GPUs [ps]
+            "wait_rise",
+            "prompt_wait",  # its part of prompts [ps]
             "next_energy_base",
             "next_energy_rise",
             "next_prompt_time",
             "next_prompt_energy",
+            "next_wait_base",
+            "next_wait_rise",
+            "next_prompt_wait",
             "busy",  # total time of steps [ps]
             "prompts",  # its part of prompts [ps]
+            "waits",  # its part without a kernel [ps]
+            "prompt_waits",  # the part of these that prompts add [ps]
             "done",  # total steps
             "status",  # UP, OUT, ...
             "era",  # number of resets in the router's prefix tree

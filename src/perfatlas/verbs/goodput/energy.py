@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -46,14 +47,17 @@ def with_energy(answer: Answer, inputs: Goodput) -> Answer:
         rows.append({**row, "energy_j": row["gpu_hours"] * SECONDS_PER_HOUR * watts})
     total_j = sum(row["energy_j"] for row in rows)
     lost_j = sum(row["energy_j"] for row in rows if row["name"] != "productive")
-    results: dict[str, Any] = {**answer.results, "job_energy_j": total_j, "lost_energy_j": lost_j}
+    again_j = sum(row["energy_j"] for row in rows if row["name"] == "lost_work")
+    results: dict[str, Any] = {**answer.results, "job_energy_j": total_j}
+    results |= {"lost_energy_j": lost_j, "lost_work_energy_j": again_j}
     if inputs.usd_per_kwh is not None:
         price = inputs.usd_per_kwh * (inputs.pue or 1.0) / JOULES_PER_KWH
         results |= {"electricity_usd": total_j * price, "lost_electricity_usd": lost_j * price}
     evidence = replace(
         answer.evidence, assumptions=(*answer.evidence.assumptions, _power_note(inputs, idle_w))
     )
-    return replace(answer, results=results, breakdown=rows, evidence=evidence)
+    warnings = (*answer.warnings, *idle_power_remarks(inputs.power_w, inputs.idle_power_w))
+    return replace(answer, results=results, breakdown=rows, evidence=evidence, warnings=warnings)
 
 
 def _power_note(inputs: Goodput, idle_w: float) -> str:

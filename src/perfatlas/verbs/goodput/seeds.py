@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MEASURED: Final = (
     *("goodput", "interruptions", "interruptions_per_day", "lost_gpu_hours", "useful_gpu_hours"),
     *("finish_s", "cost_usd", "usd_per_useful_gpu_hour", "job_energy_j", "lost_energy_j"),
+    "lost_work_energy_j",
 )
 
 

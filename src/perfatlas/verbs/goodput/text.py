@@ -57,7 +57,8 @@ DETAILS: Final = frozenset((
 INDENT: Final = 2
 PER_UNIT: Final = {"usd_per_gpu_hour": "GPU-hour", "usd_per_kwh": "kWh"}
 WATTS: Final = {"power_w": "GPU power", "idle_power_w": "power of a waiting GPU"}
-ENERGIES: Final = ("job_energy_j", "lost_energy_j")  # told in Wh, as electricity is sold
+# told in Wh, as electricity is sold
+ENERGIES: Final = ("job_energy_j", "lost_energy_j", "lost_work_energy_j")
 # fields that are shares, and results that are said elsewhere or are fields
 SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")

@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.energy import idle_power_remarks
 from perfatlas.jobs.model import (
     SOURCES,
     TICKS_PER_SECOND,
@@ -285,6 +286,7 @@ def _answer(
     warnings = [
         *ready.warnings,
         *ready.node_failures.warnings,
+        *idle_power_remarks(inputs.power_w, inputs.idle_power_w),
         *outcome.remarks(),
         *((tail,) if tail else ()),
         *(unused_in_run(inputs, outcome) if len(runs) == 1 and not results["interrupted"] else ()),

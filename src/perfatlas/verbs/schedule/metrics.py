@@ -37,17 +37,6 @@ RESULTS: Final = declare_metrics(
         description="Part of `cluster_energy_j` spent on work that was not lost.",
     ),
     Metric(
-        name="lost_work_energy_j",
-        label="energy of lost work",
-        short="lost work energy",
-        unit="J",
-        shown="scaled",
-        better="lower",
-        verbs=VERBS,
-        asked_with=POWER,
-        description="Part of `cluster_energy_j` spent on work that was lost and done again.",
-    ),
-    Metric(
         name="stalled_energy_j",
         label="energy of jobs that wait",
         short="stalled energy",

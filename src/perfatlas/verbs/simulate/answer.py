@@ -258,7 +258,7 @@ def simulated(
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
     results = traffic_results(ready, resolved, outcome, found)
     results |= run_energy(ready, outcome, results["makespan_s"])
-    one = _Repetition(results, outcome, [spent_energy(resolved.requests, outcome)], {})
+    one = _Repetition(results, outcome, [spent_energy(ready, resolved.requests, outcome)], {})
     return _simulation(ready, resolved, one, (traffic, scenario, fields))
 
 
@@ -323,7 +323,7 @@ def _repetition(run: Run, watch: OnProgress | None, *, drawn: bool) -> _Repetiti
     results |= window_results(run, outcome) | run_energy(ready, outcome, results["makespan_s"])
     spread = arrival_spread(run, outcome) if drawn else {}
     release_columns(resolved.requests, outcome)
-    spent = [spent_energy(resolved.requests, outcome)]
+    spent = [spent_energy(ready, resolved.requests, outcome)]
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PERCENTILE: Final = 95
 OF_RUN: Final = (
-    *("energy_j", "prefill_energy_j", "decode_energy_j", "idle_energy_j"),
+    *("energy_j", "prefill_energy_j", "decode_energy_j", "bubble_energy_j", "idle_energy_j"),
     *("deployment_power_w", "p95_deployment_power_w", "peak_deployment_power_w"),
 )
 
@@ -42,18 +42,21 @@ class Spent(NamedTuple):
         completed: Completed requests.
         prompt_j: Dynamic energy of prompts [J].
         dynamic_j: Dynamic energy of all steps [J].
+        bubble_j: What GPUs draw within steps while they run no kernel [J].
     """
 
     tokens: float
     completed: int
     prompt_j: float
     dynamic_j: float
+    bubble_j: float
 
 
-def spent_energy(requests: Requests, outcome: Outcome) -> Spent:
+def spent_energy(ready: Service, requests: Requests, outcome: Outcome) -> Spent:
     """Return the tokens of a run and the energy of its steps.
 
     Args:
+        ready: The deployment.
         requests: The requests.
         outcome: Results of the run.
     """
@@ -63,14 +66,23 @@ def spent_energy(requests: Requests, outcome: Outcome) -> Spent:
         int(np.count_nonzero(done_N)),
         float(outcome.energy.prompt_j_F.sum()),
         float(outcome.energy.dynamic_j_F.sum()),
+        float(_bubbles_j(ready, outcome).sum()),
     )
+
+
+def _bubbles_j(ready: Service, outcome: Outcome) -> FloatArray:
+    """Return what the GPUs of each replica draw within steps without a kernel (F,) [J]."""
+    on_w_F = _of_replicas(ready, [_on_w(pool) for pool in ready.pools])
+    bubbles_j_F: FloatArray = on_w_F * outcome.energy.waits_F / TICKS_PER_SECOND
+    return bubbles_j_F
 
 
 def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, float | None]:
     """Return the energy of all GPUs over a run, by phase, and their power over time.
 
     A step spends its own dynamic energy and the power of boards without kernels; a step that also
-    decodes spends on prompts what it spends beyond its decodes alone. Idle GPUs draw the power of
+    decodes spends on prompts what it spends beyond its decodes alone. The part of a step in which
+    its GPUs wait for the host is a bubble and not part of its phase. Idle GPUs draw the power of
     a board without kernels, in gaps between steps and in idle replicas; GPUs that an autoscaler
     has released draw none.
 
@@ -90,22 +102,26 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
         return dict.fromkeys(OF_RUN)
     on_w_F = _of_replicas(ready, [_on_w(pool) for pool in ready.pools])
     busy_s_F = outcome.busy_F / TICKS_PER_SECOND
-    prompts_s_F = outcome.energy.prompts_F / TICKS_PER_SECOND
+    prompts_s_F = (outcome.energy.prompts_F - outcome.energy.prompt_waits_F) / TICKS_PER_SECOND
+    kernels_s_F = busy_s_F - outcome.energy.waits_F / TICKS_PER_SECOND
     there_s_F = np.full_like(busy_s_F, makespan_s)
     if ready.entry.replicas.availability.scaler is not None:
         there_s_F = outcome.operated.held_F / TICKS_PER_SECOND
     energy = outcome.energy
     prefill_j = float((energy.prompt_j_F + on_w_F * prompts_s_F).sum())
-    decodes_j_F = energy.dynamic_j_F - energy.prompt_j_F + on_w_F * (busy_s_F - prompts_s_F)
+    decodes_j_F = energy.dynamic_j_F - energy.prompt_j_F + on_w_F * (kernels_s_F - prompts_s_F)
     decode_j = float(decodes_j_F.sum())
+    bubble_j = float(_bubbles_j(ready, outcome).sum())
     idle_j = float((on_w_F * np.maximum(there_s_F - busy_s_F, 0.0)).sum())
     watts_B = window_power_w(outcome)
+    total_j = prefill_j + decode_j + bubble_j + idle_j
     return {
-        "energy_j": prefill_j + decode_j + idle_j,
+        "energy_j": total_j,
         "prefill_energy_j": prefill_j,
         "decode_energy_j": decode_j,
+        "bubble_energy_j": bubble_j,
         "idle_energy_j": idle_j,
-        "deployment_power_w": (prefill_j + decode_j + idle_j) / makespan_s if makespan_s else None,
+        "deployment_power_w": total_j / makespan_s if makespan_s else None,
         "p95_deployment_power_w": float(np.percentile(watts_B, PERCENTILE))
         if watts_B.size
         else None,
@@ -128,7 +144,9 @@ def energy_results(
     Returns:
         Results by name; empty without a completed request.
     """
-    tokens, completed, prompt_j, dynamic_j = (sum(column) for column in zip(*runs, strict=True))
+    tokens, completed, prompt_j, dynamic_j, bubble_j = (
+        sum(column) for column in zip(*runs, strict=True)
+    )
     if not completed:
         return {}
     gpus = [_gpus(pool) * pool.replicas.number for pool in ready.pools]
@@ -139,10 +157,11 @@ def energy_results(
         )
         for name in ("on_w", "cap_w", "low", "high")
     )
-    prefill_j, decode_j = (
-        np.array([joules / tokens]) for joules in (prompt_j, dynamic_j - prompt_j)
+    prefill_j, decode_j, bubbles_j = (
+        np.array([joules / tokens]) for joules in (prompt_j, dynamic_j - prompt_j, bubble_j)
     )
-    energy = TokenEnergy(prefill_j, decode_j, on_w, cap_w, low, high)
+    none_j = np.zeros_like(bubbles_j)
+    energy = TokenEnergy(prefill_j, decode_j, none_j, bubbles_j, on_w, cap_w, low, high)
     found = energies_at(energy, _rates(results), tokens / completed)
     nodes, prices = _nodes_and_prices(ready)
     return found | _ends_of_run(found, results) | node_results({**results, **found}, nodes, prices)

@@ -63,15 +63,28 @@ ENERGY: Final = (
     ),
     Metric(
         name="awake_energy_per_output_token_j",
-        label="energy of boards without kernels per output token",
+        label="energy of boards beside kernels per output token",
         short="awake J/token",
         unit="J",
         shown="scaled",
         better="lower",
         verbs=BOTH,
         description=(
-            "Part of `energy_per_output_token_j`: what all GPUs draw beside their kernels, in"
-            " steps, pipeline bubbles, between steps and in idle replicas."
+            "Part of `energy_per_output_token_j`: what boards draw beside the energy of their"
+            " kernels, while these run, between steps and in idle replicas."
+        ),
+    ),
+    Metric(
+        name="bubble_energy_per_output_token_j",
+        label="energy of bubbles per output token",
+        short="bubble J/token",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=BOTH,
+        description=(
+            "Part of `energy_per_output_token_j`: what GPUs draw within steps while they run no"
+            " kernel, in pipeline bubbles and while they wait for the host."
         ),
     ),
     Metric(
@@ -172,6 +185,20 @@ ENERGY: Final = (
         ),
     ),
     Metric(
+        name="lost_work_energy_j",
+        label="energy of lost work",
+        short="lost work energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=(*GOODPUT, "fleet schedule"),
+        asked_with={"power_w": 600.0, "gpus": 1024},
+        description=(
+            "Part of the energy of the job or cluster that is spent on work that is lost and done"
+            " again."
+        ),
+    ),
+    Metric(
         name="electricity_usd",
         label="cost of electricity",
         short="electricity cost",
@@ -202,7 +229,8 @@ ENERGY: Final = (
         better="lower",
         verbs=SIMULATE,
         description=(
-            "Part of `energy_j` spent in steps with prompts, beyond what their decodes alone spend."
+            "Part of `energy_j` spent in steps with prompts, beyond what their decodes alone spend,"
+            " without `bubble_energy_j`."
         ),
     ),
     Metric(
@@ -213,7 +241,20 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         verbs=SIMULATE,
-        description="Part of `energy_j` spent in decode steps.",
+        description="Part of `energy_j` spent in decode steps, without `bubble_energy_j`.",
+    ),
+    Metric(
+        name="bubble_energy_j",
+        label="energy of bubbles",
+        short="bubble energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description=(
+            "Part of `energy_j` that GPUs draw within steps while they run no kernel: they wait for"
+            " the host."
+        ),
     ),
     Metric(
         name="idle_energy_j",

@@ -1,0 +1,65 @@
+"""Time within steps in which GPUs run no kernel: bubbles of pipelines, and waits for the host.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.parallelism import stage_share
+from perfatlas.serving.closed_form.latencies import pipelined_s
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.serving.closed_form.mixed_steps import LoadSteps, MixedStep
+    from perfatlas.serving.closed_form.running_load import RunningLoad
+    from perfatlas.serving.closed_form.step_totals import StepTotals
+
+
+def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArray]:
+    """Return the GPU time without a kernel of the prompts of a chunk, and of one decode step.
+
+    Each (C,) [s] sums one GPU of every pipeline stage. A rank that waits in a collective runs a
+    kernel. Without stages, all of it is exposed host time.
+
+        decode: (stages x cycle - micro-batches x kernels) / micro-batches
+        prompts: stages x time of the pipeline - kernels
+
+    The cycle is the time in which every micro-batch decodes once. Beside other requests, the
+    pipeline is filled by their chunks, so that a prompt fills and drains it only for its share of
+    the sequences; then it is what its chunks add to decode steps.
+
+    Args:
+        loaded: What runs at the same time.
+        steps: A full chunk and the last chunk with their decodes, and a decode step.
+
+    Source: derived, as the latencies of the same steps (`composition`).
+
+    Limits: Time that runs take beyond their steps, for joining a batch or between requests of a
+        client, is not a bubble.
+    """
+    plan, chunks = loaded.question.plan, loaded.chunks
+    share = stage_share(loaded.question.model.architecture, plan)
+    busy = np.where(plan.pp > 1, share, 1.0)
+    step_s, kernels_s = steps.decode.total_s(), _kernels_s(steps.decode)
+    cycle_s = step_s * np.maximum(loaded.micro_batches * busy, 1.0)
+    decode_s = plan.pp * cycle_s / loaded.micro_batches - kernels_s
+    shared = loaded.mixed()
+    beside_s, beside_kernels_s = np.where(shared, step_s, 0.0), np.where(shared, kernels_s, 0.0)
+    first_s, last_s = (one.total_s() - beside_s for one in (steps.chunk, steps.last))
+    added_s = chunks.count * first_s + chunks.last_count * last_s
+    first_kernels_s, last_kernels_s = (
+        _kernels_s(one) - beside_kernels_s for one in (steps.chunk, steps.last)
+    )
+    kernels_added_s = chunks.count * first_kernels_s + chunks.last_count * last_kernels_s
+    alone = np.where(loaded.question.aggregated_C, 1.0 / loaded.on_rank, 1.0)
+    passes_s = pipelined_s(added_s, alone * first_s, plan.pp, share)
+    return plan.pp * passes_s - kernels_added_s, decode_s
+
+
+def _kernels_s(step: MixedStep | StepTotals) -> FloatArray:
+    """Return the time in which a rank of each stage runs kernels (C,) [s]."""
+    return step.total_s() - step.exposed_host_s()
