@@ -1,7 +1,9 @@
 """What every test shares: hypothesis profiles, and modules that are compiled once.
 
-`suite` (the default) draws the same examples in every run, so that a green run stays green;
-`explore` (`pytest --hypothesis-profile=explore`) draws new ones and more of them.
+`suite` (the default) draws the same examples in every run, so that a green run stays green.
+`thorough`, which `make validate` runs, draws two and a half times as many of the same kind, and
+`explore` (`pytest --hypothesis-profile=explore`) new ones and many more of them. Tests that need
+another number scale it with the profile by `tests.examples.scaled_examples`.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ settings.register_profile(
     deadline=None,
     print_blob=True,
     derandomize=True,
-    max_examples=50,
+    max_examples=20,
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("thorough", settings.get_profile("suite"), max_examples=50)
 settings.register_profile(
     "explore",
     settings.get_profile("suite"),
@@ -69,6 +72,15 @@ def shared_price_tables() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(engine_deployment, "_table", sharing(engine_deployment._table))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_units() -> Iterator[None]:
+    """Compile one simulator for all rare features."""
+    from tests.shared_units import compiling_few_units
+
+    with compiling_few_units():
         yield
 
 

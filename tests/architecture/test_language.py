@@ -18,6 +18,7 @@ SUFFIXES: Final = frozenset((".py", ".pyi", ".toml", ".md", ".html"))
 REVISED: Final = (
     "src/perfatlas",
     "ARCHITECTURE.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
     "docs",

@@ -56,6 +56,7 @@ def test_matrix_products_are_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.unique(rows, axis=0).shape == (5_000, 3)
 
 
+@pytest.mark.study
 def test_the_harness_runs_and_names_absent_peers() -> None:
     words = [sys.executable, str(BENCHMARKS / "speed.py"), "--json", *TINY]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -67,6 +68,7 @@ def test_the_harness_runs_and_names_absent_peers() -> None:
     assert {row["name"].partition(": ")[2] for row in absent} == {"aiconfigurator", "llm-analysis"}
 
 
+@pytest.mark.study
 def test_the_simulators_are_timed_beside_absent_peers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     few = ("--requests", "200", "--replicas", "2", "--jobs", "200", "--runs", "1")

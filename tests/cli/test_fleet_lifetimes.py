@@ -236,6 +236,7 @@ def test_parts_that_nodes_share_are_counted_by_units(
     assert (cause.per_unit, cause.ages) == (1.5, "new")
 
 
+@pytest.mark.study
 def test_the_lifetimes_of_titan_by_the_commands_of_the_document(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

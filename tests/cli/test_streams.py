@@ -45,18 +45,16 @@ def test_a_closed_stdout_is_said_before_anything_is_answered(words: str) -> None
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
 def test_without_stderr_the_exit_code_stays(redirection: str) -> None:
-    assert shell(f"perfatlas estimate --model x {redirection}").returncode == 2
     assert shell(f"perfatlas catalog formats {redirection}").returncode == 0
     unknown = " ".join((*MODEL, "--engine", "none"))
     assert shell(f"perfatlas estimate {unknown} {redirection}").returncode == 3
 
 
+# a version, a help page, an object and a text, which are written in four ways
 UNREAD = (
     "--version",
-    "--help",
     "goodput --help",
     "catalog models --json",
-    "goodput --gpus 1024 --mtti-s 3h --checkpoint-write-s 30 --restart-s 300",
     "collective --system h200_sxm --op all_reduce --bytes 1e6 --gpus 8",
 )
 
@@ -95,7 +93,7 @@ def test_a_full_disk_under_version_is_one_line() -> None:
 
 
 @pytest.mark.usefixtures("scripts_made_once")
-@pytest.mark.parametrize("name", ["zsh", "fish"])
+@pytest.mark.parametrize("name", ["zsh", pytest.param("fish", marks=pytest.mark.study)])
 def test_completion_in_a_home_that_cannot_be_written_says_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

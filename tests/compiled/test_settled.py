@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfatlas.serving.state import SimulationState
+from tests.shared_units import settled
 
 DRAFTS = {"draft_tokens"}
 OTHERS = {"role", "routing", "offloads", "prefix_caching", "varies"}
@@ -22,7 +23,7 @@ OTHERS = {"role", "routing", "offloads", "prefix_caching", "varies"}
 )
 def test_unused_features_are_settled(has: dict[str, int], lacks: set[str]) -> None:
     nothing = dict.fromkeys(SimulationState._fields, 0)
-    told = SimulationState(**(nothing | {"policy": 2} | has)).settled()  # type: ignore[arg-type] # numbers do
+    told = settled(SimulationState(**(nothing | {"policy": 2} | has)))  # type: ignore[arg-type] # numbers do
     assert set(told) & (DRAFTS | OTHERS) == lacks
     assert told["policy"] == 2
     assert all(told[name] == 0 for name in lacks)

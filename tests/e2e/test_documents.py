@@ -30,6 +30,8 @@ def _refresh() -> ModuleType:
 
 REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
+# pages that quote the output of a study over thousands of runs
+STUDIES: Final = ("validation-serving.md", "validation-blocks.md")
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -71,7 +73,11 @@ FOREIGN: Final = frozenset(
 )
 
 
-@pytest.mark.parametrize("path", QUOTED, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.study] * (path.name in STUDIES)) for path in QUOTED],
+    ids=[path.relative_to(ROOT).as_posix() for path in QUOTED],
+)
 def test_every_output_quoted_in_a_document_is_what_the_command_prints(
     path: Path,
     tmp_path: Path,

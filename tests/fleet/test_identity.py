@@ -74,7 +74,14 @@ def mean_of(outcome: Outcome, column: str) -> tuple[float, float]:
     return float(value_R.mean()), float(value_R.std(ddof=1)) / math.sqrt(value_R.size)
 
 
-@pytest.mark.parametrize("name", FLEETS)
+# each of these alone; the other fleets have their causes together
+ALONE = ("lemons", "ageing, cold")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.study] * (name in ALONE)) for name in FLEETS],
+)
 def test_a_slow_simulation_of_named_units_agrees(name: str) -> None:
     causes, spares = FLEETS[name]
     job, strategy = posed(causes, **spares)

@@ -37,6 +37,7 @@ from perfatlas.fleet.model import (
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.fleet.simulator.replica import FIELDS
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from tests.examples import scaled_examples
 
 H = 3600.0
 DAY = 86400.0
@@ -196,7 +197,7 @@ def everything(drawn: dict[str, object]) -> tuple[Job, Strategy]:
 
 
 @given(settings_of_everything)
-@settings(max_examples=60)
+@settings(max_examples=scaled_examples(1.2))
 def test_buckets_sum_to_the_horizon_whatever_happens(drawn: dict[str, object]) -> None:
     job, strategy = everything(drawn)
     outcome = simulate(job, strategy, replicas=3, seed=int(drawn["seed"]))  # type: ignore[call-overload]

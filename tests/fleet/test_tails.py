@@ -19,7 +19,7 @@ FLEET = one_cause(1000.0, 8, detection=Constant(value_s=100.0))
 JOB = Job(fleet=FLEET, units=8, horizon_s=1e5, work_s=5000.0)
 
 
-@pytest.mark.parametrize("count", [12, 18])
+@pytest.mark.parametrize("count", [12, pytest.param(18, marks=pytest.mark.study)])
 def test_splitting_finds_poisson_tails(count: int) -> None:
     exact = float(stats.poisson.sf(count - 1, 5.0))
     tail = loss_probability(JOB, STRATEGY, count * 100.0 - 1.0, replicas=400, seed=3)
@@ -28,6 +28,7 @@ def test_splitting_finds_poisson_tails(count: int) -> None:
     assert len(tail.levels_s) > 2
 
 
+@pytest.mark.study
 def test_nine_in_ten_intervals_hold_the_probability() -> None:
     exact = float(stats.poisson.sf(15, 5.0))  # 7e-5
     tails = [loss_probability(JOB, STRATEGY, 1599.0, replicas=50, seed=seed) for seed in range(25)]
@@ -40,6 +41,7 @@ def test_nine_in_ten_intervals_hold_the_probability() -> None:
     assert abs(mean - exact) < 3.0 * error
 
 
+@pytest.mark.study
 def test_a_job_that_loses_much_early_is_not_overlooked() -> None:
     # 5 d of work, M 20,000 s, a day late: 674 of 12 million plain replicas, 5.6e-5
     strategy = Strategy(
@@ -57,6 +59,7 @@ def test_a_job_that_loses_much_early_is_not_overlooked() -> None:
     assert error < 0.3 * mean
 
 
+@pytest.mark.study
 def test_splitting_agrees_with_plain_replicas() -> None:
     strategy = Strategy(
         interval_s=1800.0,

@@ -83,6 +83,7 @@ def test_a_stage_is_repeated_until_something_comes_of_it(fixes: float, false_fix
     assert mean_s == pytest.approx(exact_s, rel=3.5 / count**0.5 + 0.01)
 
 
+@pytest.mark.study
 def test_the_tail_is_that_of_the_time_to_finish() -> None:
     strategy = replace(STRATEGY, interval_s=4 * H)
     job = Job(fleet=one_cause(30 * H, 8), units=8, horizon_s=500 * H, work_s=25 * H)

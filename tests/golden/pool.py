@@ -26,18 +26,21 @@ Answer = dict[str, "Scalar"]
 class Answerer:
     """One process of `tests.golden.runner`."""
 
-    def __init__(self, *, preload: bool = True) -> None:
+    def __init__(self, *, preload: bool = True, few_units: bool = False) -> None:
         """Start it with a fixed environment.
 
         Args:
             preload: Whether it loads the simulators before it forks.
+            few_units: Whether one compiled simulator serves all rare features.
         """
         self.folder = tempfile.TemporaryDirectory(prefix="golden")
         environment = {**os.environ, **FIXED, **dict.fromkeys(USER_FOLDERS, self.folder.name)}
         environment.pop("PERFATLAS_HOME", None)
         words = [sys.executable, "-m", "tests.golden.runner"]
+        words += [] if preload else ["--no-preload"]
+        words += ["--few-units"] if few_units else []
         self.process = subprocess.Popen(
-            words if preload else [*words, "--no-preload"],
+            words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

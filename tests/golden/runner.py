@@ -174,4 +174,10 @@ def serve(*, preload: bool) -> None:
 
 
 if __name__ == "__main__":
-    serve(preload="--no-preload" not in sys.argv)
+    if "--few-units" in sys.argv:
+        from tests.shared_units import compiling_few_units
+
+        with compiling_few_units():
+            serve(preload="--no-preload" not in sys.argv)
+    else:
+        serve(preload="--no-preload" not in sys.argv)

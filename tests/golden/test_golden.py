@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.golden.flatten import Scalar
     from tests.golden.question import Question
 
-EVERY: Final = 12  # of each stratum; `make golden` asks all
+EVERY: Final = 36  # of each stratum; `make golden` asks all
 QUESTIONS: Final = read_questions()
 GOLDEN: Final = read_answers()
 FIRST: Final = {question.verb: question.name for question in reversed(QUESTIONS)}
@@ -53,7 +53,7 @@ KEYS: Final = read_key_map(recorded=GOLDEN.answers)
 
 @pytest.fixture(scope="module")
 def answerer() -> Iterator[Answerer]:
-    with Answerer() as process:
+    with Answerer(few_units=True) as process:
         yield process
 
 

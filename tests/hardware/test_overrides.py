@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, describe, resolve_system
 from perfatlas.quantities import InvalidSpecError
+from tests.examples import scaled_examples
 
 
 def test_fields_change_and_are_recorded() -> None:
@@ -52,7 +53,7 @@ def test_a_peak_alone_widens_the_tensor_cores() -> None:
     assert system.sources["device.flop_per_clock_per_sm"].kind == "derived"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled_examples(0.6), deadline=None)
 @given(st.integers(min_value=1, max_value=2000))
 def test_peaks_follow_the_sm_count(sm_count: int) -> None:
     base = resolve_system("h200_sxm").device
@@ -62,7 +63,7 @@ def test_peaks_follow_the_sm_count(sm_count: int) -> None:
     assert chip.memory_bandwidth == base.memory_bandwidth
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled_examples(0.6), deadline=None)
 @given(st.floats(min_value=0.5, max_value=3.0))
 def test_the_tensor_clock_moves_peaks_and_the_other_clocks(ghz: float) -> None:
     base = resolve_system("b200_sxm").device
@@ -142,7 +143,7 @@ def test_a_description_shows_the_change() -> None:
     assert rows["device.scale_up.in_network_reduction"].value == "false"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled_examples(4), deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_a_system_or_a_named_error(text: str) -> None:
     for candidate in (

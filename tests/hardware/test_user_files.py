@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.hardware import resolve_system
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.quantities import InvalidSpecError
+from tests.examples import scaled_examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,7 +196,7 @@ def test_files_that_are_not_specs_are_refused(tmp_path: Path) -> None:
         assert words in refusal(path)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled_examples(2), deadline=None)
 @given(st.sampled_from(sorted(FIELDS)), st.text(max_size=40))
 def test_any_value_gives_a_system_or_a_named_error(
     tmp_path_factory: pytest.TempPathFactory, path: str, value: str

@@ -9,21 +9,22 @@ import pytest
 from hypothesis import strategies as st
 
 from perfatlas.quantities import PerfatlasError
+from tests.examples import scaled_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Inputs of every hostile test, 2,000 in a run; keep them at 2,000 or more together. hypothesis
-# draws as many unless a strategy runs dry, and none of these does.
+# Inputs of every hostile test, 2,000 together in the profile `thorough` of `make validate`.
+# hypothesis draws as many unless a strategy runs dry, and none of these does.
 EXAMPLES: Final = {
-    "configs": 390,
-    "config_files": 90,
-    "overrides": 310,
-    "hardware_files": 310,
-    "scenarios": 390,
-    "tables": 120,
-    "operators": 390,
+    "configs": scaled_examples(7.8),
+    "config_files": scaled_examples(1.8),
+    "overrides": scaled_examples(6.2),
+    "hardware_files": scaled_examples(6.2),
+    "scenarios": scaled_examples(7.8),
+    "tables": scaled_examples(2.4),
+    "operators": scaled_examples(7.8),
 }
 # shrinking a failure takes long; what hangs is ended after HANG_S, see `survive`
 PATIENT: Final = [pytest.mark.timeout(3600), pytest.mark.slow]

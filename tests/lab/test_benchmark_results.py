@@ -15,6 +15,7 @@ from perfatlas.lab.runs.benchmark_fields import LARGEST, Fields
 from perfatlas.lab.runs.benchmark_formats import NO_LATENCY, reader_of
 from perfatlas.lab.runs.benchmark_run import NO_LIMIT, SPECULATIVE
 from perfatlas.quantities import InvalidSpecError
+from tests.examples import scaled_examples
 from tests.lab.benchmark_files import MODEL, TOOLS, aiperf, metric, sglang, trtllm, vllm, write
 
 ROOT = Path(__file__).parents[2]
@@ -279,7 +280,7 @@ def test_json_that_is_no_object_is_a_refused_run(tmp_path: Path, content: bytes)
     assert "expected an object" in read_results(path)[0].error
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled_examples(6))
 @given(data=st.data())
 def test_no_mutation_of_a_result_breaks_the_reader(data: st.DataObject) -> None:
     result = copy.deepcopy(TOOLS[data.draw(st.sampled_from(sorted(TOOLS)))]())

@@ -184,6 +184,7 @@ def test_the_least_time_of_a_row_by_hand(tmp_path: Path) -> None:
     assert cell.least_s == pytest.approx(expected)
 
 
+@pytest.mark.usefixtures("quick")
 def test_rows_no_fit_explains_write_nothing(tmp_path: Path) -> None:
     columns = gemm_columns(TRUTH, 40)
     columns["time_s"] = [1e3 * time_s for time_s in columns["time_s"]]

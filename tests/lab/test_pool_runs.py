@@ -154,6 +154,7 @@ def test_wrong_rules_of_pools_are_refused(old: str, new: str, message: str) -> N
         parse_serving_rules(DRAWN + POOLS.replace(old, new))
 
 
+@pytest.mark.study
 @pytest.mark.skipif(not has_silicon(), reason="the measured runs (extra [silicon]) are missing")
 def test_every_published_run_of_counted_workers_is_asked_or_left_out(tmp_path: Path) -> None:
     rules, path = serving_rules(), sample_path()

@@ -78,6 +78,7 @@ def test_a_beaten_cell_is_told_beside_what_it_ships_with() -> None:
     assert line == "- c: 20.0% against 10.0%; ships, on all rows 4.0% against 14.0%"
 
 
+@pytest.mark.study
 @needs_silicon
 def test_what_is_left_out_is_what_the_calibrations_say_and_dear() -> None:
     cells = validate_kernels(["h200_sxm"], ["moe"])["cells"]

@@ -19,6 +19,7 @@ BUDGETS = {
 }
 
 
+@pytest.mark.study
 def test_unseen_shapes_are_corrected_within_budget_and_interval() -> None:
     found = validate_measured(["h200_sxm"], ("gemm", "prefill_attention", "decode_attention"))
     scores = {score["cell"]: score for score in found["cells"]}

@@ -28,7 +28,7 @@ def only(result: dict[str, Any], cell: str) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_every_protocol_knows_less_than_the_one_before() -> None:
     cell = "h200_sxm/streaming/vllm/bf16"
     scored = {

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from perfatlas.lab.validate import validate_serving
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate
+from tests.examples import scaled_examples
 from tests.lab.benchmark_files import MODEL, TOOLS, aiperf, sglang, trtllm, vllm, write
 
 SYSTEM = "h200_sxm"
@@ -188,7 +189,9 @@ def test_names_that_are_not_for_the_user_are_refused(
 NUMBER = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**20), 10**20)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=scaled_examples(1.2), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(name=st.sampled_from(sorted(vllm())), value=NUMBER | st.sampled_from([1e-9, 1e15, 1e9]))
 def test_no_number_breaks_the_comparison(name: str, value: float, tmp_path: Path) -> None:
     found = validate_serving([write(tmp_path, vllm(**{name: value}))], system=SYSTEM)

@@ -44,6 +44,7 @@ def test_a_source_is_held_by_the_errors_of_the_others_only() -> None:
     assert pooled(rows)["inside_90"] == pytest.approx(2.0 / 3.0)
 
 
+@pytest.mark.study
 def test_token_gaps_of_the_second_laboratory_keep_their_errors() -> None:
     try:
         sources = [one for one in all_sources() if one.source.startswith("ML.ENERGY")]
@@ -66,6 +67,7 @@ def test_the_last_round_of_an_offline_benchmark_runs_what_is_left() -> None:
     assert part > full
 
 
+@pytest.mark.study
 def test_the_release_spread_holds_for_configurations_that_were_not_fitted() -> None:
     try:
         rows = scored_releases()
@@ -82,6 +84,7 @@ def test_few_runs_are_no_source() -> None:
     )
 
 
+@pytest.mark.study
 def test_the_shipped_spread_is_that_of_all_sources() -> None:
     try:
         sources = all_sources()

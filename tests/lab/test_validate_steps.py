@@ -346,6 +346,20 @@ def test_scored_and_left_out_runs_are_all_runs() -> None:
 
 
 @needs_silicon
+def test_a_sample_of_real_serving_is_predicted_as_before() -> None:
+    rules = serving_rules()
+    kept, _ = select_runs(read_runs(sample_path()), rules)
+    found = summarize_runs(predict_runs(kept[::10], rules))
+    assert (found["rows"], found["refused"]) == (254, 1)
+    # figures of these runs, that may only shrink; the budget of all runs is that of the study below
+    assert found["tpot_mape"] < 0.1400
+    assert found["tpot_median_error"] < 0.1105
+    assert abs(found["tpot_bias"]) < 0.0485
+    assert found["tpot_inside_90"] > 0.935
+
+
+@needs_silicon
+@pytest.mark.study
 def test_real_serving_is_predicted_within_the_budget() -> None:
     results = validate_steps()
     assert results["failures"] == []

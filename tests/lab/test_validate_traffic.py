@@ -379,7 +379,7 @@ def test_every_launch_is_that_of_a_run() -> None:
 
 
 @needs_silicon
-@pytest.mark.slow
+@pytest.mark.study
 def test_errors_of_a_sample_do_not_grow() -> None:
     rules = serving_rules()
     kept, _ = select_runs(read_runs(sample_path()), rules)

@@ -13,6 +13,7 @@ from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.pricing import PricedOperators
+from tests.examples import scaled_examples
 from tests.laws.support import (
     ENGINES,
     all_systems,
@@ -157,7 +158,7 @@ def test_streams(tokens: list[int], width: int, stream: str, device: str, family
     system=st.sampled_from([*MEASURED, *RELATIVES, "gb200", "cpu"]),
     engine=st.sampled_from(["", "vllm", "trtllm"]),
 )
-@settings(max_examples=20)
+@settings(max_examples=scaled_examples(0.4))
 def test_collectives(
     op: str,
     sizes: list[int],
@@ -194,7 +195,8 @@ def test_estimates_over_the_catalog(engine: str) -> None:
     times = ("ttft_s", "tpot_s", "request_latency_s")
     both = ("ttft_s_low", "tpot_s_low", *times)
     answers = 0
-    for position, model in enumerate(distinct_models()):
+    # every third model; `random_questions` of `make validate` asks others
+    for position, model in enumerate(distinct_models()[::3]):
         if position % len(ENGINES) != ENGINES.index(engine):
             continue
         # every model on every system, with one GPU or eight in turn
@@ -210,4 +212,4 @@ def test_estimates_over_the_catalog(engine: str) -> None:
             least = np.array(bound[name])[kept]
             assert (least > 0).all()
             assert (np.array(physics[name])[kept] >= least * (1 - 1e-9)).all(), (model, name)
-    assert answers > 500
+    assert answers > 170

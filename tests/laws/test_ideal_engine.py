@@ -33,7 +33,9 @@ LOADS = [(1, 512, 64), (64, 2048, 256), (8, 8192, 64)]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-@pytest.mark.parametrize("system", ["h100_sxm", "h200_sxm", "b200_sxm"])
+@pytest.mark.parametrize(
+    "system", [pytest.param("h100_sxm", marks=pytest.mark.study), "h200_sxm", "b200_sxm"]
+)
 @pytest.mark.parametrize(
     "model",
     [

@@ -7,12 +7,13 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from perfatlas.answer import Answer
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
+from tests.examples import scaled_examples
 from tests.laws.support import ENGINES, MODELS
 
 METRICS = (
@@ -122,8 +123,15 @@ def _breakdown_explains_the_step(fields: dict[str, Any], answer: Answer) -> None
         assert fields["osl"] == 1 or step_s == pytest.approx(answer.results["tpot_s"])
 
 
+# a state-space model has a lower limit only; with faster steps its clients wait longer for the host
+@example(
+    fields={
+        "model": "ai21labs/Jamba-v0.1", "system": "h200_sxm", "engine": "vllm", "tp": 4,
+        "mode": "aggregated", "isl": 1, "osl": 3, "batch": 34,
+    }
+)  # fmt: skip
 @given(fields=SCENARIOS)
-@settings(max_examples=100)
+@settings(max_examples=scaled_examples(2))
 def test_metrics_intervals_memory_and_breakdown_hold_together(fields: dict[str, Any]) -> None:
     answer = answered(fields)
     if answer is None:

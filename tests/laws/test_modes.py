@@ -11,6 +11,7 @@ from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.estimate import estimate, estimate_table, frontier
+from tests.examples import scaled_examples
 from tests.laws.support import MODELS
 
 MODEL = st.sampled_from(MODELS)
@@ -134,7 +135,7 @@ def test_more_workers_of_the_slower_pool_raise_the_rate() -> None:
     isl=st.integers(1000, 100_000),
     mode=st.sampled_from(["static", "aggregated"]),
 )
-@settings(max_examples=15)
+@settings(max_examples=scaled_examples(0.3))
 def test_the_frontier_ends_at_the_largest_that_fits(
     model: str, tp: int, isl: int, mode: str
 ) -> None:

@@ -14,6 +14,7 @@ from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
+from tests.examples import scaled_examples
 from tests.laws.support import (
     ENGINES,
     MODELS,
@@ -121,7 +122,7 @@ def test_output_tokens(lengths: list[int], model: str, engine: str, batch: int) 
 
 
 @given(concurrency=RISING, model=MODEL, engine=ENGINE)
-@settings(max_examples=30)
+@settings(max_examples=scaled_examples(0.6))
 def test_concurrency(concurrency: list[int], model: str, engine: str) -> None:
     load = {"mode": "aggregated", "method": "formula", "isl": 512, "osl": 128}
     columns = sweep("concurrency", concurrency, model=model, engine=engine, **load)
@@ -184,7 +185,7 @@ def test_operators_over_tokens(tokens: list[int], device: str) -> None:
     ranks=st.sampled_from([2, 4, 8, 16, 64]),
     system=st.sampled_from(["a100_sxm", "h200_sxm", "gb200", "l40s", "mi300x"]),
 )
-@settings(max_examples=20)
+@settings(max_examples=scaled_examples(0.4))
 def test_collectives_over_bytes(op: str, sizes: list[int], ranks: int, system: str) -> None:
     bytes_U = column(*sizes)
     priced = price_collectives(

@@ -15,6 +15,7 @@ from perfatlas.kernels.tiers import price_operators
 from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
 from perfatlas.verbs.estimate import estimate
+from tests.examples import scaled_examples
 from tests.laws.support import (
     MODELS,
     attention,
@@ -85,7 +86,7 @@ def test_physics_of_operators_keeps_only_its_latency(tokens: int, queries: int, 
     ranks=st.sampled_from([2, 4, 8, 16, 64]),
     name=SYSTEMS,
 )
-@settings(max_examples=15)
+@settings(max_examples=scaled_examples(0.3))
 def test_collectives(op: str, size: int, ranks: int, name: str) -> None:
     system = resolve_system(name)
     shapes = CollectiveShapes(op=op, bytes=column(size), ranks=column(ranks), stride=np.ones(1))
@@ -117,7 +118,7 @@ def test_collectives(op: str, size: int, ranks: int, name: str) -> None:
     isl=st.integers(1, 20_000),
     mode=st.sampled_from(["static", "aggregated"]),
 )
-@settings(max_examples=40)
+@settings(max_examples=scaled_examples(0.8))
 def test_whole_estimates_halve_without_host_time(
     model: str, tp: int, batch: int, isl: int, mode: str
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.estimate import estimate, estimate_table
+from tests.examples import scaled_examples
 from tests.laws.support import ENGINES, MODELS
 
 NUMBERS = st.fixed_dictionaries(
@@ -90,7 +91,7 @@ def flat(results: Any) -> dict[str, Any]:  # noqa: ANN401 - results of an answer
 
 
 @given(rows=ROWS, order=st.randoms(use_true_random=False))
-@settings(max_examples=50)
+@settings(max_examples=scaled_examples(1))
 def test_rows_are_estimates_in_any_order(rows: list[dict[str, Any]], order: Any) -> None:  # noqa: ANN401
     columns = table_of(rows)
     _check_order(rows, columns, order)

@@ -15,6 +15,7 @@ from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import candidate_memory
 from perfatlas.verbs.estimate import estimate
+from tests.examples import scaled_examples
 from tests.laws.support import (
     distinct_models,
     evaluated_on,
@@ -63,7 +64,7 @@ def question(model: str, batch: int, isl: int, **shared: str) -> Candidates:
     # vLLM and TensorRT-LLM fuse norms into the all-reduce at some tp and not at others
     engine=st.sampled_from(["sglang", "ideal"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=scaled_examples(1.2))
 def test_never_slower_with_free_communication(
     model: str, batch: int, isl: int, engine: str
 ) -> None:
@@ -76,7 +77,7 @@ def test_never_slower_with_free_communication(
 
 
 @given(model=st.sampled_from(distinct_models()), batch=st.integers(1, 64))
-@settings(max_examples=40)
+@settings(max_examples=scaled_examples(0.8))
 def test_memory_of_a_rank_never_grows(model: str, batch: int) -> None:
     memory = candidate_memory(question(model, batch, 512))
     assert memory.weights_bytes.size == len(legal(model))

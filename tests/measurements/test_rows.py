@@ -13,6 +13,7 @@ from perfatlas.files import write_table
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
 from perfatlas.measurements.tables.rows import COLUMNS
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from tests.examples import scaled_examples
 
 SHAPES: dict[str, dict[str, float]] = {
     "gemm": {"m": 64, "n": 4096, "k": 8192},
@@ -207,7 +208,7 @@ CELL = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=scaled_examples(4))
 @given(
     operator=st.sampled_from(sorted(SHAPES)),
     changes=st.dictionaries(st.sampled_from(COLUMNS), CELL, max_size=4),
@@ -226,7 +227,7 @@ def test_hostile_cells_are_refused_or_read(
     assert np.isfinite(rows.time_s).all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=scaled_examples(2))
 @given(content=st.binary(max_size=200), suffix=st.sampled_from([".csv", ".parquet", ".jsonl"]))
 def test_hostile_files_are_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str

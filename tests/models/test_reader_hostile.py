@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.models import model_names, parameter_counts, read_config
 from perfatlas.models.catalog import catalog_config
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from tests.examples import scaled_examples
 
 if TYPE_CHECKING:
     from perfatlas.models import Architecture
@@ -59,7 +60,7 @@ def read(config: dict[str, Any]) -> Architecture | str:
         return str(error)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=scaled_examples(12), deadline=None)
 @given(data=st.data())
 def test_mutated_configs_answer_or_name_the_error(data: st.DataObject) -> None:
     config = copy.deepcopy(catalog_config(data.draw(st.sampled_from(SAMPLES))))

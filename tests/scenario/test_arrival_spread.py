@@ -21,6 +21,7 @@ SERVED: Final[dict[str, Any]] = {
 RATES: Final = ("requests_per_s", "output_tokens_per_s")
 
 
+@pytest.mark.study
 def test_nine_of_ten_other_draws_have_a_throughput_in_the_interval() -> None:
     drawn = SERVED | {"request_rate": 5.0, "length_distribution": "lognormal", "length_spread": 0.8}
     seeds = [simulate(**drawn, seed=seed).answer.results for seed in range(5)]

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.fleet.model import find_rate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.goodput import goodput, goodput_spares
+from tests.examples import scaled_examples
 
 HOUR, DAY = 3600.0, 86400.0
 CASE = {"mtti_s": 7.9 * HOUR, "checkpoint_write_s": 60.0, "restart_s": 300.0}
@@ -30,7 +31,7 @@ def test_the_exact_form_is_that_of_the_reference() -> None:
     restart_s=st.floats(0.0, 3600.0),
     detection_s=st.floats(0.0, 600.0),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled_examples(1), deadline=None)
 def test_buckets_sum_to_one_and_more_failures_never_help(
     mtti_s: float, write_s: float, restart_s: float, detection_s: float
 ) -> None:

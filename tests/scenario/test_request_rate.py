@@ -104,7 +104,10 @@ def test_unsearchable_questions_are_refused(
     [
         {"num_requests": 30, "slo_request_latency_s": 2},
         {"num_requests": 30, "slo_tpot_s": 0.1},
-        {"num_requests": 200, "turns": 5, "think_time_s": 2, "slo_ttft_s": 0.2},
+        pytest.param(
+            {"num_requests": 200, "turns": 5, "think_time_s": 2, "slo_ttft_s": 0.2},
+            marks=pytest.mark.study,
+        ),
     ],
 )
 def test_traffic_too_short_to_tell_is_drawn_longer_until_the_rate_is_served(

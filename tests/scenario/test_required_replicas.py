@@ -47,6 +47,7 @@ def test_the_number_found_meets_the_slos_and_one_less_does_not(
     assert not meets({**asked, "dp": found - 1}, 100_000, 77)
 
 
+@pytest.mark.study
 def test_more_traffic_and_stricter_objectives_need_more() -> None:
     def needed(**fields: float) -> int:
         asked = {**SERVED, "slo_ttft_s": 0.1, **fields}

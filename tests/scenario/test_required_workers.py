@@ -106,6 +106,7 @@ def test_every_pair_with_fewer_gpus_misses_the_slos_of_a_sample(
     assert not any(meets(pair) for pair in fewer if total(pair) < total(best))
 
 
+@pytest.mark.study
 def test_the_workers_found_meet_the_slos_in_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {**POOLS, "request_rate": 120, "slo_ttft_s": 0.1, "slo_tpot_s": 0.012}
     answer = required_replicas(**asked, usd_per_gpu_hour=2.0).answer

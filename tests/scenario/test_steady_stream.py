@@ -28,6 +28,7 @@ def test_the_verdict_follows_from_rates(load: float, stability: str) -> None:
     assert any("overloaded" in text for text in found.warnings) == (stability == "overloaded")
 
 
+@pytest.mark.study
 def test_the_sustainable_load_does_not_depend_on_the_number_of_nodes() -> None:
     most = [
         fleet_schedule(nodes=nodes, load=1.3).answer.results["sustainable_load"]

@@ -154,6 +154,7 @@ def test_maintenance_without_occurrence_is_warned_of(job: dict[str, Any]) -> Non
     assert any("the first maintenance is due after 10 d" in text for text in short.warnings)
 
 
+@pytest.mark.study
 def test_the_deadline_probability_matches_the_replicas(job: dict[str, Any]) -> None:
     work = {**job, "strategy": "far", "work_s": 8 * DAY, "half_width": 0.001, "duration_s": None}
     run = fleet_goodput(**work, finish_by_s=12 * DAY)

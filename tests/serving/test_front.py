@@ -13,6 +13,7 @@ from perfatlas.serving.outcome.metrics import gap_statistics
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
+from tests.examples import scaled_examples
 from tests.serving.reference_front import FrontedSimulation
 from tests.serving.serving_support import (
     flat_prices,
@@ -68,7 +69,7 @@ def test_front_ends_are_those_of_the_slow_reference(seed: int) -> None:
     _compare(draw, fleet)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=scaled_examples(0.6))
 @given(seed=st.integers(0, 2**32))
 def test_a_router_before_two_pools_tokenizes(seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -132,6 +132,7 @@ def test_links_in_series_are_no_bottleneck_alone(capsys: pytest.CaptureFixture[s
     assert "improving scale-up bandwidth alone shortens TTFT less" in text
 
 
+@pytest.mark.study
 def test_targets_of_tier_measured_are_those_of_tier_physics(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

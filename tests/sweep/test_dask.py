@@ -85,6 +85,7 @@ def test_a_worker_killed_mid_sweep_loses_nothing(
     assert (first.wait(), second.poll()) == (-signal.SIGKILL, None)
 
 
+@pytest.mark.study
 def test_a_cluster_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     whole = sweep_at(tmp_path / "alone", monkeypatch, jobs=1)

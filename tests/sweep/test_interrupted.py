@@ -180,6 +180,7 @@ def test_a_damaged_index_is_named_and_made_again(home: Path) -> None:
     assert [row["id"] for row in perfatlas.studies.indexed_runs()] == [run.id]
 
 
+@pytest.mark.study
 def test_two_sweeps_at_once(tmp_path: Path, home: Path, whole: dict[str, bytes]) -> None:
     study = str(write_study(tmp_path, GEMM))
     other = str(write_study(tmp_path, {**GEMM, "vary": {"m": [1, 2, 3]}}, "other"))

@@ -19,6 +19,7 @@ from perfatlas.telemetry.fits.distributions import (
 )
 from perfatlas.telemetry.fits.maximum_likelihood import fit_family
 from perfatlas.telemetry.history import Lifetimes, lifetimes
+from tests.examples import scaled_examples
 
 
 def drawn(family: Family, seed: int, count: int = 2000, *, late: bool = False) -> Lifetimes:
@@ -108,6 +109,7 @@ def test_the_family_that_made_the_data_wins_and_fits(family: Family) -> None:
     assert (comparison.shape_p_value > 0.01) == (family is EXPONENTIAL)
 
 
+@pytest.mark.study
 def test_right_laws_are_rejected_as_often_as_they_should_be() -> None:
     values = []
     for seed in range(60):
@@ -127,7 +129,7 @@ def test_a_wrong_law_is_found_out() -> None:
     assert told.expected_J.sum() == pytest.approx(seen.failures, rel=1e-6)
 
 
-@settings(max_examples=10)
+@settings(max_examples=scaled_examples(0.2))
 @given(st.floats(1e-6, 1e6), st.integers(0, 10_000))
 def test_the_unit_of_time_changes_nothing_but_the_scale(unit: float, seed: int) -> None:
     seen = drawn(WEIBULL, seed, 60)
@@ -142,7 +144,7 @@ def test_the_unit_of_time_changes_nothing_but_the_scale(unit: float, seed: int) 
     assert two.log_likelihood == pytest.approx(one.log_likelihood - shift, rel=1e-6, abs=1e-5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled_examples(1.2))
 @given(
     st.lists(
         st.tuples(st.floats(1e-3, 1e3), st.booleans(), st.floats(0.0, 0.99)),

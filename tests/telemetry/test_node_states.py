@@ -185,7 +185,9 @@ def test_failures_of_pods_are_divided_by_their_hours_and_explained_by_nodes(tmp_
     assert fit.agreement.job_ends_explained == failed
 
 
-@pytest.mark.parametrize("kinds", [("failure",), ("failure", "unclear")])
+@pytest.mark.parametrize(
+    "kinds", [pytest.param(("failure",), marks=pytest.mark.study), ("failure", "unclear")]
+)
 def test_logs_without_nodes_out_of_service_know_no_availability(
     tmp_path: Path, kinds: tuple[str, ...]
 ) -> None:

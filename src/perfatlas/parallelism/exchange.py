@@ -75,13 +75,9 @@ def expert_collectives(
     tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
     total = collective(local, "all_reduce", full_bytes, tensor)
     if exchange in GATHERING:
-        across = Group(ranks=plan.attention_dp, stride=plan.tp)
-        elements = tokens * local.hidden * plan.attention_dp
-        early = exchange == "quantized_all_gather"
-        gathered = elements * (local.input_bytes_per_element if early else ACTIVATION_BYTES)
-        dispatch = collective(local, "all_gather", gathered, across, label="dispatch")
-        scattered = elements * ACTIVATION_BYTES
-        combine = collective(local, "reduce_scatter", scattered, across, label="combine")
+        dispatch, combine = _gathering(
+            local, plan, tokens, quantized=exchange == "quantized_all_gather"
+        )
         return (dispatch,), (combine, total)
     per_domain = exchange == "deepep" and local.phase != Phase.DECODE
     before, after = _all_to_all(local, plan, domain if per_domain else None)
@@ -90,6 +86,18 @@ def expert_collectives(
     alone = plan.attention_dp == 1
     assembled = _only(collective(local, "all_gather", full_bytes, tensor), ~alone)
     return before, (*after, assembled, _only(total, alone))
+
+
+def _gathering(
+    local: GroupedGemm, plan: PlanColumns, tokens: FloatArray, *, quantized: bool
+) -> tuple[Collective, Collective]:
+    """Return the all-gather of tokens over attention-DP ranks, and the reduce-scatter of sums."""
+    across = Group(ranks=plan.attention_dp, stride=plan.tp)
+    elements = tokens * local.hidden * plan.attention_dp
+    gathered = elements * (local.input_bytes_per_element if quantized else ACTIVATION_BYTES)
+    dispatch = collective(local, "all_gather", gathered, across, label="dispatch")
+    scattered = elements * ACTIVATION_BYTES
+    return dispatch, collective(local, "reduce_scatter", scattered, across, label="combine")
 
 
 def received_tokens(local: GroupedGemm, plan: PlanColumns, exchange: ExpertExchange) -> GroupedGemm:

@@ -71,18 +71,30 @@ def multilevel_efficiency(
     tau_C = np.broadcast_to(tau_C, shape[:1])
     lag_C = np.broadcast_to(not_negative("detection_s", detection_s), shape[:1])
     write, restart, rate = (np.broadcast_to(values, shape) for values in (write, restart, rate))
-    total_C = rate.sum(axis=1)
-    if np.any(total_C <= 0.0):
+    if np.any(rate.sum(axis=1) <= 0.0):
         raise InvalidSpecError(
             "rate_per_s: all zero; expected at least one failure rate above zero"
         )
+    time_C = _outer_period_s(every, tau_C, write, (restart, rate, lag_C))
+    return np.asarray(every[-1] * tau_C / time_C, np.float64)
+
+
+def _outer_period_s(
+    every: Sequence[int],
+    tau_C: FloatArray,
+    write: FloatArray,
+    failing: tuple[FloatArray, FloatArray, FloatArray],
+) -> FloatArray:
+    """Return the mean time of one outer period [s] (C,): the absorbing chain over its segments."""
+    restart, rate, lag_C = failing
+    total_C = rate.sum(axis=1)
     segments = every[-1]
     level_I = [max(n for n, p in enumerate(every) if (i + 1) % p == 0) for i in range(segments)]
     fail_CI = -np.expm1(-total_C[:, None] * (tau_C[:, None] + write[:, level_I]))
     constant_CL, weight_CLL = _recoveries(restart, rate, lag_C)
     share_CL = rate / total_C[:, None]
-    matrix = np.zeros((shape[0], segments, segments))
-    known_CI = np.zeros((shape[0], segments))
+    matrix = np.zeros((tau_C.size, segments, segments))
+    known_CI = np.zeros((tau_C.size, segments))
     for i in range(segments):
         matrix[:, i, i] += 1.0
         if i + 1 < segments:
@@ -92,8 +104,7 @@ def multilevel_efficiency(
         for m, period in enumerate(every):
             back_C = np.sum(share_CL * weight_CLL[:, :, m], axis=1)
             matrix[:, i, i - i % period] -= fail_CI[:, i] * back_C
-    time_C = np.linalg.solve(matrix, known_CI[:, :, None])[:, 0, 0]
-    return np.asarray(segments * tau_C / time_C, np.float64)
+    return np.asarray(np.linalg.solve(matrix, known_CI[:, :, None])[:, 0, 0], np.float64)
 
 
 def _recoveries(

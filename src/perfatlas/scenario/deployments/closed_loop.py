@@ -184,9 +184,10 @@ def _widen(results: dict[str, Any]) -> None:
     faster steps can give longer times.
     """
     for name in (*NAMES, *RATES):
-        known = [results[key] for key in (name, f"{name}_low", f"{name}_high") if key in results]
-        if known and None not in known:
-            results |= {f"{name}_low": min(known), f"{name}_high": max(known)}
+        ends = [key for key in (f"{name}_low", f"{name}_high") if results.get(key) is not None]
+        known = [results[key] for key in (name, *ends) if results.get(name) is not None]
+        for key in ends if known else ():  # a lower limit on time has one end
+            results[key] = min(known) if key.endswith("_low") else max(known)
 
 
 def _closed_loop(

@@ -81,6 +81,35 @@ def sessions(
     session_N = np.repeat(np.arange(turns_S.shape[0]), turns_S)
     said_N = turns.asked_N + turns.osl_N
     isl_N = shared_prefix + _since_first(said_N, first_S, session_N) - turns.osl_N
+    _check_prompts(isl_N, session_N, hash_block)
+    think_N = turns.think_N.copy()
+    think_N[first_S] = 0
+    arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
+    # in floating point, to detect sums that overflow 64 bits
+    last_S = start_S + np.add.reduceat(think_N.astype(np.float64), first_S)
+    if last_S.max() > LONGEST_S * TICKS_PER_SECOND:
+        raise InvalidSpecError(f"the last turn arrives after the limit of {LONGEST_S:g} s")
+    think_N[first_S] = -1
+    # a unique index for each block of each session, and for each partial block
+    blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
+    base_N = (np.cumsum(blocks_S) - blocks_S)[session_N]
+    order_N = np.lexsort((np.arange(isl_N.shape[0]), arrival_N))
+    hash_first_N = np.zeros(isl_N.shape[0] + 1, np.int64)
+    np.cumsum(-(-isl_N[order_N] // hash_block), out=hash_first_N[1:])
+    return Requests(
+        arrival_N=arrival_N[order_N],
+        isl_N=isl_N[order_N],
+        osl_N=turns.osl_N[order_N].astype(np.int64),
+        session_N=session_N[order_N],
+        think_N=think_N[order_N],
+        hash_first_N=hash_first_N,
+        hash_H=_hashes(isl_N[order_N], base_N[order_N], hash_block, shared_prefix // hash_block),
+        hash_block=hash_block,
+    )
+
+
+def _check_prompts(isl_N: Int, session_N: Int, hash_block: int) -> None:
+    """Refuse prompts that are too long, or whose hashes together take too much memory."""
     if isl_N.max() > LONGEST_TOKENS:
         raise InvalidSpecError(
             f"session {session_N[np.argmax(isl_N)]} reaches a prompt of {isl_N.max()} tokens; the "
@@ -92,34 +121,6 @@ def sessions(
             f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} hashed"
             f" blocks; the maximum is {MAX_HASHES:,}: use fewer or shorter prompts"
         )
-    think_N = turns.think_N.copy()
-    think_N[first_S] = 0
-    arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
-    # in floating point, to detect sums that overflow 64 bits
-    last_S = start_S + np.add.reduceat(think_N.astype(np.float64), first_S)
-    if last_S.max() > LONGEST_S * TICKS_PER_SECOND:
-        raise InvalidSpecError(f"the last turn arrives after the limit of {LONGEST_S:g} s")
-    think_N[first_S] = -1
-    # A unique index for each block of each session, and for each partial block.
-    blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
-    base_S = np.cumsum(blocks_S) - blocks_S
-    order_N = np.lexsort((np.arange(isl_N.shape[0]), arrival_N))
-    count_N = -(-isl_N // hash_block)
-    hash_H = _hashes(
-        isl_N[order_N], base_S[session_N[order_N]], hash_block, shared_prefix // hash_block
-    )
-    hash_first_N = np.zeros(isl_N.shape[0] + 1, np.int64)
-    np.cumsum(count_N[order_N], out=hash_first_N[1:])
-    return Requests(
-        arrival_N=arrival_N[order_N],
-        isl_N=isl_N[order_N],
-        osl_N=turns.osl_N[order_N].astype(np.int64),
-        session_N=session_N[order_N],
-        think_N=think_N[order_N],
-        hash_first_N=hash_first_N,
-        hash_H=hash_H,
-        hash_block=hash_block,
-    )
 
 
 def _since_first(value_N: Int, first_S: Int, session_N: Int) -> Int:
