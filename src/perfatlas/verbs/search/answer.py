@@ -21,6 +21,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
+from perfatlas.verbs.search.choices import SIZES
 from perfatlas.verbs.search.find import find, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
@@ -43,7 +44,7 @@ from perfatlas.verbs.search.leaders import (
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.progress import SearchProgress
-from perfatlas.verbs.search.question import SIZES, read_search
+from perfatlas.verbs.search.question import read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
     deficit,
@@ -156,13 +157,14 @@ def search(
         (2, True)
     """
     inputs = read_search(fields)
-    engine = resolve_engine(inputs.engine)
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
-        check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
+        for name in inputs.listed.get("engine", (inputs.engine,)):
+            engine = resolve_engine(name).name
+            check_launcher(inputs.emit, engine, pools=inputs.mode == "disaggregated")
     told = None if progress is None else SearchProgress(progress, inputs)
     found = (
-        find_pools(inputs)
+        find_pools(inputs, told.priced if told else None)
         if inputs.mode == "disaggregated"
         else find(inputs, told.priced if told else None)
     )

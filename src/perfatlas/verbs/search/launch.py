@@ -13,6 +13,8 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.models import Architecture
+
 LAUNCHES: Final = "data/launch_arguments.toml"
 POOLS: Final = ("prefill", "decode")
 # limits that the search does not vary
@@ -41,6 +43,26 @@ def whole_fields(engine: str) -> tuple[str, ...]:
         (('ep',), ())
     """
     return tuple(launch_rules().get(engine, {}).get("whole", ()))
+
+
+def divides_prompts(engine: str, architecture: Architecture) -> bool:
+    """Return whether an engine runs a model with context parallelism in prefill.
+
+    Args:
+        engine: Name of the engine, without a version.
+        architecture: The model.
+
+    Example:
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.verbs.search.launch import divides_prompts
+        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").architecture
+        >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)
+        (True, False)
+    """
+    models = launch_rules()["context_parallel"].get(engine, "")
+    if models == "sparse":
+        return any(getattr(group.mixer, "indexer", None) for group in architecture.layers)
+    return bool(models)
 
 
 def check_launcher(launcher: str, engine: str, *, pools: bool) -> None:
