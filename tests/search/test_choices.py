@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import perfatlas
+from perfatlas.cli import main
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most
@@ -206,3 +207,11 @@ def test_names_of_several_values() -> None:
 def test_a_prediction_without_interval_meets_its_limit_or_misses_it() -> None:
     predicted, none = np.array([0.1, 2.0]), np.full(2, np.nan)
     assert probability_at_most(predicted, none, none, 1.0).tolist() == [1.0, 0.0]
+
+
+def test_an_empty_flag_is_refused_and_not_taken_for_its_default(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--model", MOE["model"], "--system", "h200_sxm", "--gpus", "4", "--objective", ""]
+    assert main(["search", *words]) == 2
+    assert "--objective is empty" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from cyclopts import Group, Parameter
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import UsageError, repr_for_error
+from perfatlas.quantities import repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,13 +59,8 @@ def set_flags(flags: object, scenario: Path | None = None) -> dict[str, Any]:
 
     Raises:
         InvalidSpecError: The file cannot be read.
-        UsageError: A flag is given without a value.
     """
     given = {} if flags is None else vars(flags)
-    for name, value in given.items():
-        if isinstance(value, str) and not value.strip():
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} is empty: give a value, or leave {flag} out for its default")
     found = {
         name: str(value) if isinstance(value, PurePath) else value
         for name, value in given.items()

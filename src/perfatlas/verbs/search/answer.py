@@ -25,7 +25,9 @@ from perfatlas.verbs.search.choices import SIZES
 from perfatlas.verbs.search.find import find, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
+    DRAFTER,
     OPTIONS,
+    SETTINGS,
     check_launcher,
     launch_commands,
     launch_rules,
@@ -64,11 +66,6 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.question import SearchInputs
 
 __all__ = ["RESULTS", "SearchAnswer", "search"]
-EXCHANGE_ADDED: Final = (
-    "the launch command leaves out expert_exchange and batch_overlap: add vLLM's"
-    " --all2all-backend and --enable-dbo, or SGLang's --moe-a2a-backend and"
-    " --enable-two-batch-overlap or --enable-single-batch-overlap"
-)
 SHORTEST_S: Final = 1e-9
 PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
@@ -236,7 +233,9 @@ def _answer(
         "ranking": ranking,
     }
     if inputs.emit is not None:
-        results["launch"], own = _launched(inputs.emit, plans[0], inputs)
+        asked = estimate_fields(found, leaders[0].row, leaders[0].place, inputs)
+        settings = {name: asked[name] for name in SETTINGS if name in asked}
+        results["launch"], own = _launched(inputs.emit, {**settings, **plans[0]}, inputs)
         notes += own
     answer = Answer(
         command="search",
@@ -257,13 +256,11 @@ def _launched(
     longest = int(sum(inputs.mix.longest))
     model = resolve_model(inputs.model)
     stored = model.architecture.checkpoint.gemm_format or "bf16"
-    plan = {**best, **_options(inputs)}
+    plan = {**best, **_options(inputs), DRAFTER: model.architecture.mtp_layers > 0}
     commands = launch_commands(launcher, model.name, plan, longest, stored)
     own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)
     notes = [note for note in own if note]
     notes.append(f"launch arguments: {launch_rules()[launcher]['source']}")
-    if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
-        notes.append(EXCHANGE_ADDED)
     return commands, notes
 
 
