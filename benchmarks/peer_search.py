@@ -3,7 +3,7 @@
     python benchmarks/peer_search.py --aic peers/bin/aiconfigurator [--searches 4]
 
 Each search runs in its own process, start-up included. aiconfigurator answers both modes in one
-run. The best aggregated plan of each tool is priced by the other one too, at the same load.
+run. The best plans of each tool are priced by the other one too, at the same load.
 """
 
 from __future__ import annotations
@@ -30,6 +30,14 @@ PEER_LENGTHS: Final = ("--isl", "4000", "--osl", "500", "--ttft", "2000", "--tpo
 PER_GPU: Final = "output_tokens_per_s_per_gpu"
 # sizes of a plan by the columns and flags of aiconfigurator
 SIZES: Final = {"tp": "tp", "pp": "pp", "attention_dp": "dp", "moe_tp": "moe_tp", "ep": "moe_ep"}
+POOL_FLAGS: Final = {
+    "tp": "tp-size",
+    "pp": "pp-size",
+    "attention_dp": "attention-dp-size",
+    "moe_tp": "moe-tp-size",
+    "ep": "moe-ep-size",
+    "workers": "num-workers",
+}
 FLAGS: Final = {"tp": "--tp", "pp": "--pp", "attention_dp": "--dp", "moe_tp": "--etp", "ep": "--ep"}
 
 
@@ -128,6 +136,29 @@ def priced_here(model: str, system: str, gpus: int, row: dict[str, str]) -> floa
     return float(answer.results[PER_GPU])
 
 
+def pools_priced_here(model: str, system: str, row: dict[str, str]) -> float:
+    """Return the rate per GPU by perfatlas of a disaggregated plan of aiconfigurator [1/s].
+
+    Its decode batches are those of an attention data-parallel rank; ours of a worker.
+
+    Args:
+        model: The model.
+        system: The system.
+        row: The plan.
+    """
+    fields: dict[str, Any] = {}
+    for role, mark in (("prefill", "(p)"), ("decode", "(d)")):
+        plan: dict[str, Any] = {name: int(row[mark + column]) for name, column in SIZES.items()}
+        ranks = plan["attention_dp"]
+        if plan["ep"] * plan["moe_tp"] == 1:
+            plan = {name: plan[name] for name in ("tp", "pp")}
+        plan |= {"workers": int(row[f"{mark}workers"]), "batch": int(row[f"{mark}bs"]) * ranks}
+        fields |= {f"{role}_{name}": value for name, value in plan.items()}
+    asked = {"model": model, "system": system, "mode": "disaggregated", "method": "formula"}
+    answer = perfatlas.estimate(**asked, isl=4000, osl=500, **fields)
+    return float(answer.results[PER_GPU])
+
+
 def priced_there(command: str, model: str, system: str, plan: dict[str, Any]) -> float:
     """Return the rate per GPU by aiconfigurator of an aggregated plan of perfatlas [1/s].
 
@@ -142,6 +173,29 @@ def priced_there(command: str, model: str, system: str, plan: dict[str, Any]) ->
     words += ["--backend", "vllm", "--isl", "4000", "--osl", "500", "--batch-size", str(batch)]
     words += [word for name, flag in FLAGS.items() if name in plan for word in (flag, plan[name])]
     found = re.search(r"tokens/s/gpu:\s+([\d.]+)", used([str(word) for word in words]).said)
+    if found is None:
+        raise RuntimeError("aiconfigurator printed no rate per GPU")
+    return float(found[1])
+
+
+def pools_priced_there(command: str, model: str, system: str, plan: dict[str, Any]) -> float:
+    """Return the rate per GPU by aiconfigurator of a disaggregated plan of perfatlas [1/s].
+
+    Args:
+        command: aiconfigurator.
+        model: The model.
+        system: The system.
+        plan: The plan.
+    """
+    words = [command, "cli", "estimate", "--model-path", model, "--system", system]
+    words += ["--estimate-mode", "disagg", "--backend", "vllm", "--isl", "4000", "--osl", "500"]
+    for role in ("prefill", "decode"):
+        for name, flag in POOL_FLAGS.items():
+            if f"{role}_{name}" in plan:
+                words += [f"--{role}-{flag}", str(plan[f"{role}_{name}"])]
+        ranks = plan.get(f"{role}_attention_dp", 1)
+        words += [f"--{role}-batch-size", str(max(plan[f"{role}_batch"] // ranks, 1))]
+    found = re.search(r"tokens/s/gpu:\s+([\d.]+)", used(words).said)
     if found is None:
         raise RuntimeError("aiconfigurator printed no rate per GPU")
     return float(found[1])
@@ -179,8 +233,13 @@ def compare(command: str, model: str, system: str, gpus: int) -> None:
             print(
                 f"  its best aggregated plan ({rows['agg']['parallel']}) by perfatlas: {here:.0f}"
             )
+        if "disagg" in rows:
+            here = pools_priced_here(model, system, rows["disagg"])
+            print(f"  its best disaggregated plan by perfatlas: {here:.0f}")
         there = priced_there(command, model, system, best["aggregated"])
         print(f"  the best aggregated plan of perfatlas by aiconfigurator: {there:.0f}", flush=True)
+        there = pools_priced_there(command, model, system, best["disaggregated"])
+        print(f"  its best disaggregated plan by aiconfigurator: {there:.0f}", flush=True)
     except (RuntimeError, PerfatlasError) as problem:
         print(f"  not run: {problem}", flush=True)
 

@@ -136,8 +136,14 @@ def compare(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -170,6 +176,8 @@ def compare(
     decode_batch: int | str | None = None,
     prefill_system: str | None = None,
     decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
     prefill_tp: int | str | None = None,
     decode_tp: int | str | None = None,
     prefill_pp: int | str | None = None,
@@ -226,10 +234,14 @@ def compare(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -283,6 +295,10 @@ def compare(
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
         decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
             disaggregated.
         prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
             disaggregated.
@@ -349,8 +365,14 @@ def estimate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -383,6 +405,8 @@ def estimate(
     decode_batch: int | str | None = None,
     prefill_system: str | None = None,
     decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
     prefill_tp: int | str | None = None,
     decode_tp: int | str | None = None,
     prefill_pp: int | str | None = None,
@@ -436,10 +460,14 @@ def estimate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -493,6 +521,10 @@ def estimate(
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
         decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
             disaggregated.
         prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
             disaggregated.
@@ -564,8 +596,14 @@ def explain(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -598,6 +636,8 @@ def explain(
     decode_batch: int | str | None = None,
     prefill_system: str | None = None,
     decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
     prefill_tp: int | str | None = None,
     decode_tp: int | str | None = None,
     prefill_pp: int | str | None = None,
@@ -656,10 +696,14 @@ def explain(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -713,6 +757,10 @@ def explain(
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
         decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
             disaggregated.
         prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
             disaggregated.
@@ -930,8 +978,14 @@ def frontier(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -964,6 +1018,8 @@ def frontier(
     decode_batch: int | str | None = None,
     prefill_system: str | None = None,
     decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
     prefill_tp: int | str | None = None,
     decode_tp: int | str | None = None,
     prefill_pp: int | str | None = None,
@@ -1018,10 +1074,14 @@ def frontier(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -1075,6 +1135,10 @@ def frontier(
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
         decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
             disaggregated.
         prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
             disaggregated.
@@ -1862,8 +1926,14 @@ def max_request_rate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -1889,6 +1959,8 @@ def max_request_rate(
     decode_batch: int | str | None = None,
     prefill_system: str | None = None,
     decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
     prefill_tp: int | str | None = None,
     decode_tp: int | str | None = None,
     prefill_pp: int | str | None = None,
@@ -2045,10 +2117,14 @@ def max_request_rate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -2091,6 +2167,10 @@ def max_request_rate(
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
         decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
             disaggregated.
         prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
             disaggregated.
@@ -2228,8 +2308,14 @@ def required_replicas(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -2255,6 +2341,8 @@ def required_replicas(
     decode_batch: int | str | None = None,
     prefill_system: str | None = None,
     decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
     prefill_tp: int | str | None = None,
     decode_tp: int | str | None = None,
     prefill_pp: int | str | None = None,
@@ -2414,10 +2502,14 @@ def required_replicas(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -2460,6 +2552,10 @@ def required_replicas(
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
         decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
             disaggregated.
         prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
             disaggregated.
@@ -2532,6 +2628,7 @@ def search(
     max_gpus: int | str | None = None,
     formats: object = None,
     kv_formats: object = None,
+    choices: object = None,
     objective: str = "output_tokens_per_s_per_gpu",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
@@ -2552,6 +2649,7 @@ def search(
     request_mix: object = None,
     lengths_from: str | None = None,
     request_format: str = "perfatlas",
+    prefix_caching: bool | None = None,
     prefix: int | str = 0,
     gpus: int | str | None = None,
     tp: int | str | None = None,
@@ -2562,8 +2660,14 @@ def search(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -2612,6 +2716,10 @@ def search(
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.
             Default: format.
         kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.
+        choices: Values to search of other fields, such as
+            tp=2:4,engine=vllm:sglang,redundant_experts=0:32: sizes of the plan, engine,
+            expert_exchange, batch_overlap, redundant_experts, max_num_batched_tokens,
+            speculative_depth. Default: all sizes and the values that are set.
         objective: Metric that ranks the deployments that meet all SLOs:
             output_tokens_per_s_per_gpu, gpus, request_latency_s, usd_per_million_output_tokens or
             energy_per_output_token_j; two or three of them, divided by commas, for their Pareto
@@ -2651,6 +2759,8 @@ def search(
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             lengths_from.
+        prefix_caching: Reuse KV blocks of the cached prefix of prompts. Default: both are
+            searched. Needs prefix.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
@@ -2665,10 +2775,14 @@ def search(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -2980,8 +3094,14 @@ def simulate(
     moe_tp: int | str | None = None,
     dp: int | str | None = None,
     expert_distribution: str = "uniform",
+    redundant_experts: int | str = 0,
     expert_exchange: Literal[
-        "all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
     ]
     | None = None,
     batch_overlap: Literal["none", "two_batch", "single_batch"] | None = None,
@@ -3007,6 +3127,8 @@ def simulate(
     decode_batch: int | str | None = None,
     prefill_system: str | None = None,
     decode_system: str | None = None,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
     prefill_tp: int | str | None = None,
     decode_tp: int | str | None = None,
     prefill_pp: int | str | None = None,
@@ -3158,10 +3280,14 @@ def simulate(
             the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
+        redundant_experts: Additional experts that each MoE layer holds, copies of its popular
+            ones, placed so that all ranks expect equal loads (EPLB); ep divides experts and copies
+            together. Default: 0. Needs an MoE model.
         expert_exchange: Exchange of tokens between attention data-parallel ranks; deepep runs
-            DeepEP's normal kernels in prefill and its low-latency kernels in decode;
-            quantized_all_gather gathers tokens in the experts' input format. Default: the
-            engine's. Needs an MoE model and attention_dp above 1.
+            DeepEP's normal kernels in prefill and its low-latency kernels in decode, deepep_normal
+            and deepep_low_latency run one of the two in both; quantized_all_gather gathers tokens
+            in the experts' input format. Default: the engine's. Needs an MoE model and
+            attention_dp above 1.
         batch_overlap: Overlap of that exchange with computation: of two batches whose layers
             alternate (vLLM --enable-dbo, SGLang --enable-two-batch-overlap), or of the shared
             expert of the same batch (SGLang --enable-single-batch-overlap). Default: the engine's,
@@ -3204,6 +3330,10 @@ def simulate(
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
         decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_engine: Inference engine of each prefill worker. Default: as engine. Needs mode =
+            disaggregated.
+        decode_engine: Inference engine of each decode worker. Default: as engine. Needs mode =
             disaggregated.
         prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
             disaggregated.

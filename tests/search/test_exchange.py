@@ -32,4 +32,7 @@ def test_the_best_plan_with_two_batches_is_what_estimate_prices() -> None:
     )
     assert best["tpot_s"] == pytest.approx(again.results["tpot_s"], rel=1e-9)
     assert any(row["hidden_time_s"] > 0.0 for row in again.breakdown)
-    assert any("--enable-dbo" in one for one in found.answer.evidence.assumptions)
+    (command,) = found.results["launch"]
+    assert "--enable-dbo" in command
+    # vLLM has no backend that runs other kernels in each phase of one deployment
+    assert any("leaves out expert_exchange" in one for one in found.answer.evidence.assumptions)

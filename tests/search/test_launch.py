@@ -120,3 +120,48 @@ def test_plans_that_the_engine_cannot_launch_are_refused() -> None:
         search(**asked, emit="sglang")
     with pytest.raises(UnsupportedError, match="use dynamo or sglang"):
         search(**{**asked, "mode": "disaggregated"}, emit="vllm")
+
+
+WIDE: Final[dict[str, Any]] = {
+    **EXPERTS, "attention_dp": 8, "expert_exchange": "deepep_low_latency", "redundant_experts": 32,
+    "batch_overlap": "two_batch", "speculative_depth": 2, "has_drafter": True,
+    "prefix_caching": False,
+}  # fmt: skip
+NAMED: Final = {
+    "vllm": (
+        "--all2all-backend deepep_low_latency --enable-dbo --enable-eplb --eplb-config"
+        ' \'{"num_redundant_experts": 32}\' --speculative-config \'{"method": "mtp",'
+        ' "num_speculative_tokens": 2}\' --no-enable-prefix-caching'
+    ),
+    "sglang": (
+        "--moe-a2a-backend deepep --deepep-mode low_latency --enable-two-batch-overlap"
+        " --enable-eplb --ep-num-redundant-experts 32 --speculative-algorithm EAGLE"
+        " --speculative-num-steps 2 --speculative-eagle-topk 1 --speculative-num-draft-tokens 3"
+        " --disable-radix-cache"
+    ),
+}
+
+
+@pytest.mark.parametrize("launcher", NAMED)
+def test_settings_of_wide_expert_parallelism_are_arguments(launcher: str) -> None:
+    (command,) = launch_commands(launcher, MODEL, WIDE, 1152)
+    assert NAMED[launcher] in command
+    assert left_out_note(launcher, WIDE) == ""
+    assert "speculative_depth" in left_out_note(launcher, {**WIDE, "has_drafter": False})
+
+
+def test_settings_without_an_argument_are_named_as_left_out() -> None:
+    note = left_out_note("trtllm", WIDE)
+    for name in ("expert_exchange", "redundant_experts", "speculative_depth", "prefix_caching"):
+        assert name in note
+    assert "expert_exchange" in left_out_note("vllm", {**WIDE, "expert_exchange": "deepep"})
+
+
+def test_each_pool_runs_its_mode_of_deepep() -> None:
+    own = {"tp": 1, "pp": 1, "attention_dp": 8, "ep": 8, "moe_tp": 1, "workers": 1, "batch": 8}
+    plan = {f"{role}_{n}": v for role in ("prefill", "decode") for n, v in own.items()}
+    plan |= {"kv_format": "bf16", "expert_exchange": "deepep"}
+    prefill, decode = launch_commands("dynamo", MODEL, plan, 1152)
+    assert "--all2all-backend deepep_high_throughput" in prefill
+    assert "--all2all-backend deepep_low_latency" in decode
+    assert left_out_note("dynamo", plan) == ""

@@ -192,3 +192,12 @@ def test_the_text_names_no_change_beyond_four_times(capsys: pytest.CaptureFixtur
     assert main([*words, "--system", "h200_sxm", "--slo-tpot-s", "100us"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "no single factor reaches TPOT of 100 µs by a change of at most 4x" in text
+
+
+def test_break_even_values_stay_inside_the_range_of_their_field() -> None:
+    """An assumed rate may lie so near the end of its range that rounding would leave it."""
+    scaled = scaled_scenario(
+        read_scenario({"model": "meta-llama/Llama-3.1-8B", "system": "mi300x"})
+    )
+    rows = break_even(scaled, "tpot_s", 1e-9)
+    assert {row["field"] for row in rows if row["ratio"] is None}

@@ -18,6 +18,7 @@ from perfatlas.engines import release_spread, step_errors, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
+from perfatlas.models import MoeFfn
 from perfatlas.operators import Gemm, LatentAttention
 from perfatlas.serving.closed_form import KERNELS_ONLY, client_note, step_limits, step_tails
 
@@ -158,6 +159,7 @@ def engine_assumptions(question: Candidates) -> list[str]:
         )
     if question.model.architecture.has_experts:
         remarks.append(f"expert load: {question.expert_distribution}")
+        remarks += _copied_experts(question)
         remarks += _unquantized_gather(question)
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
@@ -169,6 +171,22 @@ def engine_assumptions(question: Candidates) -> list[str]:
             " interval"
         )
     return remarks
+
+
+def _copied_experts(question: Candidates) -> list[str]:
+    """Return what redundant experts are assumed to do."""
+    layers = question.model.architecture.layers
+    counts = {
+        (group.ffn.redundant_experts, group.ffn.slots)
+        for group in layers
+        if isinstance(group.ffn, MoeFfn)
+    }
+    return [
+        f"{copies} redundant experts, {slots} of each MoE layer over all ranks: copies of popular"
+        " experts are placed so that all ranks expect equal loads, as measured loads do not change"
+        for copies, slots in sorted(counts)
+        if copies
+    ]
 
 
 def _acceptance(chances: tuple[float, ...]) -> str:

@@ -23,6 +23,7 @@ from .catalog import (
     resolve_model as resolve_model,
 )
 from .changes import (
+    with_redundant_experts as with_redundant_experts,
     without_windows as without_windows,
 )
 from .dimensions import (

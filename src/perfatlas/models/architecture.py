@@ -180,6 +180,7 @@ class MoeFfn:
         router_bias: Whether the router has a bias, such as DeepSeek's score correction.
         latent_size: Width of the routed experts' input and output, projected from and to the
             hidden size around dispatch and combine (Nemotron 3, Kimi-K3); 0 for the hidden size.
+        redundant_experts: Copies of popular experts that a deployment holds besides them.
     """
 
     num_experts: int
@@ -191,6 +192,12 @@ class MoeFfn:
     bias: bool = False
     router_bias: bool = False
     latent_size: int = 0
+    redundant_experts: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Experts that a deployment holds, copies included."""
+        return self.num_experts + self.redundant_experts
 
     def width(self, hidden: int) -> int:
         """Return the width of the routed experts' input and output."""

@@ -162,6 +162,35 @@ def without_windows(architecture: Architecture, note: str) -> Architecture:
     return replace(changed, notes=(*architecture.notes, note))
 
 
+def with_redundant_experts(architecture: Architecture, copies: int) -> Architecture:
+    """Return a model as a deployment holds it, with copies of popular experts in each MoE layer.
+
+    A token still goes to `top_k` different experts, now among all copies: loads are spread over
+    `num_experts + copies` slots, and the router is as before.
+
+    Args:
+        architecture: The model.
+        copies: Copies in each layer.
+
+    Source: DeepSeek-V3 report (arXiv 2412.19437, section 3.4): 32 redundant experts in prefill.
+    Limits: A copy is placed where it balances loads that were measured; traffic that differs from
+        it, and the transfer of weights when experts move, are left out.
+
+    Example:
+        >>> from perfatlas.models import resolve_model, with_redundant_experts
+        >>> model = resolve_model("deepseek-ai/DeepSeek-V3").architecture
+        >>> with_redundant_experts(model, 32).layers[1].ffn.slots
+        288
+    """
+    layers = tuple(
+        replace(group, ffn=replace(group.ffn, redundant_experts=copies))
+        if isinstance(group.ffn, MoeFfn)
+        else group
+        for group in architecture.layers
+    )
+    return replace(architecture, layers=layers)
+
+
 def _checked(architecture: Architecture, changes: Mapping[str, int]) -> Architecture:
     """Return the model, or refuse changes that contradict each other or what stays."""
     for group in architecture.layers:

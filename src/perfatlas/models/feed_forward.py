@@ -58,7 +58,7 @@ def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
         tokens=emission.rows,
         hidden=column(ffn.width(emission.hidden)),
         intermediate=column(ffn.intermediate_size),
-        experts=column(ffn.num_experts),
+        experts=column(ffn.slots),
         top_k=column(ffn.top_k),
         ep=column(1.0),
         moe_tp=column(1.0),

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from perfatlas.parallelism.plan import PlanColumns
 
 ExpertExchange = Literal[
-    "all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep"
+    "all_to_all",
+    "all_gather_reduce_scatter",
+    "quantized_all_gather",
+    "deepep",
+    "deepep_normal",
+    "deepep_low_latency",
 ]
 GATHERING: Final = ("all_gather_reduce_scatter", "quantized_all_gather")
 
@@ -51,6 +56,7 @@ def expert_collectives(
 
     attention_dp > 1, "deepep": as "all_to_all" in decode, with the low-latency kernels. In prefill
     the normal kernels send one copy per scale-up domain that holds one of the token's experts.
+    "deepep_normal" and "deepep_low_latency" run the same kernels in both phases.
 
     Args:
         local: The experts on one rank, with `tokens` of the whole expert group.
@@ -59,7 +65,7 @@ def expert_collectives(
         hidden: Hidden size of the model, the width of the sums over the tp group; experts with a
             latent width exchange tokens in that width.
         merged: Whether a shared expert's partial sums are reduced together with the experts'.
-        domain: GPUs of a scale-up domain (C,); read by "deepep", None for one domain.
+        domain: GPUs of a scale-up domain (C,); read by DeepEP, None for one domain.
 
     Source: vLLM documentation, "Expert Parallel Deployment" (all2all backends
         allgather_reducescatter and deepep); DeepSeek-V3 report (arXiv 2412.19437, section 3.2);
@@ -79,7 +85,9 @@ def expert_collectives(
             local, plan, tokens, quantized=exchange == "quantized_all_gather"
         )
         return (dispatch,), (combine, total)
-    per_domain = exchange == "deepep" and local.phase != Phase.DECODE
+    per_domain = exchange == "deepep_normal" or (
+        exchange == "deepep" and local.phase != Phase.DECODE
+    )
     before, after = _all_to_all(local, plan, domain if per_domain else None)
     if merged:
         return before, (*after, total)

@@ -227,6 +227,21 @@ def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
                 "recurrent_mixers_without_cp",
             )
         )
+    copied = any(
+        isinstance(group.ffn, MoeFfn) and group.ffn.redundant_experts
+        for group in architecture.layers
+    )
+    if copied:
+        rules.append(
+            _Rule(
+                plan.ep == 1,
+                lambda _: (
+                    "redundant_experts balance the loads of expert-parallel ranks, and ep = 1; set"
+                    " ep, or leave redundant_experts out"
+                ),
+                "redundant_experts_with_ep",
+            )
+        )
     return rules + (_moe_rules(plan) if is_moe else _dense_rules(plan))
 
 
@@ -334,8 +349,9 @@ def _ffn_sizes(ffn: Ffn | None) -> list[_Divided]:
         case DenseFfn():
             return [_Divided("intermediate_size", ffn.intermediate_size, "tp")]
         case MoeFfn():
+            held = "experts with copies" if ffn.redundant_experts else "num_experts"
             return [
-                _Divided("num_experts", ffn.num_experts, "ep"),
+                _Divided(held, ffn.slots, "ep"),
                 _Divided("moe_intermediate_size", ffn.intermediate_size, "moe_tp"),
                 _Divided("shared-expert width", ffn.shared_intermediate_size, "tp"),
             ]

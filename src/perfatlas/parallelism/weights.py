@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models import StepTokens, parameter_counts, step_operators
+from perfatlas.models import (
+    StepTokens,
+    parameter_counts,
+    step_operators,
+    with_redundant_experts,
+)
 from perfatlas.operators import Gemm, GroupedGemm, Phase, with_fields
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
@@ -198,6 +203,7 @@ def _absorbed_copies(
 @cache
 def _small_parameters(architecture: Architecture, formats: ModelFormats) -> float:
     """Return the parameters outside linear layers: norms, biases, sinks, convolutions."""
+    architecture = with_redundant_experts(architecture, 0)  # copies are no parameters of the model
     counts = parameter_counts(architecture)
     linear = sum(
         float(_elements(operator)[0])

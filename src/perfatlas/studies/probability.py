@@ -32,7 +32,8 @@ def probability_at_most(
 
     The logarithm of the quantity is normal on both sides of the prediction, its median, with the
     90% interval of the prediction: P = Phi(1.645 ln(limit / x) / ln(x_high / x)) above it, and
-    likewise below. Without an upper end the interval is symmetric in the logarithm.
+    likewise below. Without an upper end the interval is symmetric in the logarithm; without any
+    interval, as of a roofline, the prediction itself is compared.
 
     Args:
         predicted: The prediction (C,), NaN for a quantity that does not exist: it meets any limit.
@@ -90,4 +91,5 @@ def _spread(predicted: FloatArray, low: FloatArray, high: FloatArray) -> _Spread
         below = np.maximum(np.log(predicted / low), 0.0) / TAIL
         above = np.maximum(np.log(high / predicted), 0.0) / TAIL
     below = np.where(np.isnan(below), above, below)
-    return _Spread(below, np.where(np.isnan(above), below, above))
+    above = np.where(np.isnan(above), below, above)
+    return _Spread(np.nan_to_num(below), np.nan_to_num(above))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 SMALLEST: Final = 1e-12  # of a field whose range starts at 0
+INSIDE: Final = 1.0 - 1e-9  # a ratio that ends at a limit stays inside it in spite of rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,8 @@ class ScaledScenario:
         reader = FIELDS[name].reader
         if isinstance(reader, Number):
             for value in self.values(name):
-                ratio = min(ratio, reader.most / value, value / max(reader.least, SMALLEST))
+                ends = reader.most / value, value / max(reader.least, SMALLEST)
+                ratio = min(ratio, *(INSIDE * end for end in ends))
         return max(ratio, 1.0)
 
     def results(self, changes: Sequence[Change]) -> dict[str, FloatArray]:

@@ -131,6 +131,8 @@ def _pool_plan(pool: str, scenario: Mapping[str, Any], found: int) -> str:
     system = scenario.get(f"{pool}_system") or scenario.get("system")
     workers = scenario.get(f"{pool}_workers", found)
     words = [f"{name} {format_value(name, value)}" for name, value in own.items()]
+    if any(f"{one}_engine" in scenario for one in POOLS):
+        words.insert(0, str(scenario.get(f"{pool}_engine") or scenario.get("engine")))
     words.append(counted(workers, "worker"))
     if nodes := _nodes({**own, "system": system}, workers):
         words.append(nodes)

@@ -32,6 +32,7 @@ SHARED_FIELDS: Final = (
     "tier",
     "silicon_version",
     "expert_distribution",
+    "redundant_experts",
     "expert_exchange",
     "batch_overlap",
     "sampling_penalties",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
-from perfatlas.models import resolve_model, without_windows
+from perfatlas.models import resolve_model, with_redundant_experts, without_windows
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.unused_fields import FORMATS
@@ -125,21 +125,38 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
         return problem
 
 
-def model_in_engine(name: str, profile: EngineProfile) -> Model:
+def model_in_engine(name: str, profile: EngineProfile, copies: int = 0) -> Model:
     """Return a model as an engine runs it: some apply no sliding windows.
 
     Args:
         name: The model.
         profile: The engine.
+        copies: Redundant experts of each MoE layer.
 
     Raises:
         PerfatlasError: The model cannot be resolved.
     """
     model, whole = resolve_model(name), profile.full_attention
+    if copies > 0:
+        model = replace(model, architecture=with_redundant_experts(model.architecture, copies))
     if whole is None or model.architecture.model_type not in whole.model_types:
         return model
     note = f"{profile.id} attends to the whole cache, without a sliding window ({whole.source})"
     return replace(model, architecture=without_windows(model.architecture, note))
+
+
+def placed_distribution(fields: Mapping[str, Any]) -> str:
+    """Return the routing of tokens to the experts that a deployment holds.
+
+    Redundant experts are copies of the popular ones, placed so that all ranks expect equal loads:
+    tokens then reach the copies of unequally popular experts at random.
+
+    Args:
+        fields: expert_distribution and redundant_experts.
+    """
+    distribution: str = fields["expert_distribution"]
+    placed = fields["redundant_experts"] and distribution.startswith("power_law_")
+    return "uniform" if placed else distribution
 
 
 def acceptance_of_drafts(fields: Mapping[str, Any]) -> tuple[float, ...]:

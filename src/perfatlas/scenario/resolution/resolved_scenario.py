@@ -39,6 +39,7 @@ from perfatlas.scenario.resolution.resolved_names import (
     acceptance_of_drafts,
     launched_engine,
     model_in_engine,
+    placed_distribution,
 )
 from perfatlas.scenario.resolution.workers import load_of, workers_of
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
@@ -76,7 +77,7 @@ def candidates_of(
     if isinstance(profile, InvalidSpecError):
         refusals.refuse(rows_C, _always(profile), workers.stage)
         return None
-    model = model_in_engine(fields["model"], profile)
+    model = model_in_engine(fields["model"], profile, fields["redundant_experts"])
     version = fields["silicon_version"]
 
     def usable(name: str) -> System:
@@ -100,7 +101,7 @@ def candidates_of(
         formats=formats[0],
         tier=fields["tier"],
         silicon_version=version or "",
-        expert_distribution=fields["expert_distribution"],
+        expert_distribution=placed_distribution(fields),
         drafts=fields["speculative_depth"],
         draft_acceptance=acceptance_of_drafts(fields),
         assumptions=formats[1],

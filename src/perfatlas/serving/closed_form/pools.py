@@ -240,7 +240,10 @@ class PoolRates(Generic[Evaluated]):
     def notes(self) -> str:
         """Return a remark on the assumptions about both pools."""
         client = client_note(self.prefill[0])
-        return f"{POOL_RULES}; {FIRST_TOKEN[self.first_from]}; {client}"
+        first, second = (question.profile.id for question, _ in (self.prefill, self.decode))
+        alike = f"; {second} is assumed to read the KV cache that {first} hands over"
+        rules = POOL_RULES + (alike if first != second else "")
+        return f"{rules}; {FIRST_TOKEN[self.first_from]}; {client}"
 
     def columns(self) -> dict[str, FloatArray]:
         """Return the result columns of the deployment, each (C,)."""

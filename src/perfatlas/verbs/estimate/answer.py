@@ -15,6 +15,7 @@ from perfatlas.answer import (
     question_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.engines import resolve_engine
 from perfatlas.scenario.deployments import (
     closed_form_results,
     evaluate_one,
@@ -31,6 +32,7 @@ from perfatlas.scenario.resolution import (
     pool_plan,
     read_scenario,
     resolved_plan,
+    split_pools,
     with_formats,
     worker_batches,
 )
@@ -177,6 +179,10 @@ def resolved_fields(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     fields = resolved_names(verb_fields("estimate"), fields)
     fields |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
+        own = resolve_engine(split_pools(scenario).prefill.engine).id
+        if own != fields["engine"]:
+            fields["prefill_engine"] = own
+        fields.pop("decode_engine", None)  # it is engine
         return fields | worker_batches(scenario)
     fields |= resolved_plan(question)
     dp = fields["dp"]

@@ -21,10 +21,13 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
+from perfatlas.verbs.search.choices import SIZES
 from perfatlas.verbs.search.find import find, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
+    DRAFTER,
     OPTIONS,
+    SETTINGS,
     check_launcher,
     launch_commands,
     launch_rules,
@@ -43,7 +46,7 @@ from perfatlas.verbs.search.leaders import (
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.progress import SearchProgress
-from perfatlas.verbs.search.question import SIZES, read_search
+from perfatlas.verbs.search.question import read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
     deficit,
@@ -63,11 +66,6 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.question import SearchInputs
 
 __all__ = ["RESULTS", "SearchAnswer", "search"]
-EXCHANGE_ADDED: Final = (
-    "the launch command leaves out expert_exchange and batch_overlap: add vLLM's"
-    " --all2all-backend and --enable-dbo, or SGLang's --moe-a2a-backend and"
-    " --enable-two-batch-overlap or --enable-single-batch-overlap"
-)
 SHORTEST_S: Final = 1e-9
 PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
@@ -156,13 +154,14 @@ def search(
         (2, True)
     """
     inputs = read_search(fields)
-    engine = resolve_engine(inputs.engine)
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
-        check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
+        for name in inputs.listed.get("engine", (inputs.engine,)):
+            engine = resolve_engine(name).name
+            check_launcher(inputs.emit, engine, pools=inputs.mode == "disaggregated")
     told = None if progress is None else SearchProgress(progress, inputs)
     found = (
-        find_pools(inputs)
+        find_pools(inputs, told.priced if told else None)
         if inputs.mode == "disaggregated"
         else find(inputs, told.priced if told else None)
     )
@@ -234,7 +233,9 @@ def _answer(
         "ranking": ranking,
     }
     if inputs.emit is not None:
-        results["launch"], own = _launched(inputs.emit, plans[0], inputs)
+        asked = estimate_fields(found, leaders[0].row, leaders[0].place, inputs)
+        settings = {name: asked[name] for name in SETTINGS if name in asked}
+        results["launch"], own = _launched(inputs.emit, {**settings, **plans[0]}, inputs)
         notes += own
     answer = Answer(
         command="search",
@@ -255,13 +256,11 @@ def _launched(
     longest = int(sum(inputs.mix.longest))
     model = resolve_model(inputs.model)
     stored = model.architecture.checkpoint.gemm_format or "bf16"
-    plan = {**best, **_options(inputs)}
+    plan = {**best, **_options(inputs), DRAFTER: model.architecture.mtp_layers > 0}
     commands = launch_commands(launcher, model.name, plan, longest, stored)
     own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)
     notes = [note for note in own if note]
     notes.append(f"launch arguments: {launch_rules()[launcher]['source']}")
-    if inputs.expert_exchange is not None or inputs.batch_overlap is not None:
-        notes.append(EXCHANGE_ADDED)
     return commands, notes
 
 

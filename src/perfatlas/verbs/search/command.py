@@ -13,7 +13,7 @@ from perfatlas.commands.flags import OUTPUT, SWITCH, File, PageFlags, set_flags,
 from perfatlas.commands.output import notice_if_slow, print_json, require, write_page_files
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_table
-from perfatlas.quantities import printable
+from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +70,10 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
 
     output = output or SearchFlags()
     set_fields: dict[str, Any] = set_flags(flags, output.scenario)
+    for name, value in set_fields.items():
+        if isinstance(value, str) and not value.strip():  # such as a shell variable without a value
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} is empty: give a value, or leave {flag} out for its default")
     needed = tuple(name for name, field in verb_fields("search").items() if field.required)
     require(set_fields, needed, example=example_of("search"))
     output.page.check()

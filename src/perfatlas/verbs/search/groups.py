@@ -121,6 +121,15 @@ class SearchSpace:
             default="kv_format",
         ),
     ] = None
+    choices: Annotated[
+        Names | None,
+        Row(
+            "Values to search of other fields, such as tp=2:4,engine=vllm:sglang,"
+            "redundant_experts=0:32: sizes of the plan, engine, expert_exchange, batch_overlap,"
+            " redundant_experts, max_num_batched_tokens, speculative_depth.",
+            default="all sizes and the values that are set",
+        ),
+    ] = None
 
 
 @group("Load", 2)
@@ -152,6 +161,20 @@ class RequestLengths:
             needs=AnySet("lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
+    prefix_caching: Annotated[
+        bool | None,
+        Row(
+            "Reuse KV blocks of the cached prefix of prompts.",
+            default="both are searched",
+            needs=WithMessage(
+                NotEqual("prefix", 0),
+                "prefix = 0, and prompts share nothing",
+                "set prefix, the cached part of a prompt",
+                "prefix",
+            ),
+            elsewhere=("enable_prefix_caching", "enable_radix_cache"),
+        ),
+    ] = None
 
 
 @group("Objective", 2)

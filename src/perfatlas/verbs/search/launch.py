@@ -13,6 +13,8 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.models import Architecture
+
 LAUNCHES: Final = "data/launch_arguments.toml"
 POOLS: Final = ("prefill", "decode")
 # limits that the search does not vary
@@ -20,7 +22,16 @@ OPTIONS: Final = (
     *("block_size", "gpu_memory_utilization", "kv_blocks", "stream_interval"),
     "server_processes",
 )
-UNNAMED: Final = {"cp": 1, "speculative_depth": 0}  # by their value without effect
+DRAFTER: Final = "has_drafter"  # whether the checkpoint has layers for multi-token prediction
+# settings by their value without effect
+SETTINGS: Final[Mapping[str, Any]] = {
+    "expert_exchange": None,
+    "batch_overlap": "none",
+    "redundant_experts": 0,
+    "speculative_depth": 0,
+    "prefix_caching": True,
+}
+UNNAMED: Final = {"cp": 1}  # sizes that no command has, by their value without effect
 
 
 @cache
@@ -41,6 +52,26 @@ def whole_fields(engine: str) -> tuple[str, ...]:
         (('ep',), ())
     """
     return tuple(launch_rules().get(engine, {}).get("whole", ()))
+
+
+def divides_prompts(engine: str, architecture: Architecture) -> bool:
+    """Return whether an engine runs a model with context parallelism in prefill.
+
+    Args:
+        engine: Name of the engine, without a version.
+        architecture: The model.
+
+    Example:
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.verbs.search.launch import divides_prompts
+        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").architecture
+        >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)
+        (True, False)
+    """
+    models = launch_rules()["context_parallel"].get(engine, "")
+    if models == "sparse":
+        return any(getattr(group.mixer, "indexer", None) for group in architecture.layers)
+    return bool(models)
 
 
 def check_launcher(launcher: str, engine: str, *, pools: bool) -> None:
@@ -76,7 +107,7 @@ def launch_commands(
     Args:
         launcher: Key of the rules.
         model: The model.
-        plan: A row of the answer, with the `OPTIONS` that are set.
+        plan: A row of the answer, with the `OPTIONS` and `SETTINGS` that are set.
         longest: Tokens of the longest request, prompt and output.
         stored: Format of the dense layers of the checkpoint.
 
@@ -95,7 +126,7 @@ def launch_commands(
         return [_command(rules, model, own, longest) + several]
     shared = {"kv_format": plan["kv_format"], "stored": stored}
     shared |= {"gemm_format": plan.get("gemm_format")}
-    shared |= {name: plan[name] for name in OPTIONS if name in plan}
+    shared |= {name: plan[name] for name in (*OPTIONS, *SETTINGS, DRAFTER) if name in plan}
     commands = []
     for role in POOLS:
         own = {
@@ -103,6 +134,7 @@ def launch_commands(
             for name, value in plan.items()
             if name.startswith(role)
         }
+        own["role"] = role
         words = f"{_command(rules, model, {**own, **shared}, longest)}"
         count = own["workers"]
         several = f"  # {count} workers" if count > 1 else ""
@@ -128,11 +160,48 @@ def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], long
     stored = rules.get("kv_formats", {}).get(plan.get("kv_format"))
     if stored:
         words += [rules["kv_format"], stored]
-    text = shlex.join([*words, *_quantization(rules, plan)])
+    named = [word for one in _settings(rules, plan).values() for word in one or ()]
+    text = shlex.join([*words, *_quantization(rules, plan), *named])
     if plan.get("attention_dp", 1) > 1 and "attention_data_parallel" in rules:
         extra = rules["attention_data_parallel"]
         text += f" {extra}" if extra.startswith("--") else f"  # with {extra}"
     return text
+
+
+def _settings(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, list[str] | None]:
+    """Return the arguments of each setting of a plan that has an effect, None where none is known.
+
+    Args:
+        rules: Those of the launcher.
+        plan: The plan of a replica, or of a worker with its `role`.
+    """
+    exchanges, known = rules.get("exchange", {}), rules.get("settings", {})
+    found: dict[str, list[str] | None] = {}
+    for name, none in SETTINGS.items():
+        value = plan.get(name, none)
+        if value in (none, None):
+            continue
+        if name == "expert_exchange":
+            by_role = {"prefill": "deepep_normal", "decode": "deepep_low_latency"}
+            own = by_role.get(plan.get("role", "")) if value == "deepep" else None
+            found[name] = exchanges.get(value) or exchanges.get(own)
+        elif name == "batch_overlap":
+            found[name] = known.get(value)
+        elif name == "prefix_caching":
+            found[name] = known.get("no_prefix_caching")
+        elif name == "speculative_depth" and not plan.get(DRAFTER):
+            found[name] = None
+        else:
+            numbers = {"<n>": str(value), "<n+1>": str(int(value) + 1)}
+            words = known.get(name)
+            found[name] = words and [_filled(word, numbers) for word in words]
+    return found
+
+
+def _filled(word: str, numbers: Mapping[str, str]) -> str:
+    for place, number in numbers.items():
+        word = word.replace(place, number)
+    return word
 
 
 def _quantization(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
@@ -159,6 +228,9 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     """
     rules = launch_rules()[launcher]
     names = [name for name in OPTIONS if name in plan and name not in rules["options"]]
+    pools = "prefill_workers" in plan
+    settings = _settings(rules, {**plan, **({"role": "decode"} if pools else {})})
+    names += [name for name, words in settings.items() if words is None]
     for name, none in UNNAMED.items():
         own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in POOLS)))
         names += [name] if any(value != none for value in own) else []

@@ -222,6 +222,8 @@ RESULTS: Final = declare_metrics(
             "tp_divides_mamba_intermediate_size": "Mamba width not divisible by tp",
             "tp_divides_intermediate_size": "feed-forward width not divisible by tp",
             "ep_divides_num_experts": "experts not divisible by ep",
+            "ep_divides_experts_with_copies": "experts with copies not divisible by ep",
+            "redundant_experts_with_ep": "redundant experts without expert parallelism",
             "moe_tp_divides_moe_intermediate_size": "expert width not divisible by moe_tp",
             "tp_divides_shared_expert_width": "shared-expert width not divisible by tp",
             "sizes_supported_by_engine": "sizes that the engine cannot launch",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from perfatlas.parallelism import PlanColumns, plan_rules
 from perfatlas.verbs.search.launch import whole_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,52 +31,56 @@ REPLICA: Final = ("tp", "pp", "cp", "attention_dp")
 BLOCK: Final = 128.0  # rows and columns of a block of fp8_block weights
 
 
-def all_plans(inputs: SearchInputs, architecture: Architecture) -> PlanColumns:
+def all_plans(
+    inputs: SearchInputs, architecture: Architecture, *, divides_prompts: bool = False
+) -> PlanColumns:
     """Return every division of the GPUs into replicas, stages and ranks (U,), legal or not.
 
     With `gpus` the sizes multiply to it. With `max_gpus` a replica has at most so many, and there
-    are as many replicas as fit. Sizes that are given are kept.
+    are as many replicas as fit. Sizes that are given are kept, of listed ones no others are tried.
 
     Args:
         inputs: The search.
         architecture: The model; only experts are divided by attention data parallelism, ep and
             moe_tp.
+        divides_prompts: Whether the engine runs context parallelism.
     """
-    rows = list(_rows(inputs, has_experts=architecture.has_experts))
+    free = {"tp", "pp"} | ({"attention_dp"} if architecture.has_experts else set())
+    free |= {"cp"} if divides_prompts else set()
+    rows = list(_rows(inputs, free, has_experts=architecture.has_experts))
     names = [field.name for field in fields(PlanColumns)]
     table = np.array(rows, np.float64).reshape(len(rows), len(names))
     return PlanColumns(**{name: table[:, place] for place, name in enumerate(names)})
 
 
-def _rows(inputs: SearchInputs, *, has_experts: bool) -> Iterator[tuple[int, ...]]:
+def _rows(inputs: SearchInputs, free: set[str], *, has_experts: bool) -> Iterator[tuple[int, ...]]:
     """Yield tp, pp, cp, attention_dp, ep, moe_tp and dp of every plan."""
-    free = {"tp", "pp", "attention_dp"} if has_experts else {"tp", "pp"}
-    exact, pinned = inputs.gpus is not None, inputs.pinned
-    sizes = [(pinned.get(name), name in free) for name in REPLICA]
+    exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
+    sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
     for tp, pp, cp, attention_dp in _divisions(sizes, inputs.most_gpus, exact=exact):
         dp = inputs.most_gpus // (tp * pp * cp * attention_dp)
-        wanted = pinned.get("dp", dp)
-        if wanted > dp or (exact and wanted != dp):
-            continue
-        for ep, moe_tp in _expert_sizes(tp * attention_dp, pinned, has_experts=has_experts):
-            yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
+        for wanted in replicas or (dp,):
+            if wanted > dp or (exact and wanted != dp):
+                continue
+            for ep, moe_tp in _expert_sizes(tp * attention_dp, inputs, has_experts=has_experts):
+                yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
 
 
 def _divisions(
-    sizes: Sequence[tuple[int | None, bool]], left: int, *, exact: bool
+    sizes: Sequence[tuple[int, ...] | None], left: int, *, exact: bool
 ) -> Iterator[tuple[int, ...]]:
     """Yield all sizes whose product divides the GPUs, or is at most them.
 
     Args:
-        sizes: Each size if it is given, and whether it is searched; others are 1.
+        sizes: The values of each size, None for all.
         left: GPUs over the sizes chosen so far.
         exact: Whether the product divides the GPUs.
     """
     if not sizes:
         yield ()
         return
-    (given, searched), *others = sizes
-    for size in _sizes(left, exact=exact) if given is None and searched else (given or 1,):
+    values, *others = sizes
+    for size in _sizes(left, exact=exact) if values is None else values:
         if size <= left and not (exact and left % size):
             for rest in _divisions(others, left // size, exact=exact):
                 yield (size, *rest)
@@ -86,17 +91,15 @@ def _sizes(left: int, *, exact: bool) -> Sequence[int]:
     return [size for size, _ in _divisors(left)] if exact else range(1, left + 1)
 
 
-def _expert_sizes(
-    ranks: int, pinned: Mapping[str, int], *, has_experts: bool
-) -> list[tuple[int, int]]:
+def _expert_sizes(ranks: int, inputs: SearchInputs, *, has_experts: bool) -> list[tuple[int, int]]:
     """Return the divisions of the ranks into ep and moe_tp."""
+    own_ep, own_tp = inputs.allowed("ep"), inputs.allowed("moe_tp")
     if not has_experts:
-        return [(pinned.get("ep", 1), pinned.get("moe_tp", ranks))]
-    own_ep, own_tp = pinned.get("ep"), pinned.get("moe_tp")
+        return list(product(own_ep or (1,), own_tp or (ranks,)))
     return [
         (ep, moe_tp)
         for ep, moe_tp in _divisors(ranks)
-        if own_ep in (None, ep) and own_tp in (None, moe_tp)
+        if (own_ep is None or ep in own_ep) and (own_tp is None or moe_tp in own_tp)
     ]
 
 

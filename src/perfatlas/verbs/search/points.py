@@ -107,7 +107,7 @@ def _priced(
     sequences = loads_CL.ravel()
     classes = inputs.mix.classes
     classes = classes.prompts() if phase is Phase.PREFILL else classes
-    question = family.spread(rows, sequences, classes.mean, inputs.prefix)
+    question = family.spread(rows, sequences, classes.mean)
     memory = candidate_memory(with_lengths(question, classes.running))
     refused = _refusing(question, memory, inputs.mix)
     first = np.arange(0, rows.size, loads_CL.shape[1])

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import tier_names
+from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import METRICS
 from perfatlas.verbs.search.space import of_plan
+from perfatlas.vocabulary.fields import Subject, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +25,7 @@ SIZES: Final = {
     "decode": ("tp", "pp", "attention_dp", "ep", "moe_tp"),
 }
 EXPERTS: Final = ("ep", "moe_tp")
+DEFAULT_ENGINE: Final = str(fields_of(Subject)["engine"].default)
 # columns in which distinct plans differ
 IDENTITY: Final = tuple(f"{role}_{name}" for role in ROLES for name in (*SIZES[role], "workers"))
 
@@ -40,7 +43,7 @@ def pool_row(
     """
     first = int(columns["family"][place])
     dense = not families[first].base.model.architecture.has_experts
-    row = _formats(families[first : first + 2])
+    row = _settings(families[first : first + 2], inputs) | _formats(families[first : first + 2])
     for role, family in zip(ROLES, families[first : first + 2], strict=True):
         row[f"{role}_system"] = family.fields["system"]
         names = (*SIZES[role], "workers", "batch")
@@ -57,6 +60,34 @@ def pool_row(
     (row["tier"],) = tier_names(columns["tier"][place : place + 1])
     row["slo_probability"] = float(columns["slo_probability"][place])
     return row
+
+
+def settings_row(family: Family, inputs: SearchInputs) -> dict[str, Any]:
+    """Return the settings of which a search has several values, or that are not the default.
+
+    Args:
+        family: The candidates.
+        inputs: The search.
+    """
+    listed, fields = inputs.listed, family.fields
+    names: tuple[str, ...] = ("engine", *EXCHANGE)
+    row: dict[str, Any] = {name: fields[name] for name in names if name in listed}
+    if copies := fields.get("redundant_experts", 0):
+        row["redundant_experts"] = copies
+    if inputs.prefix:
+        row["prefix_caching"] = family.prefix > 0
+    return row
+
+
+def _settings(families: Sequence[Family], inputs: SearchInputs) -> dict[str, Any]:
+    """Return the settings of both pools, with their names where they differ."""
+    own = [settings_row(family, inputs) for family in families]
+    if own[0].get("engine") != own[1].get("engine"):
+        engines = {
+            f"{role}_engine": one.pop("engine") for role, one in zip(ROLES, own, strict=True)
+        }
+        return engines | own[1]
+    return own[1]
 
 
 def _formats(families: Sequence[Family]) -> dict[str, Any]:
@@ -91,6 +122,9 @@ def pool_fields(
     named = [f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "system", "workers", "batch")]
     fields = {**family.fields, **{name: row[name] for name in named if name in row}}
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")}
+    engines = [one.fields.get("engine", DEFAULT_ENGINE) for one in (prefill, family)]
+    if engines[0] != engines[1]:
+        fields["prefill_engine"] = engines[0]
     if prefill.base.formats != family.base.formats:
         fields |= {"prefill_format": prefill.fields["format"], "decode_format": fields["format"]}
         del fields["format"]

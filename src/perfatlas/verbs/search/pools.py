@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -18,11 +18,12 @@ import numpy as np
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.serving.closed_form import PoolLoad, PoolRates
 from perfatlas.studies import pareto_points, value_exceeded
+from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import LIMITS, METRICS, Found, joined
 from perfatlas.verbs.search.limits import frontier_points, met_limits, score_of
 from perfatlas.verbs.search.points import LOADS, costs, priced_points
 from perfatlas.verbs.search.pool_rows import IDENTITY, ROLES, SIZES
-from perfatlas.verbs.search.space import families
+from perfatlas.verbs.search.space import PREFIX, families
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.serving.closed_form import Latencies, LoadResults
     from perfatlas.step import Candidates
-    from perfatlas.verbs.search.find import Columns
+    from perfatlas.verbs.search.find import Columns, PricedSoFar
     from perfatlas.verbs.search.points import Points
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.space import Family
@@ -41,6 +42,8 @@ PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a pre
 PHASES: Final = {"prefill": Phase.PREFILL, "decode": Phase.DECODE}
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
 MEDIAN: Final = 0.5  # probability that a prediction is not exceeded
+# fields that both pools have in common
+COMMON: Final = (*EXCHANGE, "redundant_experts", "speculative_depth", PREFIX)
 TAIL: Final = 0.05  # probability beyond each end of a 90% interval
 
 
@@ -79,31 +82,31 @@ class Workers:
     sure_rate: FloatArray
 
 
-def find_pools(inputs: SearchInputs) -> Found:
+def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
     """Return all deployments with prefill and decode pools, as columns.
 
     Args:
         inputs: The search, in mode disaggregated.
+        progress: Receives the deployments so far, some at a time.
 
     Raises:
         PerfatlasError: The only system, format and number of draft tokens is not supported.
     """
     started = time.process_time()
     found = Found()
-    pools = {role: list(_workers(inputs, role, found)) for role in ROLES}
-    parts: list[Columns] = []
-    for prefill, decode in product(pools["prefill"], pools["decode"]):
-        if not _hands_over(prefill.family.base.formats, decode.family.base.formats):
-            continue
-        if prefill.family.base.drafts != decode.family.base.drafts:
-            continue
-        number = len(found.families)
-        found.families += [prefill.family, decode.family]
-        parts += [
-            part | {"family": np.full(part["gpus"].size, number)}
-            for part in _deployments(prefill, decode, inputs)
-        ]
-    columns = joined(parts)
+    workers: dict[str, list[Workers]] = {role: [] for role in ROLES}
+    parts: dict[tuple[int, int], list[Columns]] = {}
+    for new in zip_longest(*(_workers(inputs, role, found) for role in ROLES)):
+        for role, one in zip(ROLES, new, strict=True):
+            workers[role] += [one] if one is not None else []
+        for pair in product(range(len(workers["prefill"])), range(len(workers["decode"]))):
+            if pair in parts:
+                continue
+            both = workers["prefill"][pair[0]], workers["decode"][pair[1]]
+            parts[pair] = _of_pair(*both, found, inputs)
+            if progress is not None and parts[pair]:
+                progress(found, [part for known in parts.values() for part in known])
+    columns = joined([part for pair in sorted(parts) for part in parts[pair]])
     found.candidates = _best_batches(columns, inputs)
     if columns:
         kept = frontier_points(columns, columns["gpus"], columns["slo_probability"], inputs)
@@ -112,6 +115,23 @@ def find_pools(inputs: SearchInputs) -> Found:
         found.points += int(columns["gpus"].size)
     found.cpu_s = time.process_time() - started
     return found
+
+
+def _of_pair(
+    prefill: Workers, decode: Workers, found: Found, inputs: SearchInputs
+) -> list[Columns]:
+    """Return the deployments of two pools, none if they cannot work together."""
+    first, second = prefill.family, decode.family
+    formats = first.base.formats, second.base.formats
+    common = [{n: one.fields.get(n) for n in COMMON} for one in (first, second)]
+    if not _hands_over(*formats) or common[0] != common[1]:
+        return []
+    number = len(found.families)
+    found.families += [first, second]
+    return [
+        part | {"family": np.full(part["gpus"].size, number)}
+        for part in _deployments(prefill, decode, inputs)
+    ]
 
 
 def _hands_over(prefill: ModelFormats, decode: ModelFormats) -> bool:

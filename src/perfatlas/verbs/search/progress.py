@@ -52,7 +52,8 @@ class SearchProgress:
         if within_slos(known, self._inputs):
             place = int(ranked(known, self._inputs)[0])
             words = f"best so far {self._row(plan_row(known, place, self._inputs))}"
-        self._tell(f"{known.size:,} candidates priced; {words}")
+        what = "deployments at batches" if self._inputs.mode == "disaggregated" else "candidates"
+        self._tell(f"{known.size:,} {what} priced; {words}")
         self._told = time.monotonic()
 
     def simulated(self, leader: Leader, number: int, count: int) -> None:

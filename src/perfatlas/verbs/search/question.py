@@ -10,6 +10,13 @@ from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
+from perfatlas.verbs.search.choices import (
+    DEPTH,
+    SIZES,
+    Choices,
+    read_choices,
+    refuse_contradictions,
+)
 from perfatlas.verbs.search.groups import LATENCIES, RequestLengths, SearchObjective, SearchSpace
 from perfatlas.verbs.search.request_mix import (
     RequestMix,
@@ -33,7 +40,6 @@ if TYPE_CHECKING:
 
 SLOS: Final = tuple(LATENCIES)
 MIXES: Final = frozenset(("request_mix", "lengths_from"))
-SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 
 
 # groups in reverse order: Python collects annotations from the last base on
@@ -53,9 +59,11 @@ class SearchInputs(
     """A search among the deployments of one model."""
 
     _mix: RequestMix = PrivateAttr()
+    _choices: Choices = PrivateAttr()
 
     def model_post_init(self, _: object) -> None:
-        """Read the lengths of requests, which copies of the search share."""
+        """Read the lengths of requests and the listed values, which copies of the search share."""
+        self._choices = read_choices(self.choices)
         if self.request_mix is not None:
             self._mix = given_classes(self.request_mix)
         elif self.lengths_from is not None:
@@ -73,6 +81,26 @@ class SearchInputs(
         """The sizes of a plan that are given; the search varies the others."""
         given = self.model_fields_set.intersection(SIZES)
         return {name: getattr(self, name) for name in SIZES if name in given}
+
+    @property
+    def listed(self) -> Choices:
+        """The values to search of fields whose values are listed."""
+        return self._choices
+
+    def allowed(self, name: str) -> tuple[int, ...] | None:
+        """Return the values of a size of a plan that are set or listed, None for all.
+
+        Args:
+            name: The size.
+        """
+        if name in self.pinned:
+            return (self.pinned[name],)
+        return self._choices.get(name)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """The numbers of draft tokens to search."""
+        return self._choices.get(DEPTH, tuple(range(self.speculative_depth + 1)))
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -118,6 +146,7 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
     refuse_unused(vars(inputs), fields_of(SearchObjective, RequestLengths))
+    refuse_contradictions(inputs.listed, inputs.model_fields_set, inputs.mode)
     _check_lengths(inputs)
     _check_objective(inputs)
     _check_names(inputs)
@@ -126,12 +155,12 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
             raise InvalidSpecError(f"{one} has no effect with {name}; set one of the two")
     if inputs.formats is not None and inputs.gemm_format is not None:
         raise InvalidSpecError("gemm_format has no effect with formats; set one of the two")
-    if inputs.speculative_acceptance is not None and not inputs.speculative_depth:
+    if inputs.speculative_acceptance is not None and not max(inputs.depths):
         raise InvalidSpecError(
             f"speculative_acceptance = {inputs.speculative_acceptance:g} has no effect here:"
             " speculative_depth = 0; set speculative_depth, the most draft tokens to search"
         )
-    if inputs.acceptance_by_position is not None and not inputs.speculative_depth:
+    if inputs.acceptance_by_position is not None and not max(inputs.depths):
         raise InvalidSpecError(
             "acceptance_by_position has no effect here: speculative_depth = 0; set"
             " speculative_depth, the most draft tokens to search"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import tier_names
+from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
 from perfatlas.verbs.search.limits import HIGHER
-from perfatlas.verbs.search.pool_rows import pool_fields, pool_row, pool_table
+from perfatlas.verbs.search.pool_rows import pool_fields, pool_row, pool_table, settings_row
 from perfatlas.verbs.search.space import of_plan
 
 if TYPE_CHECKING:
@@ -74,9 +75,11 @@ def _row(
     if inputs.mode == "disaggregated":
         return pool_row(columns, place, families, inputs)
     family = families[int(columns["family"][place])]
-    row = _named(family)
+    row = _named(family, inputs)
     dense = not family.base.model.architecture.has_experts
     row |= {n: int(columns[n][place]) for n in COUNTED if not (dense and n in EXPERTS)}
+    if row["attention_dp"] == 1:  # no exchange
+        row = {name: value for name, value in row.items() if name not in EXCHANGE}
     if inputs.availability is not None:
         row["spare_replicas"] = int(columns["spare_replicas"][place])
         row["availability"] = float(columns["availability"][place])
@@ -93,10 +96,12 @@ def _row(
     return row
 
 
-def _named(family: Family) -> dict[str, Any]:
-    """Return system, formats and draft tokens of a family."""
+def _named(family: Family, inputs: SearchInputs) -> dict[str, Any]:
+    """Return system, settings of the engine, formats and draft tokens of a family."""
     formats = family.base.formats
-    named: dict[str, Any] = {"system": family.fields["system"], "gemm_format": formats.gemm}
+    named: dict[str, Any] = {"system": family.fields["system"]}
+    named |= settings_row(family, inputs)
+    named["gemm_format"] = formats.gemm
     if family.base.model.architecture.has_experts:
         named["moe_format"] = formats.moe
     named["kv_format"] = formats.kv
@@ -137,7 +142,7 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
     columns, table = found.candidates, {}
     if not columns:
         return {}
-    named = [_named(family) for family in found.families]
+    named = [_named(family, inputs) for family in found.families]
     for name in dict.fromkeys(name for one in named for name in one):
         table[name] = [named[number].get(name) for number in columns["family"].tolist()]
     load = "sequences" if inputs.mode == "static" else "concurrency"

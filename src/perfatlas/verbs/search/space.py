@@ -22,6 +22,8 @@ from perfatlas.scenario.resolution import (
 )
 from perfatlas.step import EngineLimits, Load, take_columns
 from perfatlas.studies import refused_by_rule
+from perfatlas.verbs.search.choices import EXCHANGE, SETTINGS, TOKENS, settings_of
+from perfatlas.verbs.search.launch import divides_prompts
 from perfatlas.verbs.search.plans import all_plans, refusing_rules
 
 if TYPE_CHECKING:
@@ -37,15 +39,14 @@ CHUNKS: Final = (2048.0, 4096.0, 8192.0, 16384.0, 32768.0)
 NOT_SHARED: Final = frozenset(
     ("gpus", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp", "concurrency")
 )
+PREFIX: Final = "prefix"
 UNSUPPORTED: Final = "supported_by_system_and_engine"
 DRAFTS: Final = ("speculative_depth", "speculative_acceptance", "acceptance_by_position")
-# settings of the exchange of tokens between attention data-parallel ranks
-EXCHANGE: Final = ("expert_exchange", "batch_overlap")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Candidates that share system, formats and draft tokens.
+    """Candidates that share system, engine and its settings, formats and draft tokens.
 
     Args:
         fields: Their fields, without plan and load.
@@ -64,8 +65,13 @@ class Family:
         """Number of candidates C."""
         return int(self.plan.tp.size)
 
+    @property
+    def prefix(self) -> int:
+        """Cached tokens of a prompt."""
+        return int(self.fields.get(PREFIX) or 0)
+
     def spread(
-        self, rows: IntArray, sequences: FloatArray, lengths: tuple[float, float], prefix: int
+        self, rows: IntArray, sequences: FloatArray, lengths: tuple[float, float]
     ) -> Candidates:
         """Return some candidates at loads.
 
@@ -73,14 +79,13 @@ class Family:
             rows: Positions of the candidates, repeated for several loads.
             sequences: Sequences of a replica, below 1 where some replicas are idle.
             lengths: Input and output tokens of requests.
-            prefix: Cached tokens of a prompt.
         """
         load = Load(
             occupancy=np.minimum(sequences, 1.0),
             sequences=np.maximum(sequences, 1.0),
             isl=np.full(sequences.shape, lengths[0]),
             osl=np.full(sequences.shape, lengths[1]),
-            prefix=np.full(sequences.shape, float(prefix)),
+            prefix=np.full(sequences.shape, float(self.prefix)),
             rounds=np.full(sequences.shape, np.nan),
             osl_spread=np.zeros(sequences.shape),
         )
@@ -92,7 +97,7 @@ class Family:
 def families(
     inputs: SearchInputs, rejected: Counter[str], chunks: tuple[float, ...]
 ) -> Iterator[Family]:
-    """Yield the candidates of each system, format and number of draft tokens.
+    """Yield the candidates of each system, engine with settings, format and number of draft tokens.
 
     Args:
         inputs: The search.
@@ -101,27 +106,29 @@ def families(
 
     Raises:
         InvalidSpecError: A name is unknown, or a field is missing.
-        PerfatlasError: No system, format and number of draft tokens is supported.
+        PerfatlasError: No combination of them is supported.
     """
     choices = list(_choices(inputs))
     refused = 0
-    told: list[tuple[Any, ...]] = []
+    told: list[tuple[Any, Any]] = []
     for fields in choices:
         try:
             base = _resolved(fields)
-        except InvalidSpecError:
-            raise
-        except PerfatlasError:
+        except PerfatlasError as error:
             refused += 1
-            if refused == len(choices):
+            alone = isinstance(error, InvalidSpecError) and not inputs.listed
+            if alone or refused == len(choices):
                 raise
             rejected[UNSUPPORTED] += 1
             continue
-        identity = (base.placement.systems[0], base.formats, base.drafts)
-        if identity in told:  # fp8 and fp8_dynamic may be one format, as two spellings one system
+        shared, exchange = _identity(fields, base)
+        if (shared, exchange) in told:  # fp8 and fp8_dynamic may be one format
             continue
-        told.append(identity)
-        plan = all_plans(inputs, base.model.architecture)
+        runs_cp = divides_prompts(base.profile.name, base.model.architecture)
+        plan = all_plans(inputs, base.model.architecture, divides_prompts=runs_cp)
+        if any(shared == known for known, _ in told):  # plans without an exchange are known
+            plan = PlanColumns(**take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0)))
+        told.append((shared, exchange))
         rules = refusing_rules(base, plan)
         kept, counts = refused_by_rule(rules, int(plan.tp.size))
         rejected.update({name: count * len(chunks) for name, count in counts.items()})
@@ -130,23 +137,51 @@ def families(
             yield _family(inputs, fields, base, legal, np.array(chunks))
 
 
+def _identity(fields: dict[str, Any], base: Candidates) -> tuple[tuple[Any, ...], tuple[str, str]]:
+    """Return what a family is, but for the exchange of tokens, and that exchange."""
+    settings = fields.get("redundant_experts", 0), fields.get(PREFIX)
+    system, profile = base.placement.systems[0], base.profile
+    shared = (system, profile.id, base.formats, base.drafts, *settings)
+    return shared, (profile.expert_exchange, profile.batch_overlap.value)
+
+
 def _choices(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
-    """Yield the fields of every system, format and number of draft tokens."""
+    """Yield the fields of every combination that is not a plan or a load."""
     given = inputs.model_dump(exclude_unset=True, exclude_none=True)
     shared = {n: v for n, v in given.items() if n in FIELD_NAMES and n not in NOT_SHARED}
     shared |= {"mode": inputs.mode}
     formats = [{"format": one} for one in inputs.formats or ()] or [{}]
     caches = [{"kv_format": one} for one in inputs.kv_formats or ()] or [{}]
-    depths = range(inputs.speculative_depth + 1)
-    for system, weights, cache, depth in product(inputs.all_systems, formats, caches, depths):
-        drafts: dict[str, Any] = {"speculative_depth": depth} if depth else {}
-        fields = {**shared, **weights, **cache, "system": system}
-        fields = {n: v for n, v in fields.items() if n not in DRAFTS}
-        if depth and inputs.speculative_acceptance is not None:
-            drafts["speculative_acceptance"] = inputs.speculative_acceptance
-        if depth and inputs.acceptance_by_position is not None:
-            drafts["acceptance_by_position"] = inputs.acceptance_by_position[:depth]
-        yield fields | drafts
+    settings = settings_of(inputs.listed, given)
+    combined = product(inputs.all_systems, *settings.values(), formats, caches, inputs.depths)
+    for system, *values, weights, cache, depth in combined:
+        chosen = {n: v for n, v in zip(settings, values, strict=True) if v is not None}
+        fields = {n: v for n, v in shared.items() if n not in (*DRAFTS, *SETTINGS)}
+        fields |= {**chosen, **weights, **cache, "system": system, **_drafts(inputs, depth)}
+        yield from ({**fields, **prefix} for prefix in _prefixes(inputs))
+
+
+def _drafts(inputs: SearchInputs, depth: int) -> dict[str, Any]:
+    """Return the fields of a number of draft tokens."""
+    if not depth:
+        return {}
+    drafts: dict[str, Any] = {"speculative_depth": depth}
+    if inputs.speculative_acceptance is not None:
+        drafts["speculative_acceptance"] = inputs.speculative_acceptance
+    if inputs.acceptance_by_position is not None:
+        drafts["acceptance_by_position"] = inputs.acceptance_by_position[:depth]
+    return drafts
+
+
+def _prefixes(inputs: SearchInputs) -> Iterator[dict[str, int]]:
+    """Yield the cached part of a prompt, with prefix caching and without, as far as searched."""
+    if not inputs.prefix:
+        yield {}
+        return
+    if inputs.prefix_caching is not False:
+        yield {PREFIX: inputs.prefix}
+    if not inputs.prefix_caching:
+        yield {PREFIX: 0}
 
 
 def _resolved(fields: dict[str, Any]) -> Candidates:
@@ -183,7 +218,8 @@ def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
     """
     if inputs.max_num_batched_tokens is not None:
         return (float(inputs.max_num_batched_tokens),)
-    return (np.nan, *CHUNKS)
+    listed = inputs.listed.get(TOKENS)
+    return (np.nan, *CHUNKS) if listed is None else tuple(float(tokens) for tokens in listed)
 
 
 def _family(
@@ -194,10 +230,9 @@ def _family(
     chunks: FloatArray,
 ) -> Family:
     """Return the candidates of legal plans with every limit on the tokens of a step."""
-    size = int(plan.tp.size)
-    default_U = _limited(inputs, base, plan, np.full(size, np.nan)).limits.max_num_batched_tokens
-    # the default itself is NaN and differs from all
-    new_UK = (chunks[None, :] != default_U[:, None]) | (chunks.size == 1)
+    default_U = _limited(inputs, fields, base, plan).limits.max_num_batched_tokens
+    # the default itself is NaN and differs from all; listed ones leave it out
+    new_UK = (chunks[None, :] != default_U[:, None]) | ~np.isnan(chunks).any()
     rows, chunk = np.nonzero(new_UK)
     taken = PlanColumns(**take_columns(plan, rows))
     given = _given_limits(inputs, chunks[chunk])
@@ -205,12 +240,13 @@ def _family(
 
 
 def _limited(
-    inputs: SearchInputs, base: Candidates, plan: PlanColumns, chunks: FloatArray
+    inputs: SearchInputs, fields: dict[str, Any], base: Candidates, plan: PlanColumns
 ) -> Candidates:
-    """Return candidates with one sequence and all limits filled in."""
-    family = Family(fields={}, base=base, plan=plan, limits=_given_limits(inputs, chunks))
+    """Return candidates with one sequence, the engine's tokens of a step and all limits."""
+    chunks = np.full(plan.tp.shape, np.nan)
+    family = Family(fields=fields, base=base, plan=plan, limits=_given_limits(inputs, chunks))
     rows, ones = np.arange(chunks.size), np.ones(chunks.size)
-    return family.spread(rows, ones, inputs.mix.classes.mean, inputs.prefix)
+    return family.spread(rows, ones, inputs.mix.classes.mean)
 
 
 def _given_limits(inputs: SearchInputs, chunks: FloatArray) -> EngineLimits:

@@ -21,6 +21,7 @@ from perfatlas.report.text import (
     speaks_unicode,
 )
 from perfatlas.studies import print_sensitivities
+from perfatlas.verbs.search.choices import listed_names
 from perfatlas.verbs.search.groups import LATENCIES, MOST_OBJECTIVES
 from perfatlas.verbs.search.limits import percentile_name
 from perfatlas.vocabulary.metrics import METRICS
@@ -293,7 +294,13 @@ def varied_columns(
         ['system', 'format']
     """
     asked = {"system": "systems", "format": "formats", "KV": "kv_formats"}
-    return {title: cell for title, cell in VARIED.items() if scenario.get(asked[title])}
+    listed = listed_names(scenario.get("choices"))
+    named = {"engine": "engine", "exchange": "expert_exchange", "overlap": "batch_overlap"}
+    return {
+        title: cell
+        for title, cell in VARIED.items()
+        if (scenario.get(asked[title]) if title in asked else named[title] in listed)
+    }
 
 
 def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
@@ -323,8 +330,17 @@ def _format(plan: Mapping[str, Any]) -> str:
     return str(plan.get("gemm_format", ""))
 
 
+def _engine(plan: Mapping[str, Any]) -> str:
+    """Return the engine of a plan, or those of its prefill and decode pools."""
+    names = ("engine", *(f"{pool}_engine" for pool in POOLS))
+    return " and ".join(dict.fromkeys(str(plan[name]) for name in names if name in plan))
+
+
 VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "system": _system,
+    "engine": _engine,
+    "exchange": lambda plan: str(plan.get("expert_exchange", "")),
+    "overlap": lambda plan: str(plan.get("batch_overlap", "")),
     "format": _format,
     "KV": lambda plan: str(plan["kv_format"]),
 }
@@ -343,13 +359,23 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         'tp 4, dp 2'
     """
     if "prefill_workers" in plan:
-        return "; ".join(_pool_text(role, plan) for role in POOLS)
+        return "; ".join([*(_pool_text(role, plan) for role in POOLS), *_common_text(plan)])
     sizes = [f"{SHORT.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
     if plan.get("spare_replicas"):
         sizes.append(f"{plan['spare_replicas']} spare")
-    if plan.get("speculative_depth"):
-        sizes.append(f"{plan['speculative_depth']} drafts")
-    return ", ".join(sizes) or "tp 1"
+    return ", ".join([*sizes, *_common_text(plan)]) or "tp 1"
+
+
+def _common_text(plan: Mapping[str, Any]) -> list[str]:
+    """Return what a plan has besides sizes, and both of its pools alike."""
+    words = []
+    if copies := plan.get("redundant_experts"):
+        words.append(f"{copies} redundant")
+    if drafts := plan.get("speculative_depth"):
+        words.append(f"{drafts} drafts")
+    if plan.get("prefix_caching") is False:
+        words.append("no prefix caching")
+    return words
 
 
 def _pool_text(role: str, plan: Mapping[str, Any]) -> str:

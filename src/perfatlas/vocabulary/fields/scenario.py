@@ -234,11 +234,29 @@ class Plan:
             needs=Fact("experts"),
         ),
     ] = "uniform"
+    redundant_experts: Annotated[
+        SizeOrZero,
+        Row(
+            "Additional experts that each MoE layer holds, copies of its popular ones, placed so"
+            " that all ranks expect equal loads (EPLB); ep divides experts and copies together.",
+            needs=Fact("experts"),
+            elsewhere=("num_redundant_experts", "ep_num_redundant_experts"),
+        ),
+    ] = 0
     expert_exchange: Annotated[
-        Literal["all_gather_reduce_scatter", "all_to_all", "deepep", "quantized_all_gather"] | None,
+        Literal[
+            "all_gather_reduce_scatter",
+            "all_to_all",
+            "deepep",
+            "deepep_normal",
+            "deepep_low_latency",
+            "quantized_all_gather",
+        ]
+        | None,
         Row(
             "Exchange of tokens between attention data-parallel ranks; deepep runs DeepEP's normal"
-            " kernels in prefill and its low-latency kernels in decode; quantized_all_gather"
+            " kernels in prefill and its low-latency kernels in decode, deepep_normal and"
+            " deepep_low_latency run one of the two in both; quantized_all_gather"
             " gathers tokens in the experts' input format.",
             default="the engine's",
             needs=Fact("token exchange"),

@@ -56,6 +56,7 @@ class EngineChoice:
         Row(
             "Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with"
             " a version, as in vllm@0.24, or the path of a TOML profile.",
+            pools=POOLS,
             by_replica=True,
             elsewhere=("backend", "framework"),
         ),

@@ -1,0 +1,125 @@
+"""Values that a search tries of a field: those that are listed, the one that is set, or all.
+
+`choices` lists values, such as tp=2:4 or expert_exchange=deepep:all_to_all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.vocabulary.fields import Limits, Plan, Subject, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.vocabulary.fields import Field
+
+SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+# settings of the exchange of tokens between attention data-parallel ranks
+EXCHANGE: Final = ("expert_exchange", "batch_overlap")
+TOKENS: Final = "max_num_batched_tokens"
+DEPTH: Final = "speculative_depth"
+# fields that candidates of one family share
+SETTINGS: Final = ("engine", *EXCHANGE, "redundant_experts")
+LISTED: Final = (*SIZES, *SETTINGS, TOKENS, DEPTH)
+
+Choices = dict[str, tuple[Any, ...]]
+
+
+def read_choices(listed: tuple[str, ...] | None) -> Choices:
+    """Return the listed values of each field.
+
+    Args:
+        listed: Each field with its values, as name=value:value.
+
+    Raises:
+        InvalidSpecError: A field is unknown or named twice, or a value is not one of its values.
+
+    Example:
+        >>> from perfatlas.verbs.search.choices import read_choices
+        >>> read_choices(("tp=2:4", "expert_exchange=deepep"))
+        {'tp': (2, 4), 'expert_exchange': ('deepep',)}
+    """
+    known = fields_of(Subject, Plan, Limits)
+    choices: Choices = {}
+    for text in listed or ():
+        name, equals, values = text.partition("=")
+        name = name.strip().casefold().replace("-", "_")
+        if name not in LISTED or not equals:
+            near = did_you_mean(name, LISTED) if equals else ""
+            raise InvalidSpecError(
+                f"choices = {repr_for_error(text)}: expected a field and its values, as in tp=2:4;"
+                f" the fields are {', '.join(LISTED)}{near}"
+            )
+        if name in choices:
+            raise InvalidSpecError(f"choices lists {name} twice; list its values once")
+        found = [_value(known[name], one.strip(), text) for one in values.split(":")]
+        choices[name] = tuple(dict.fromkeys(found))
+    return choices
+
+
+def _value(field: Field, text: str, whole: str) -> str | int:
+    """Return one listed value of a field."""
+    told = f"choices = {repr_for_error(whole)}: {repr_for_error(text)}"
+    if field.number is None:
+        word = str(field.folded(text))
+        if not text or (field.choices and word not in field.choices):
+            valid = f"one of {', '.join(field.choices)}" if field.choices else "a name"
+            raise InvalidSpecError(f"{told} is not {valid}{did_you_mean(word, field.choices)}")
+        return word
+    least = field.number.at_least or 0
+    try:
+        number = int(text)
+    except ValueError:
+        raise InvalidSpecError(f"{told} is not a whole number") from None
+    if number < least or (field.number.at_most is not None and number > field.number.at_most):
+        raise InvalidSpecError(f"{told} is outside the values of {field.name}: {least:g} or more")
+    return number
+
+
+def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
+    """Refuse choices of fields that are set too, or have no effect.
+
+    Args:
+        choices: Listed values by field.
+        given: Fields that are set.
+        mode: Serving mode of the deployments.
+
+    Raises:
+        InvalidSpecError: A field is listed and set, or has no effect in this mode.
+    """
+    for name in choices:
+        if name in given:
+            raise InvalidSpecError(f"{name} has no effect with choices {name}=...; set one of both")
+        if mode == "disaggregated" and name in ("dp", TOKENS):
+            raise InvalidSpecError(
+                f"choices of {name} have no effect in mode disaggregated: workers are counted by"
+                " rates, and their batches are searched instead; leave it out"
+            )
+
+
+def settings_of(choices: Choices, given: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each setting that candidates share, None for the default.
+
+    Args:
+        choices: Listed values by field.
+        given: Fields that are set.
+    """
+    return {name: choices.get(name, (given.get(name),)) for name in SETTINGS}
+
+
+def listed_names(choices: object) -> tuple[str, ...]:
+    """Return the names of fields of which several values are listed, of the scenario of an answer.
+
+    Args:
+        choices: The list as given, or nothing.
+
+    Example:
+        >>> from perfatlas.verbs.search.choices import listed_names
+        >>> listed_names(["tp=2", "engine=vllm:sglang"]), listed_names(None)
+        (('engine',), ())
+    """
+    listed = choices if isinstance(choices, list | tuple) else ()
+    parts = [str(text).partition("=") for text in listed]
+    return tuple(name.strip() for name, _, values in parts if ":" in values)

@@ -1,0 +1,217 @@
+"""Listed values of a search: engines, exchanges, redundant experts, prefix caching, sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import perfatlas
+from perfatlas.cli import main
+from perfatlas.models import resolve_model
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.studies import probability_at_most
+from perfatlas.verbs.search import SearchAnswer, search
+from perfatlas.verbs.search.choices import listed_names, read_choices
+from perfatlas.verbs.search.launch import divides_prompts
+from perfatlas.verbs.search.question import read_search
+from perfatlas.verbs.search.rows import estimate_fields, plan_row
+
+MOE: Final[dict[str, Any]] = {
+    "model": "Qwen/Qwen3-30B-A3B",
+    "system": "h200_sxm",
+    "gpus": 4,
+    "pp": 1,
+    "isl": 1024,
+    "osl": 128,
+    "max_num_batched_tokens": 8192,
+    "num_simulated": 0,
+}
+LISTED: Final = (
+    "engine=vllm:sglang",
+    "expert_exchange=all_gather_reduce_scatter:deepep",
+    "redundant_experts=0:16",
+)
+OBJECTIVE: Final = "output_tokens_per_s_per_gpu"
+
+
+@cache
+def _listed() -> SearchAnswer:
+    return search(**MOE, choices=LISTED)
+
+
+def test_candidates_and_refused_ones_add_up_to_all_combinations() -> None:
+    found = _listed().results
+    # tp x attention_dp divides 4 with ep x moe_tp on the same ranks; a combination with an exchange
+    # is counted once where there is no attention data parallelism
+    plans = [
+        (tp, adp, ep)
+        for tp in (1, 2, 4)
+        for adp in (1, 2, 4)
+        if tp * adp <= 4
+        for ep in (1, 2, 4)
+        if tp * adp % ep == 0
+    ]
+    exchanging = sum(adp > 1 for _, adp, _ in plans)
+    combinations = 2 * 2 * (len(plans) + exchanging)
+    assert found["candidates"] + sum(found["rejected"].values()) == combinations
+    assert found["rejected"]["redundant_experts_with_ep"] > 0
+
+
+def test_each_candidate_has_the_numbers_of_its_estimate() -> None:
+    answer = _listed()
+    seen: Counter[Any] = Counter()
+    for place in range(answer.found.size):
+        row = plan_row(answer.found, place, answer.inputs)
+        seen[row["engine"], row.get("expert_exchange"), row.get("redundant_experts", 0)] += 1
+    assert len(seen) == 2 * 2 * 3  # without an exchange, and with two
+    for place in range(0, answer.found.size, 5):
+        row = plan_row(answer.found, place, answer.inputs)
+        fields = estimate_fields(answer.found, row, place, answer.inputs)
+        assert fields.get("redundant_experts", 0) == row.get("redundant_experts", 0)
+        assert row[OBJECTIVE] == pytest.approx(perfatlas.estimate(**fields).results[OBJECTIVE])
+
+
+def test_the_best_of_all_choices_is_the_best_of_searches_for_each() -> None:
+    names = [text.partition("=")[0] for text in LISTED]
+    best = [
+        search(**MOE, choices=tuple(f"{n}={v}" for n, v in zip(names, values, strict=True)))
+        for values in (
+            (engine, exchange, copies)
+            for engine in ("vllm", "sglang")
+            for exchange in ("all_gather_reduce_scatter", "deepep")
+            for copies in (0, 16)
+        )
+    ]
+    highest = max(answer.results["plans"][0][OBJECTIVE] for answer in best)
+    assert _listed().results["plans"][0][OBJECTIVE] == highest
+
+
+def test_listed_sizes_keep_the_candidates_with_these_sizes() -> None:
+    all_of_them = search(**{**MOE, "pp": None}).columns
+    some = search(**{**MOE, "pp": None}, choices=("tp=1:4", "ep=4", "pp=1")).columns
+    kept = [
+        rate
+        for rate, tp, ep, pp in zip(
+            *(all_of_them[name] for name in (OBJECTIVE, "tp", "ep", "pp")), strict=True
+        )
+        if tp in (1, 4) and ep == 4 and pp == 1
+    ]
+    assert kept
+    assert some[OBJECTIVE] == kept
+
+
+def test_listed_tokens_and_draft_depths_are_tried_and_no_others() -> None:
+    asked = {n: v for n, v in MOE.items() if n != "max_num_batched_tokens"} | {"tp": 4, "ep": 1}
+    choices = ("max_num_batched_tokens=4096:8192", "speculative_depth=0:3")
+    columns = search(**asked, choices=choices, speculative_acceptance=0.7).columns
+    tokens, depths = columns["max_num_batched_tokens"], columns["speculative_depth"]
+    assert sorted(zip(tokens, (depth or 0 for depth in depths), strict=True)) == [
+        (4096, 0),
+        (4096, 3),
+        (8192, 0),
+        (8192, 3),
+    ]
+
+
+def test_prefix_caching_is_searched_where_prompts_have_a_cached_part() -> None:
+    asked = {**MOE, "tp": 4, "ep": 1, "prefix": 768}
+    table = search(**asked).columns
+    assert sorted(table["prefix_caching"]) == [False, True]
+    off, on = (table[OBJECTIVE][table["prefix_caching"].index(value)] for value in (False, True))
+    plain = search(**{**asked, "prefix": 0}).columns
+    assert "prefix_caching" not in plain
+    assert off == plain[OBJECTIVE][0] < on
+    for value, rate in ((False, off), (True, on)):
+        assert search(**asked, prefix_caching=value).columns[OBJECTIVE] == [rate]
+    with pytest.raises(InvalidSpecError, match="prefix_caching"):
+        read_search({**MOE, "prefix_caching": True})
+
+
+@cache
+def _pools() -> SearchAnswer:
+    asked = {n: v for n, v in MOE.items() if n not in ("max_num_batched_tokens", "num_simulated")}
+    asked |= {"mode": "disaggregated", "gpus": 3, "model": "meta-llama/Llama-3.1-8B"}
+    return search(**asked, choices=("engine=vllm:ideal",))
+
+
+def test_pools_may_run_two_engines_with_the_numbers_of_an_estimate() -> None:
+    answer = _pools()
+    rows = [plan_row(answer.found, place, answer.inputs) for place in range(answer.found.size)]
+    pairs = Counter(
+        (row.get("prefill_engine") or row["engine"], row.get("decode_engine") or row["engine"])
+        for row in rows
+    )
+    assert set(pairs) == {(a, b) for a in ("vllm", "ideal") for b in ("vllm", "ideal")}
+    for place, row in enumerate(rows):
+        fields = estimate_fields(answer.found, row, place, answer.inputs)
+        estimate = perfatlas.estimate(**fields).results
+        for name in ("ttft_s", "tpot_s", OBJECTIVE):
+            assert row[name] == pytest.approx(estimate[name], rel=1e-12), (name, row)
+
+
+def test_prefill_workers_of_an_engine_with_context_parallelism_divide_prompts() -> None:
+    answer = _pools()
+    columns = answer.found.candidates
+    ideal = [
+        "engine" not in one.fields or one.fields["engine"] == "ideal"
+        for one in answer.found.families
+    ]
+    cp, families = columns["prefill_cp"], columns["family"].astype(int)
+    divided = {ideal[family] for family in families[cp > 1]}
+    assert divided == {True}
+    faster = cp > 1
+    alone = columns["prefill_tp"] == 1
+    assert columns["ttft_s"][faster & alone].min() < columns["ttft_s"][~faster & alone].min()
+    sparse = resolve_model("deepseek-ai/DeepSeek-V3.2").architecture
+    assert divides_prompts("sglang", sparse)
+    assert not divides_prompts("sglang", resolve_model("Qwen/Qwen3-30B-A3B").architecture)
+
+
+def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfatlas.verbs.search.progress.EVERY_S", 0.0)
+    told: list[str] = []
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
+    search(mode="disaggregated", choices=("engine=vllm:ideal",), progress=told.append, **asked)
+    assert len(told) == 4  # pairs of engines
+    assert all("deployments at batches priced; best so far" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (("tp=2:x",), "not a whole number"),
+        (("pp=0",), "1 or more"),
+        (("colour=3",), "expected a field"),
+        (("tp",), "expected a field"),
+        (("tp=2", "tp=4"), "twice"),
+        (("pp=2",), "pp has no effect"),
+        (("expert_exchange=deep",), "did you mean 'deepep'"),
+        (("engine=nosuch",), "unknown engine"),
+    ],
+)
+def test_choices_that_are_not_valid_are_refused(choices: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        search(**MOE, choices=choices)
+
+
+def test_names_of_several_values() -> None:
+    assert read_choices(None) == {}
+    assert read_choices(("tp=4:2:4",)) == {"tp": (4, 2)}
+    assert listed_names(("tp=4", "engine=vllm:sglang")) == ("engine",)
+
+
+def test_a_prediction_without_interval_meets_its_limit_or_misses_it() -> None:
+    predicted, none = np.array([0.1, 2.0]), np.full(2, np.nan)
+    assert probability_at_most(predicted, none, none, 1.0).tolist() == [1.0, 0.0]
+
+
+def test_an_empty_flag_is_refused_and_not_taken_for_its_default(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--model", MOE["model"], "--system", "h200_sxm", "--gpus", "4", "--objective", ""]
+    assert main(["search", *words]) == 2
+    assert "--objective is empty" in capsys.readouterr().err
