@@ -139,7 +139,10 @@ def _of_device(
     earlier = None if own else _of_release(silicon, changed, cell, hidden)
     newest = (operator, base_family(family), format_name)
     found = earlier or _find(silicon, relative, changed, newest, stamp, hidden)
-    return found and with_overheads(with_tensor_rate(found, device), device)
+    if found is None:
+        return None
+    adapted = replace(found, calibration=with_tensor_rate(found.calibration, device))
+    return with_overheads(adapted, device)
 
 
 @cache

@@ -10,14 +10,14 @@ from perfatlas.hardware import resolve_system, system_names
 
 if TYPE_CHECKING:
     from perfatlas.hardware import Device
-    from perfatlas.measurements.calibrations.matching import CalibrationMatch
+    from perfatlas.measurements.calibrations.calibration import Calibration
 
 EFFICIENCY: Final = "efficiency_compute"
 FEED: Final = "feed_bytes_per_flop"
 
 
-def with_tensor_rate(match: CalibrationMatch, device: Device) -> CalibrationMatch:
-    """Return a match for the tensor cores of a device, where another device lends the parameters.
+def with_tensor_rate(fitted: Calibration, device: Device) -> Calibration:
+    """Return a calibration for the tensor cores of a device that borrows it.
 
     Devices of one architecture run the same kernel. Of its cycles, those of the tensor cores follow
     their rate per SM. The others stay as on the donor: the loads of operands, and what keeps tensor
@@ -26,11 +26,11 @@ def with_tensor_rate(match: CalibrationMatch, device: Device) -> CalibrationMatc
         1 / (efficiency x rate) = 1 / rate + other cycles per FLOP
 
     Args:
-        match: The calibration for the device.
+        fitted: The calibration, of this device or of a donor.
         device: The device.
 
     Returns:
-        The match itself if the device lends nothing or has the tensor rate of its donor.
+        The calibration itself if it is the device's own, or if both tensor cores have one rate.
 
     Source:
         NVIDIA whitepapers of Hopper and Ada: the SMs of an H20 and an H200, and of an RTX 4090 and
@@ -51,17 +51,16 @@ def with_tensor_rate(match: CalibrationMatch, device: Device) -> CalibrationMatc
         >>> found["h20"] > found["h200_sxm"]  # a quarter of the tensor rate per SM
         True
     """
-    ratio = _rate_ratio(device, match.calibration.device)
+    ratio = _rate_ratio(device, fitted.device)
     if ratio == 1.0:
-        return match
-    fitted = match.calibration.parameters
-    changed = {}
-    if 0.0 < fitted.get(EFFICIENCY, 0.0) < 1.0:
-        changed[EFFICIENCY] = 1.0 / (1.0 + (1.0 / fitted[EFFICIENCY] - 1.0) * ratio)
-    if FEED in fitted:
-        changed[FEED] = fitted[FEED] / ratio
-    calibration = replace(match.calibration, parameters={**fitted, **changed})
-    return replace(match, calibration=calibration)
+        return fitted
+    old = fitted.parameters
+    new = {}
+    if 0.0 < old.get(EFFICIENCY, 0.0) < 1.0:
+        new[EFFICIENCY] = 1.0 / (1.0 + (1.0 / old[EFFICIENCY] - 1.0) * ratio)
+    if FEED in old:
+        new[FEED] = old[FEED] / ratio
+    return replace(fitted, parameters={**old, **new})
 
 
 def _rate_ratio(device: Device, donor: str) -> float:
