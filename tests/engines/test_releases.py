@@ -27,6 +27,8 @@ ASKED: dict[str, Any] = {
         ("vllm@0.11.1", "vllm@0.11", ""),
         ("vllm@v0.11", "vllm@0.11", ""),
         ("vllm@0.12", "vllm@0.12", "vllm@0.11"),
+        ("vllm@0.13", "vllm@0.13", "vllm@0.11"),
+        ("vllm@0.14", "vllm@0.14", "vllm@0.24"),  # farther, but after async scheduling was on
         ("vllm@0.110", "vllm@0.110", "vllm@0.24"),
         ("vllm@0.2", "vllm@0.2", "vllm@0.11"),
         ("vllm@1.0", "vllm@1.0", "vllm@0.24"),

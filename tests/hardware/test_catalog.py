@@ -119,7 +119,8 @@ def test_peaks_are_dense(name: str) -> None:
         if narrow in peaks and wide in peaks:
             assert 1.5 < peaks[narrow] / peaks[wide] < 2.6
     if "fp4" in peaks:
-        assert 1.9 < peaks["fp4"] / peaks["fp8"] < 3.2
+        # GeForce halves fp32 accumulation of fp8, not that of fp4: int8 has the full rate
+        assert 1.9 < peaks["fp4"] / max(peaks["fp8"], peaks.get("int8", 0.0)) < 3.2
 
 
 def test_link_rates_are_per_direction() -> None:

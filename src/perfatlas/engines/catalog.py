@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from perfatlas.engines.profile import EngineProfile
 
+CHANGES: Final = "data/engine_changes.toml"
 RELEASE: Final = re.compile(r"v?\d+(\.\d+)*")  # 0.17, 1.3.0
 
 
@@ -127,7 +128,8 @@ def _catalog_profile(text: str) -> EngineProfile:
 def _of_release(name: str, version: str) -> EngineProfile:
     """Return the profile of a patch release or of a beginning, or that of the nearest release.
 
-    Releases are ordered by their numbers, and the nearest is one of both neighbours.
+    Releases are ordered by their numbers, and the nearest is one of both neighbours: of those on
+    the same side of every changed default, if there is one.
     """
     own = sorted((one for one in engine_ids() if one.split("@")[0] == name), key=_version_key)
     begun = [one for one in own if one.split("@")[1].startswith(f"{version}.")]
@@ -137,6 +139,7 @@ def _of_release(name: str, version: str) -> EngineProfile:
     older = [one for one in own if _version_key(one) <= asked]
     newer = [one for one in own if _version_key(one) > asked]
     near = [*older[-1:], *newer[:1]]
+    near = [one for one in near if not _change_between(name, _version_key(one), asked)] or near
     nearest = min(near, key=lambda one: _apart(_version_key(one), asked))
     if f"{version}.".startswith(nearest.split("@")[1] + "."):
         return _load(nearest)
@@ -147,6 +150,18 @@ def _of_release(name: str, version: str) -> EngineProfile:
         borrowed=nearest,
         borrowed_is_newer=nearest in newer,
     )
+
+
+@cache
+def _changed_defaults(name: str) -> tuple[tuple[int, ...], ...]:
+    """Return the releases of an engine that changed a default setting."""
+    text = resources.files("perfatlas").joinpath(CHANGES).read_text("utf-8")
+    changes = tomllib.loads(text)["change"]
+    return tuple(_version_key(f"{name}@{c['version']}") for c in changes if c["engine"] == name)
+
+
+def _change_between(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return any(min(one, other) < at <= max(one, other) for at in _changed_defaults(name))
 
 
 def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

@@ -103,7 +103,10 @@ def catalog_spec(name: str) -> Spec:
     Raises:
         InvalidSpecError: The catalog has no such system, or several match.
     """
-    lists = "`perfatlas catalog systems` lists all"
+    lists = (
+        "`perfatlas catalog systems` lists all; for any other device, `perfatlas catalog systems"
+        " new FILE.toml --base NAME` writes a hardware file to fill in from its datasheet"
+    )
     known = _spellings()[resolve_name(name, _spellings(), what="system", lists=lists)]
     if known != name:
         spec = catalog_spec(known)

@@ -63,6 +63,12 @@ DECLARATION: Final = Declaration(
             needs=TABLES,
         ),
         Command(
+            name="validate outside",
+            help="Published measurements of all scales that nothing is fitted to.",
+            run="outside_command:outside",
+            needs=TABLES,
+        ),
+        Command(
             name="validate devices",
             help="Devices priced as if they had no tables, and ratios of unchanged plans.",
             run="devices_command:devices",

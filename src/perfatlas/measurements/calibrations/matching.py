@@ -20,6 +20,7 @@ from perfatlas.measurements.calibrations.engine_transfer import engine_transfers
 from perfatlas.measurements.calibrations.hidden import hidden_devices
 from perfatlas.measurements.calibrations.new_architectures import kernel_errors_apart
 from perfatlas.measurements.calibrations.releases import base_family, release_calibrations
+from perfatlas.measurements.calibrations.tensor_rate import with_tensor_rate
 from perfatlas.measurements.calibrations.transfer import (
     Silicon,
     catalog_silicon,
@@ -138,7 +139,10 @@ def _of_device(
     earlier = None if own else _of_release(silicon, changed, cell, hidden)
     newest = (operator, base_family(family), format_name)
     found = earlier or _find(silicon, relative, changed, newest, stamp, hidden)
-    return found and with_overheads(found, device)
+    if found is None:
+        return None
+    adapted = replace(found, calibration=with_tensor_rate(found.calibration, device))
+    return with_overheads(adapted, device)
 
 
 @cache

@@ -1,0 +1,162 @@
+"""Published measurements of all scales beside predictions with default settings."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tomllib
+from functools import cache
+from importlib import resources
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import PerfatlasError
+from perfatlas.verbs.collective import collective
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.kernel import kernel_gemm
+from perfatlas.verbs.train import train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from perfatlas.answer import Answer
+
+RUNS: Final = "data/validation/outside_runs.toml"
+FUNCTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
+    "kernel gemm": kernel_gemm,
+    "collective": collective,
+    "estimate": estimate,
+    "train": train,
+}
+EXPLORED, HELD_OUT = "explored", "held out"
+Row = dict[str, Any]
+
+
+def validate_outside(progress: Callable[[str], None] = lambda _: None) -> Row:
+    """Return the errors of published measurements that nothing is fitted to.
+
+    Every question has the settings that its source states, and defaults for the rest.
+
+    Args:
+        progress: Called with the name of each measurement before it is predicted.
+
+    Returns:
+        `rows`: every measurement with its prediction, error, 90% interval and half, or the reason
+        why it has no prediction; `totals`, `by_scale`, `by_source`: their medians; `collected`: the
+        sources.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    sources = outside_sources()
+    rows = []
+    for source in sources:
+        for run in source["rows"]:
+            progress(run["id"])
+            rows.append(_scored(source, run))
+    halves = (EXPLORED, HELD_OUT)
+    parts = {"all": rows} | {half: [row for row in rows if row["half"] == half] for half in halves}
+    scales = dict.fromkeys(row["scale"] for row in rows)
+    return {
+        "totals": [_summary({"rows": name}, own) for name, own in parts.items()],
+        "by_scale": [
+            _summary({"scale": scale, "half": half}, _matching(rows, scale=scale, half=half))
+            for scale in scales
+            for half in halves
+            if _matching(rows, scale=scale, half=half)
+        ],
+        "by_source": [
+            _summary({"source": source["title"]}, _matching(rows, source=source["title"]))
+            for source in sources
+        ],
+        "rows": rows,
+        "collected": [
+            {name: source[name] for name in ("title", "url", "date", "note")} for source in sources
+        ],
+    }
+
+
+@cache
+def outside_sources() -> tuple[Mapping[str, Any], ...]:
+    """Return the sources of the shipped data file with their measurements."""
+    text = resources.files("perfatlas").joinpath(RUNS).read_text("utf-8")
+    return tuple(tomllib.loads(text)["source"])
+
+
+def half_of(name: str) -> str:
+    """Return the half of a measurement.
+
+    Args:
+        name: Its id.
+
+    Returns:
+        `explored`, which may lead to a change, or `held out`, which may not.
+    """
+    text = resources.files("perfatlas").joinpath(RUNS).read_text("utf-8")
+    below = tomllib.loads(text)["explored_below"]
+    return EXPLORED if int(hashlib.sha256(name.encode()).hexdigest()[0], 16) < below else HELD_OUT
+
+
+def _scored(source: Mapping[str, Any], run: Mapping[str, Any]) -> Row:
+    shared = {
+        "id": run["id"],
+        "source": source["title"],
+        "scale": source["scale"],
+        "half": half_of(run["id"]),
+        "metric": run["metric"],
+        "published": run["value"],
+    }
+    none = dict.fromkeys(("predicted", "error", "low", "high", "inside_90"))
+    try:
+        results = FUNCTIONS[source["command"]](**source["fields"], **run["fields"]).results
+    except PerfatlasError as problem:
+        return {**shared, **none, "refused": str(problem)}
+    predicted = float(results[run["metric"]])
+    found = {**shared, **none, "predicted": predicted, "refused": ""}
+    found["error"] = predicted / run["value"] - 1.0
+    limits = _limits(run["metric"], predicted, results)
+    if limits is not None:
+        found["low"], found["high"] = limits
+        found["inside_90"] = limits[0] <= run["value"] <= limits[1]
+    return found
+
+
+def _limits(
+    metric: str, predicted: float, results: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """Return the 90% interval; that of a rate of one operator is its time's, inverted."""
+    own = results.get(f"{metric}_low"), results.get(f"{metric}_high")
+    if own[0] is not None and own[1] is not None:
+        return float(own[0]), float(own[1])
+    time_s, low_s, high_s = (results.get(name) for name in ("time_s", "time_s_low", "time_s_high"))
+    if time_s is None or low_s is None or high_s is None:
+        return None  # tier bound has no interval
+    return predicted * time_s / high_s, predicted * time_s / low_s
+
+
+def _matching(rows: Iterable[Row], **fields: str) -> list[Row]:
+    return [row for row in rows if all(row[name] == value for name, value in fields.items())]
+
+
+def _summary(names: Mapping[str, str], rows: Sequence[Row]) -> Row:
+    """Return medians over measurements with a prediction, and the worst of them."""
+    answered = [row for row in rows if row["predicted"] is not None]
+    judged = [row for row in answered if row["inside_90"] is not None]
+    logs = [math.log(row["predicted"] / row["published"]) for row in answered]
+    widths = [row["high"] / row["low"] for row in judged if row["low"] > 0.0]
+    worst = max(answered, key=_distance, default={"id": "", "error": None})
+    return {
+        **names,
+        "measurements": len(rows),
+        "answered": len(answered),
+        "median_error": median(abs(row["error"]) for row in answered) if answered else None,
+        "bias": math.exp(sum(logs) / len(logs)) - 1.0 if logs else None,
+        "inside_90": sum(row["inside_90"] for row in judged) / len(judged) if judged else None,
+        "width": median(widths) if widths else None,
+        "worst": worst["id"],
+        "worst_error": worst["error"],
+    }
+
+
+def _distance(row: Row) -> float:
+    return abs(math.log(row["predicted"] / row["published"]))
