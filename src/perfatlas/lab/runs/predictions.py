@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs.deduplication import is_dense
+from perfatlas.lab.runs.run_release import engine_release
 from perfatlas.lab.runs.serving_launches import ROUNDS
 from perfatlas.models import resolve_model
 from perfatlas.verbs.estimate import estimate_table
@@ -81,7 +82,7 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
     question: Row = {
         "model": ask.model,
         "system": run.system,
-        "engine": run.backend,
+        "engine": engine_release(run),
         "mode": "aggregated",
         "method": "formula",
         "tp": run.tp,
