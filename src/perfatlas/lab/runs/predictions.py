@@ -82,7 +82,7 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
     question: Row = {
         "model": ask.model,
         "system": run.system,
-        "engine": engine_release(run),
+        "engine": engine_release(run, rules),
         "mode": "aggregated",
         "method": "formula",
         "tp": run.tp,
