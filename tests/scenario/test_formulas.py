@@ -38,10 +38,14 @@ def test_one_token_needs_no_decode_step() -> None:
     assert numbers(static) == [0.5, 0.01, 0.5, 8.0]
 
 
-def found(sequences: float, away_s: float = 1.0, ahead: float = 0.0) -> Joining:
+def found(sequences: float, away_s: float = 1.0, ahead: float = 0.0, reads: float = 1.0) -> Joining:
     """Steps of 10 ms, and clients that are away for a second."""
     return Joining(
-        step_s=one(0.01), others=one(sequences - 1.0), ahead=one(ahead), away_s=one(away_s)
+        step_s=one(0.01),
+        others=one(sequences - 1.0),
+        ahead=one(ahead),
+        away_s=one(away_s),
+        reads=one(reads),
     )
 
 

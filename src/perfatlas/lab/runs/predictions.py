@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs.deduplication import is_dense
 from perfatlas.lab.runs.run_release import engine_release
-from perfatlas.lab.runs.serving_launches import ROUNDS
+from perfatlas.lab.runs.serving_launches import ROUNDS, SCHEDULED
 from perfatlas.models import resolve_model
 from perfatlas.verbs.estimate import estimate_table
 
@@ -98,8 +98,10 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         "attention_format": ask.formats.get("attention_format"),
         "expert_distribution": None,
         "stream_interval": _stream_interval(run, rules),
-        **dict.fromkeys((*OF_CLIENTS, *OF_LAUNCHES)),
+        **dict.fromkeys((*OF_CLIENTS, *OF_LAUNCHES, *SCHEDULED)),
     }
+    launch = rules.launch(run)
+    question |= {} if launch is None else launch.scheduled(run)
     if changes.get("as_launched"):
         question |= _as_launched(run, rules)
     question |= {name: value for name, value in changes.items() if name in question}

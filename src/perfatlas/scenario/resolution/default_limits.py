@@ -97,6 +97,11 @@ def filled_limits(
             given.server_processes,
             np.array(load.attention_dp if profile.front.per_rank else np.ones(seqs_C.shape)),
         ),
+        scheduler_recv_interval=_first(
+            given.scheduler_recv_interval,
+            _recipe_intervals(profile, recipe_C, load),
+            np.ones(seqs_C.shape),
+        ),
     )
     return limits, recipe_C
 
@@ -147,6 +152,18 @@ def _recipe_tokens(
         return tokens_C
     on_rank_C = np.ceil(in_flight_C / load.attention_dp)
     return np.where(tokens_C < load.isl + on_rank_C, load.isl + seqs_C, tokens_C)
+
+
+def _recipe_intervals(profile: EngineProfile, recipe_C: IntArray, load: LimitedLoad) -> FloatArray:
+    """Return the steps between reads of new requests of recipes (C,), NaN where none sets them."""
+    steps_C = np.full(load.isl.shape, np.nan)
+    for index, recipe in enumerate(profile.recipes):
+        interval = recipe.scheduler_recv_interval
+        if interval is not None:
+            many_C = load.requests >= interval.many_from
+            found_C = np.where(many_C, float(interval.many), float(interval.few))
+            steps_C = np.where(recipe_C == index, found_C, steps_C)
+    return steps_C
 
 
 def _first(*columns: FloatArray) -> FloatArray:
