@@ -118,7 +118,7 @@ def deployed(asked: Any) -> Any:  # noqa: ANN401
     launch = rules.launch(asked)
     assert launch is not None
     ready = deployment(scenario, traffic, resolve_traffic(traffic, scenario))
-    return as_launched(ready, launch.changes(asked, ready.limits))
+    return as_launched(ready, launch.changes(ready.limits))
 
 
 def test_limits_without_a_name_in_the_vocabulary() -> None:

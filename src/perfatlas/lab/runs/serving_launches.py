@@ -72,7 +72,7 @@ class Launch:
             found[RECV_INTERVAL] = given[run.concurrency >= MANY]
         return found
 
-    def changes(self, run: ServingRun, limits: Limits) -> dict[str, Any]:
+    def changes(self, limits: Limits) -> dict[str, Any]:
         """Return the scheduler limits without a vocabulary name.
 
         Args:

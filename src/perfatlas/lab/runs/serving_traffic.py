@@ -142,7 +142,7 @@ def _statistics(
     resolved = resolve_traffic(traffic, scenario)
     ready = deployment(scenario, traffic, resolved, known)
     if launch is not None:
-        ready = as_launched(ready, launch.changes(run, ready.limits))
+        ready = as_launched(ready, launch.changes(ready.limits))
     outcome = run_traffic(Service(pools=(ready,)), resolved, Control())
     found = request_latencies(resolved.requests, outcome, ready.seen)
     return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}

@@ -14,7 +14,7 @@ from perfatlas.scenario.deployments.capacity import derived_blocks
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
-from perfatlas.scenario.resolution import NO_RECIPE, resolve_scenarios
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.closed_form import (
     breaks_limits,
     memory_columns,
