@@ -197,7 +197,9 @@ def aggregated_latencies(
     once, so every output token carries 1/osl of the time added by their prefills. If prefills share
     steps with decodes, this is t_mixed - t_decode per chunk, as weights are read once for both;
     otherwise it is t_prefill. TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) added. TTFT is the
-    request's own prefill, after the steps in flight. All times are measured at the engine.
+    request's own prefill, after the steps in flight. In the time from one request of a client to
+    its next one the engine computes the prompts of all B and the decode steps of one: where that
+    takes longer, prompts queue, and TTFT is longer by as much. All times are measured at the engine.
 
     Args:
         own_prefill_s: Time of the steps that prefill one prompt (C,) [s].
@@ -207,8 +209,8 @@ def aggregated_latencies(
         osl: Output tokens (C,).
         joining: State of the engine when a request arrives.
 
-    Limits: Closed loop in steady state, no queueing for memory or scheduler, no colliding prefills:
-        TTFT is a lower limit under load. All lengths are equal.
+    Limits: Closed loop in steady state, no queueing for memory or scheduler, and no colliding
+        prefills below the capacity: TTFT is a lower limit under load. All lengths are equal.
 
     Source: derived; chunked prefill mixed with decodes as in Sarathi-Serve (arXiv 2403.02310).
 
@@ -225,6 +227,8 @@ def aggregated_latencies(
     tpot = decode_s + np.maximum(sequences - 1.0, 0.0) / osl * prefill_cost_s
     rest = tpot * (osl - 1.0)
     ttft = own_prefill_s + joining_s(joining, own_prefill_s + rest)
+    busy = sequences * prefill_cost_s + decode_s * (osl - 1.0)
+    ttft = ttft + np.maximum(busy - joining.away_s - ttft - rest, 0.0)
     latency = ttft + rest
     return Latencies(ttft, tpot, latency, sequences * osl / latency)
 
