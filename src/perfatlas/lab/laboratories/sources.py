@@ -148,7 +148,7 @@ def _token_gaps() -> list[SourceRuns]:
         fields = [
             scenario_of(row, rules["isl"])
             | launch
-            | {"moe_format": None}
+            | {"moe_format": None, "engine": rules["engine"]}
             | _chosen_kernels(row, rules["kernels"].values())
             for row in own
         ]
