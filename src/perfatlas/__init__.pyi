@@ -164,6 +164,8 @@ def compare(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -274,6 +276,10 @@ def compare(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -377,6 +383,8 @@ def estimate(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -484,6 +492,10 @@ def estimate(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -592,6 +604,8 @@ def explain(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -704,6 +718,10 @@ def explain(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -958,6 +976,8 @@ def frontier(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -1066,6 +1086,10 @@ def frontier(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1824,7 +1848,6 @@ def max_request_rate(
     ]
     | None = None,
     chunked_prefill: bool | None = None,
-    mixed_chunk: bool | None = None,
     measured_at: Literal["client", "engine"] = "client",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
@@ -1881,6 +1904,8 @@ def max_request_rate(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -1981,7 +2006,6 @@ def max_request_rate(
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
-        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -2080,6 +2104,10 @@ def max_request_rate(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2190,7 +2218,6 @@ def required_replicas(
     ]
     | None = None,
     chunked_prefill: bool | None = None,
-    mixed_chunk: bool | None = None,
     measured_at: Literal["client", "engine"] = "client",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
@@ -2247,6 +2274,8 @@ def required_replicas(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2350,7 +2379,6 @@ def required_replicas(
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
-        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -2449,6 +2477,10 @@ def required_replicas(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2938,7 +2970,6 @@ def simulate(
     ]
     | None = None,
     chunked_prefill: bool | None = None,
-    mixed_chunk: bool | None = None,
     measured_at: Literal["client", "engine"] = "client",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
@@ -2995,6 +3026,8 @@ def simulate(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -3090,7 +3123,6 @@ def simulate(
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
-        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -3189,6 +3221,10 @@ def simulate(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
