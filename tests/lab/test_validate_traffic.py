@@ -85,7 +85,7 @@ def test_limits_of_a_launch_by_hand() -> None:
     assert run_fields(asked, rules) == {
         "model": "Qwen/Qwen3-32B",
         "system": "h100_sxm",
-        "engine": "trtllm",
+        "engine": "trtllm@1.0",
         "tp": 2,
         "prompt_text": "natural",
         "stream_interval": 1,

@@ -140,15 +140,14 @@ def _published_steps() -> list[SourceRuns]:
 def _token_gaps() -> list[SourceRuns]:
     """Return median times between tokens, by device."""
     rules = source_rules()["ml_energy"]
-    launch = power_splits().served["launch"]
+    tokens = rules["max_num_batched_tokens"]["value"]
     rows = [row for row in _rows(rules) if row["task"] in _tasks()]
     found = []
     for gpu in rules["systems"]:
         own = [row for row in rows if row["gpu"] == gpu]
         fields = [
             scenario_of(row, rules["isl"])
-            | launch
-            | {"moe_format": None, "engine": rules["engine"]}
+            | {"max_num_batched_tokens": tokens, "moe_format": None, "engine": rules["engine"]}
             | _chosen_kernels(row, rules["kernels"].values())
             for row in own
         ]

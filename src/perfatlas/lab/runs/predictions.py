@@ -83,7 +83,7 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
     question: Row = {
         "model": ask.model,
         "system": run.system,
-        "engine": engine_release(run, rules),
+        "engine": run.backend,
         "mode": "aggregated",
         "method": "formula",
         "tp": run.tp,
@@ -101,10 +101,10 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         "stream_interval": _stream_interval(run, rules),
         **dict.fromkeys((*OF_CLIENTS, *OF_LAUNCHES, *SCHEDULED)),
     }
-    launch = rules.launch(run)
-    question |= {} if launch is None else launch.scheduled(run)
-    if _stays_together(question, ratio):
-        question |= _clients(run, rules)
+    if changes.get("as_served") or changes.get("as_launched"):
+        question |= _served(run, rules)
+        if _stays_together(question, ratio):
+            question |= _clients(run, rules)
     if changes.get("as_launched"):
         question |= _clients(run, rules) | _limits(run, rules)
     question |= {name: value for name, value in changes.items() if name in question}
@@ -119,6 +119,13 @@ def _stays_together(question: Row, ratio: float) -> bool:
     """
     mixes = resolve_engine(question["engine"]).scheduler.mixes or question["mixed_chunk"]
     return ratio == 1.0 and not mixes
+
+
+def _served(run: ServingRun, rules: ServingRules) -> Row:
+    """Return the release of the engine of a run, and the settings of its scheduler."""
+    launch = rules.launch(run)
+    settings = {} if launch is None else launch.scheduled(run)
+    return {"engine": engine_release(run, rules)} | settings
 
 
 def _clients(run: ServingRun, rules: ServingRules) -> Row:

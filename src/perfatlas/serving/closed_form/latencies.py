@@ -199,7 +199,7 @@ def aggregated_latencies(
     otherwise it is t_prefill. TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) added. TTFT is the
     request's own prefill, after the steps in flight. In the time from one request of a client to
     its next one the engine computes the prompts of all B and the decode steps of one: where that
-    takes longer, prompts queue, and TTFT is longer by as much. All times are measured at the engine.
+    takes longer, prompts queue, and TTFT is longer by as much. Times are measured at the engine.
 
     Args:
         own_prefill_s: Time of the steps that prefill one prompt (C,) [s].
