@@ -170,6 +170,8 @@ def compare(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -286,6 +288,10 @@ def compare(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -399,6 +405,8 @@ def estimate(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -512,6 +520,10 @@ def estimate(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -630,6 +642,8 @@ def explain(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -748,6 +762,10 @@ def explain(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1012,6 +1030,8 @@ def frontier(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -1126,6 +1146,10 @@ def frontier(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1890,7 +1914,6 @@ def max_request_rate(
     ]
     | None = None,
     chunked_prefill: bool | None = None,
-    mixed_chunk: bool | None = None,
     measured_at: Literal["client", "engine"] = "client",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
@@ -1953,6 +1976,8 @@ def max_request_rate(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2055,7 +2080,6 @@ def max_request_rate(
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
-        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -2158,6 +2182,10 @@ def max_request_rate(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2272,7 +2300,6 @@ def required_replicas(
     ]
     | None = None,
     chunked_prefill: bool | None = None,
-    mixed_chunk: bool | None = None,
     measured_at: Literal["client", "engine"] = "client",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
@@ -2335,6 +2362,8 @@ def required_replicas(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2440,7 +2469,6 @@ def required_replicas(
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
-        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -2543,6 +2571,10 @@ def required_replicas(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -3058,7 +3090,6 @@ def simulate(
     ]
     | None = None,
     chunked_prefill: bool | None = None,
-    mixed_chunk: bool | None = None,
     measured_at: Literal["client", "engine"] = "client",
     slo_ttft_s: float | str | None = None,
     slo_tpot_s: float | str | None = None,
@@ -3121,6 +3152,8 @@ def simulate(
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     acceptance_by_position: object = None,
+    mixed_chunk: bool | None = None,
+    scheduler_recv_interval: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -3218,7 +3251,6 @@ def simulate(
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
-        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -3321,6 +3353,10 @@ def simulate(
         acceptance_by_position: Probability that the first, second, ... draft token of a step is
             accepted if all preceding ones are, such as 0.9,0.75,0.6. Default:
             speculative_acceptance at each. Needs speculative_depth other than 0.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off. Needs the
+            SGLang scheduler and mode = aggregated.
+        scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
+            Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.

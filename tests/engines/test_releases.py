@@ -26,9 +26,11 @@ ASKED: dict[str, Any] = {
         ("vllm", "vllm@0.24", ""),
         ("vllm@0.11.1", "vllm@0.11", ""),
         ("vllm@v0.11", "vllm@0.11", ""),
-        ("vllm@0.12", "vllm@0.12", "vllm@0.11"),
-        ("vllm@0.13", "vllm@0.13", "vllm@0.11"),
+        ("vllm@0.12.1", "vllm@0.12", ""),
+        ("vllm@0.13", "vllm@0.13", "vllm@0.12"),
         ("vllm@0.14", "vllm@0.14", "vllm@0.24"),  # farther, but after async scheduling was on
+        ("sglang@0.5.6", "sglang@0.5.6", "sglang@0.5.9"),
+        ("sglang@0.5.12", "sglang@0.5.12", "sglang@0.5.10"),
         ("vllm@0.110", "vllm@0.110", "vllm@0.24"),
         ("vllm@0.2", "vllm@0.2", "vllm@0.11"),
         ("vllm@1.0", "vllm@1.0", "vllm@0.24"),
@@ -65,7 +67,7 @@ def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
 
 def test_a_release_newer_than_its_profile_is_rather_faster() -> None:
     spread = release_spread()
-    profiles = (resolve_engine("vllm@0.12"), resolve_engine("trtllm@0.17"))
+    profiles = (resolve_engine("vllm@0.13"), resolve_engine("trtllm@0.17"))
     assert [one.borrowed_is_newer for one in profiles] == [False, True]
     limits = [release_limits(one) for one in (*profiles, resolve_engine("vllm"))]
     assert limits[0] == (-spread.q05, spread.q95)
@@ -105,3 +107,29 @@ def test_tensorrt_llm_applied_no_window_to_mistral_before_1_3() -> None:
     assert kept["trtllm@1.3"] < 5_000 * token_bytes
     told = {engine: "attends to the whole cache" in str(one) for engine, one in answers.items()}
     assert told == {"trtllm@1.0": True, "trtllm@0.17": True, "trtllm@1.3": False}
+
+
+def test_prefill_without_graphs_takes_the_time_to_launch_its_operators() -> None:
+    asked = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "tp": 8, "isl": 1, "osl": 2}
+    old, new = (
+        perfatlas.estimate(**asked, engine=engine).results["ttft_s"]
+        for engine in ("sglang@0.5.9", "sglang@0.5.10")
+    )
+    # 1,153 operators of 71.7 us, as published; then one step and one sequence
+    assert old == pytest.approx(1153 * 71.7e-6 + 126e-6 + 4.42e-6, rel=1e-9)
+    assert new < old / 3.0
+
+
+def test_a_launch_hides_behind_a_long_prompt() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 8000, "osl": 2}
+    old, new = (
+        perfatlas.estimate(**asked, engine=engine).results["ttft_s"]
+        for engine in ("sglang@0.5.9", "sglang@0.5.10")
+    )
+    assert old == pytest.approx(new, rel=1e-9)
+
+
+def test_a_shipped_profile_has_what_its_base_has() -> None:
+    base, own = resolve_engine("vllm@0.24"), resolve_engine("vllm@0.12")
+    assert own.recipes == base.recipes
+    assert (own.host.overlapped, base.host.overlapped) == (False, True)

@@ -102,6 +102,7 @@ _SERVING: Final[Values] = {
     "scheduler": ("sglang", "vllm", "static"),
     "chunked_prefill": (False, True),
     "mixed_chunk": (True, False),
+    "scheduler_recv_interval": (10, 30),
     "measured_at": ("engine", "client"),
     "slo_ttft_s": (0.1, 0.2),
     "slo_tpot_s": (0.01, 0.02),

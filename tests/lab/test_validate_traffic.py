@@ -85,7 +85,7 @@ def test_limits_of_a_launch_by_hand() -> None:
     assert run_fields(asked, rules) == {
         "model": "Qwen/Qwen3-32B",
         "system": "h100_sxm",
-        "engine": "trtllm",
+        "engine": "trtllm@1.0",
         "tp": 2,
         "prompt_text": "natural",
         "stream_interval": 1,
@@ -118,7 +118,7 @@ def deployed(asked: Any) -> Any:  # noqa: ANN401
     launch = rules.launch(asked)
     assert launch is not None
     ready = deployment(scenario, traffic, resolve_traffic(traffic, scenario))
-    return as_launched(ready, launch.changes(asked, ready.limits))
+    return as_launched(ready, launch.changes(ready.limits))
 
 
 def test_limits_without_a_name_in_the_vocabulary() -> None:

@@ -38,10 +38,14 @@ def test_one_token_needs_no_decode_step() -> None:
     assert numbers(static) == [0.5, 0.01, 0.5, 8.0]
 
 
-def found(sequences: float, away_s: float = 1.0, ahead: float = 0.0) -> Joining:
+def found(sequences: float, away_s: float = 1.0, ahead: float = 0.0, reads: float = 1.0) -> Joining:
     """Steps of 10 ms, and clients that are away for a second."""
     return Joining(
-        step_s=one(0.01), others=one(sequences - 1.0), ahead=one(ahead), away_s=one(away_s)
+        step_s=one(0.01),
+        others=one(sequences - 1.0),
+        ahead=one(ahead),
+        away_s=one(away_s),
+        reads=one(reads),
     )
 
 
@@ -153,3 +157,27 @@ def test_a_pipeline_is_between_one_piece_and_all_in_a_row(
     assert depth <= time <= pieces * depth * (1 + 1e-12)
     # with many pieces the pipeline is full and a piece leaves every depth / stages
     assert time >= pieces * depth / stages
+
+
+def test_a_request_waits_for_half_of_the_steps_between_two_reads() -> None:
+    # clients that are away: half of 10 steps of 10 ms, and the one decided; others always run
+    away = found(1_000, ahead=1.0, reads=10.0)
+    assert joining_s(away, one(1.0)).tolist() == pytest.approx([0.06])
+    # clients that return at once come at the end of a step: 9 of 10 steps read nothing
+    back = found(1_000, away_s=0.0, ahead=1.0, reads=10.0)
+    assert joining_s(back, one(1.0)).tolist() == pytest.approx([0.055])
+
+
+@given(
+    st.floats(1e-3, 1.0), st.floats(1e-4, 0.1), st.integers(1, 2_000), st.integers(1, 2_000),
+    st.floats(0.0, 5.0),
+)  # fmt: skip
+def test_prompts_never_exceed_the_capacity_of_prefill(
+    cost_s: float, step_s: float, requests: int, osl: int, away_s: float
+) -> None:
+    joining = found(requests, away_s)._replace(step_s=one(step_s))
+    seen = aggregated_latencies(
+        one(cost_s), one(cost_s), one(step_s), one(requests), one(osl), joining
+    )
+    cycle_s = float(seen.request_latency_s[0]) + away_s
+    assert requests / cycle_s <= (1.0 + 1e-9) / (cost_s + step_s * (osl - 1) / requests)

@@ -197,4 +197,6 @@ def _load(profile_id: str) -> EngineProfile:
 
 def _shipped_table(profile_id: str) -> dict[str, Any]:
     path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
-    return tomllib.loads(path.read_text("utf-8"))
+    table = tomllib.loads(path.read_text("utf-8"))
+    base = table.pop("base", None)
+    return table if base is None else _merged(_shipped_table(base), table, profile_id)

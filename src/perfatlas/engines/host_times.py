@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +17,8 @@ class HostTime:
         step_s: Scheduling and input preparation per step [s].
         per_sequence_s: Additional time per sequence in the step [s].
         per_layer_prefill_s: Kernel launch time per layer if no full CUDA graph runs [s].
+        per_operator_prefill_s: Time to launch one operator of a step with prompts, if such steps
+            run without any CUDA graph [s].
         per_penalized_token_s: Time per output token that decoding sequences have so far, if
             requests set sampling penalties [s]; None if unknown.
         penalties: Whether requests set sampling penalties.
@@ -26,7 +32,20 @@ class HostTime:
     overlapped: bool
     source: str
     per_penalized_token_s: float | None = None
+    per_operator_prefill_s: float = 0.0
     penalties: bool = False
+
+    def prefill_launch_s(self, layers: FloatArray | float, operators: FloatArray) -> FloatArray:
+        """Return the time to launch the kernels of a step with prompts (C,) [s].
+
+        Args:
+            layers: Layers that it runs.
+            operators: Operators that it runs, each counted in every layer (C,).
+        """
+        launch_s_C: FloatArray = (
+            layers * self.per_layer_prefill_s + operators * self.per_operator_prefill_s
+        )
+        return launch_s_C
 
     def history_token_s(self) -> float:
         """Return the time per output token that a decoding sequence has so far [s]."""

@@ -17,6 +17,7 @@ def with_launch_settings(
     batch_overlap: str | None,
     *,
     penalties: bool = False,
+    mixed_chunk: bool | None = None,
 ) -> EngineProfile:
     """Return an engine with the settings of a launch; None keeps its default.
 
@@ -25,6 +26,7 @@ def with_launch_settings(
         expert_exchange: Exchange of tokens between attention-DP ranks.
         batch_overlap: "none", "two_batch" or "single_batch".
         penalties: Whether requests set sampling penalties.
+        mixed_chunk: Whether prefill chunks share their steps with decodes.
 
     Raises:
         InvalidSpecError: The engine has no such overlap, or refuses it with the exchange, or the
@@ -41,6 +43,8 @@ def with_launch_settings(
     wanted = profile.batch_overlap.value if batch_overlap is None else batch_overlap
     if wanted != profile.batch_overlap.value:
         changes["batch_overlap"] = replace(profile.batch_overlap, value=wanted)
+    if mixed_chunk is not None:
+        changes["scheduler"] = replace(profile.scheduler, mixes=mixed_chunk)
     if penalties:
         changes["host"] = replace(profile.host, penalties=True)
     if penalties and profile.host.per_penalized_token_s is None:

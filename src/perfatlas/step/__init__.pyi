@@ -26,6 +26,7 @@ from .phases import (
     ALONE as ALONE,
     decode_step as decode_step,
     decode_work as decode_work,
+    launched_operators as launched_operators,
     prefill_step as prefill_step,
     prefill_work as prefill_work,
     rank_operators as rank_operators,

@@ -37,6 +37,7 @@ class EngineLimits:
     kv_blocks: FloatArray
     stream_interval: FloatArray
     server_processes: FloatArray
+    scheduler_recv_interval: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)

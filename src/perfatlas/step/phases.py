@@ -33,6 +33,8 @@ from perfatlas.step.tokens import padded_batch
 from perfatlas.step.two_batches import OUTER, batch_count, part_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.step.context import StepContext
 
 # Operators that run separately for decodes and prefills of the same step.
@@ -83,8 +85,19 @@ def prefill_work(
     host = context.profile.host
     layers = float(context.architecture.num_layers)
     launched = layers if batches is None else layers * batches
-    host_s = host.step_s + tokens.batch * host.per_sequence_s + launched * host.per_layer_prefill_s
+    launch_s = host.prefill_launch_s(launched, launched_operators(operators))
+    host_s = host.step_s + tokens.batch * host.per_sequence_s + launch_s
     return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s, batches_C=batches)
+
+
+def launched_operators(operators: Sequence[Operator]) -> FloatArray:
+    """Return how many operators a step launches, each counted in every layer (C,).
+
+    Args:
+        operators: Those of the step.
+    """
+    count_C: FloatArray = np.sum([op.count for op in operators], axis=0)
+    return count_C
 
 
 def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> Step:

@@ -122,6 +122,7 @@ def scaled_profile(profile: EngineProfile, host: float, front: float) -> EngineP
             step_s=work.step_s * host,
             per_sequence_s=work.per_sequence_s * host,
             per_layer_prefill_s=work.per_layer_prefill_s * host,
+            per_operator_prefill_s=work.per_operator_prefill_s * host,
             per_penalized_token_s=work.history_token_s() * host,
         ),
         front=replace(

@@ -299,7 +299,9 @@ def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -
         elif times is _decode_times:
             values_6C[4] = evaluation.decode.laboratory_s() / evaluation.decode.total_s()
         elif not question.profile.scheduler.mixes:
-            values_6C[5] = np.minimum(np.log(evaluation.decode.total_s() / values_6C[0]), 0.0)
+            phase_C = np.minimum(np.log(evaluation.decode.total_s() / values_6C[0]), 0.0)
+            # clients of a benchmark that starts all at once have a known phase
+            values_6C[5] = np.where(np.isnan(question.load.rounds), phase_C, 0.0)
         found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
         for place in rows_C.tolist():
             kinds[place] = model_kind(question)

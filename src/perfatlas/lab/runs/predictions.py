@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.engines import resolve_engine
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs.deduplication import is_dense
-from perfatlas.lab.runs.serving_launches import ROUNDS
+from perfatlas.lab.runs.run_release import engine_release
+from perfatlas.lab.runs.serving_launches import ROUNDS, SCHEDULED
 from perfatlas.models import resolve_model
 from perfatlas.verbs.estimate import estimate_table
 
@@ -97,21 +99,47 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         "attention_format": ask.formats.get("attention_format"),
         "expert_distribution": None,
         "stream_interval": _stream_interval(run, rules),
-        **dict.fromkeys((*OF_CLIENTS, *OF_LAUNCHES)),
+        **dict.fromkeys((*OF_CLIENTS, *OF_LAUNCHES, *SCHEDULED)),
     }
+    if changes.get("as_served") or changes.get("as_launched"):
+        question |= _served(run, rules)
+        if _stays_together(question, ratio):
+            question |= _clients(run, rules)
     if changes.get("as_launched"):
-        question |= _as_launched(run, rules)
+        question |= _clients(run, rules) | _limits(run, rules)
     question |= {name: value for name, value in changes.items() if name in question}
     return question | (dict.fromkeys(OF_EXPERTS) if is_dense(run) else {})
 
 
-def _as_launched(run: ServingRun, rules: ServingRules) -> Row:
-    """Return the clients of a run's benchmark, and the limits of its launch that have a field."""
+def _stays_together(question: Row, ratio: float) -> bool:
+    """Return whether clients that start together stay so: prompts run first, lengths are equal.
+
+    Nothing draws their outputs apart then, and the steady state of clients that are spread evenly
+    never comes (`serving.closed_form.client_rounds`).
+    """
+    mixes = resolve_engine(question["engine"]).scheduler.mixes or question["mixed_chunk"]
+    return ratio == 1.0 and not mixes
+
+
+def _served(run: ServingRun, rules: ServingRules) -> Row:
+    """Return the release of the engine of a run, and the settings of its scheduler."""
+    launch = rules.launch(run)
+    settings = {} if launch is None else launch.scheduled(run)
+    return {"engine": engine_release(run, rules)} | settings
+
+
+def _clients(run: ServingRun, rules: ServingRules) -> Row:
+    """Return the clients of a run's benchmark, which start together."""
     launch, ratio = rules.launch(run), rules.length_ratio[run.kind]
-    if launch is None:
-        return dict(zip(OF_CLIENTS, (ROUNDS, (1.0 - ratio) / ratio), strict=True))
-    limits = {name: value for name, value in launch.fields(run).items() if name in OF_LAUNCHES}
-    return dict(zip(OF_CLIENTS, (launch.rounds, (1.0 - ratio) / ratio), strict=True)) | limits
+    rounds = ROUNDS if launch is None else launch.rounds
+    return dict(zip(OF_CLIENTS, (rounds, (1.0 - ratio) / ratio), strict=True))
+
+
+def _limits(run: ServingRun, rules: ServingRules) -> Row:
+    """Return the limits of a run's launch that have a field."""
+    launch = rules.launch(run)
+    fields = {} if launch is None else launch.fields(run)
+    return {name: value for name, value in fields.items() if name in OF_LAUNCHES}
 
 
 def _stream_interval(run: ServingRun, rules: ServingRules) -> int:

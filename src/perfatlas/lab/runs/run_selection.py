@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Experts = Literal["stated", "ep", "tp"]
 FORMATS: Final = ("format", "moe_format", "kv_format", "attention_format")
-OVERRIDES: Final = (*FORMATS[2:], "length_ratio", "expert_distribution", "as_launched")
+OVERRIDES: Final = (*FORMATS[2:], "length_ratio", "expert_distribution", "as_served", "as_launched")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 ROUNDS: Final = 10  # requests per request in flight: num-prompts of the benchmark's scripts
 PASSED: Final = ("gpu_memory_utilization", "block_size", "chunked_prefill", "stream_interval")
 COUNTS: Final = ("max_num_seqs", "max_num_batched_tokens")
-SWITCHES: Final = ("mixed_chunk", "async_scheduling", "batch_wait_timeout_iters")
+SWITCHES: Final = ("async_scheduling", "batch_wait_timeout_iters")
 RECV_INTERVAL: Final = "scheduler_recv_interval"
+SCHEDULED: Final = ("mixed_chunk", RECV_INTERVAL)
 BATCH_WAIT_RATIO: Final = "batch_wait_max_tokens_ratio"
-LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES, RECV_INTERVAL, BATCH_WAIT_RATIO)
+LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES, *SCHEDULED, BATCH_WAIT_RATIO)
 MANY: Final = 16  # requests in flight from which scripts pass the second of two values
 TERMS: Final = ("isl", "osl", "on_rank", "concurrency")
 SHAPES: Final = ("more", "multiple", "least", "most")
@@ -56,9 +57,22 @@ class Launch:
             run: A matching run.
         """
         counts = {name: _count(self.limits[name], run) for name in COUNTS if name in self.limits}
-        return counts | {name: self.limits[name] for name in PASSED if name in self.limits}
+        passed = {name: self.limits[name] for name in PASSED if name in self.limits}
+        return counts | passed | self.scheduled(run)
 
-    def changes(self, run: ServingRun, limits: Limits) -> dict[str, Any]:
+    def scheduled(self, run: ServingRun) -> dict[str, Any]:
+        """Return the settings of a scheduler that runs prompts first, by vocabulary name.
+
+        Args:
+            run: A matching run.
+        """
+        found = {name: self.limits[name] for name in SCHEDULED if name in self.limits}
+        given = found.get(RECV_INTERVAL)
+        if isinstance(given, list):
+            found[RECV_INTERVAL] = given[run.concurrency >= MANY]
+        return found
+
+    def changes(self, limits: Limits) -> dict[str, Any]:
         """Return the scheduler limits without a vocabulary name.
 
         Args:
@@ -66,10 +80,6 @@ class Launch:
             limits: Default limits.
         """
         found = {name: self.limits[name] for name in SWITCHES if name in self.limits}
-        if RECV_INTERVAL in self.limits:
-            given = self.limits[RECV_INTERVAL]
-            several = isinstance(given, list)
-            found[RECV_INTERVAL] = given[run.concurrency >= MANY] if several else given
         if BATCH_WAIT_RATIO in self.limits:
             tokens = self.limits[BATCH_WAIT_RATIO] * limits.max_num_batched_tokens
             found["batch_wait_max_tokens"] = math.ceil(tokens)

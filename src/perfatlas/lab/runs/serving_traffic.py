@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.lab.runs.deduplication import is_dense
-from perfatlas.lab.runs.predictions import run_question
+from perfatlas.lab.runs.predictions import OF_CLIENTS, run_question
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import Service, deployment, resolve_traffic, run_traffic
 from perfatlas.serving.config import Control
@@ -109,10 +109,9 @@ def run_fields(run: ServingRun, rules: ServingRules) -> Row:
         run: The run, with its actual plan.
         rules: Scenario rules and engine launches.
     """
-    question = run_question(run, rules, {})
-    fields = {name: value for name, value in question.items() if value is not None}
-    for name in ("mode", "method"):
-        del fields[name]
+    question = run_question(run, rules, {"as_served": True})
+    unasked = ("mode", "method", *OF_CLIENTS)  # the simulation sends their requests itself
+    fields = {n: value for n, value in question.items() if value is not None and n not in unasked}
     fields |= drawn_lengths(rules.length_ratio[run.kind])
     fields["prompt_text"] = rules.prompt_text[run.kind]
     launch = rules.launch(run)
@@ -142,7 +141,7 @@ def _statistics(
     resolved = resolve_traffic(traffic, scenario)
     ready = deployment(scenario, traffic, resolved, known)
     if launch is not None:
-        ready = as_launched(ready, launch.changes(run, ready.limits))
+        ready = as_launched(ready, launch.changes(ready.limits))
     outcome = run_traffic(Service(pools=(ready,)), resolved, Control())
     found = request_latencies(resolved.requests, outcome, ready.seen)
     return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}

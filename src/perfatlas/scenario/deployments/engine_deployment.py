@@ -14,7 +14,7 @@ from perfatlas.scenario.deployments.capacity import derived_blocks
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
-from perfatlas.scenario.resolution import NO_RECIPE, resolve_scenarios
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.closed_form import (
     breaks_limits,
     memory_columns,
@@ -50,6 +50,8 @@ LOAD: Final = frozenset(
         "kv_blocks",
         "stream_interval",
         "server_processes",
+        "mixed_chunk",
+        "scheduler_recv_interval",
         "dp",
     )
 )
@@ -140,9 +142,8 @@ def deployment(
     tiers = tier_sizes(traffic, question, resolved.requests)
     limits = limits._replace(
         max_num_seqs=min(limits.max_num_seqs, most_running),
-        scheduler_recv_interval=1
-        if pooled
-        else _receive_interval(scenario, question, limits.rules),
+        mixed_chunk=bool(scenario.mixed_chunk),
+        scheduler_recv_interval=1 if pooled else _receive_interval(question, limits.rules),
         **tiers.limits,
     )
     table = _table(scenario, question, limits, resolved.requests, {} if known is None else known)
@@ -268,22 +269,15 @@ def _limits(
         draft_tokens=question.drafts,
         acceptance=question.draft_acceptance,
         draft_seed=traffic.seed,
-        mixed_chunk=bool(traffic.mixed_chunk),
     )
 
 
-def _receive_interval(scenario: Scenario, question: Candidates, rules: str) -> int:
-    """Return the steps between reads of new requests of the engine's recipe, by default 1."""
+def _receive_interval(question: Candidates, rules: str) -> int:
+    """Return the steps between reads of new requests, 1 for schedulers that read in every step."""
     from perfatlas.serving.policies import POLICIES
 
-    place = int(question.recipe_C[0])
     reads = any(one.name == rules and "scheduler_recv_interval" in one.reads for one in POLICIES)
-    if place == NO_RECIPE or not reads:
-        return 1
-    interval = question.profile.recipes[place].scheduler_recv_interval
-    if interval is None:
-        return 1
-    return interval.of(np.inf if scenario.concurrency is None else question.load.sequences[0])
+    return int(question.limits.scheduler_recv_interval[0]) if reads else 1
 
 
 def _refuse_drafts(drafts: int, rules: str) -> None:

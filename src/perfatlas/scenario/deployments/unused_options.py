@@ -89,6 +89,7 @@ def _facts(
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
         "random draws": random_draws,
+        "SGLang scheduler": lambda: None,  # refused by the schedulers' own lists before
         "front end": partial(_front_end, traffic, scenario),
     }
 
@@ -132,7 +133,7 @@ def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
     """Refuse options of other schedulers; schedulers declare which options they read."""
     from perfatlas.serving.policies import POLICIES
 
-    for name in sorted(traffic.model_fields_set):
+    for name in sorted(traffic.model_fields_set | scenario.model_fields_set):
         readers = [policy for policy in POLICIES if name in policy.reads]
         if not readers:
             continue

@@ -15,6 +15,7 @@ from perfatlas.vocabulary.fields import (
     Limits,
     Plan,
     Pools,
+    PromptsFirst,
     Serving,
     Subject,
 )
@@ -28,6 +29,7 @@ class Scenario(
     InputFields,
     Facility,
     Pools,
+    PromptsFirst,
     Limits,
     Formats,
     Plan,

@@ -1,6 +1,3 @@
-from .default_limits import (
-    NO_RECIPE as NO_RECIPE,
-)
 from .field_columns import (
     BoolArray as BoolArray,
     columns_of as columns_of,

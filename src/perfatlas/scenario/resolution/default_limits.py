@@ -80,6 +80,7 @@ def filled_limits(
     if rules.holds_prompts:
         tokens_C = np.maximum(tokens_C, load.isl + seqs_C)
     recipe_tokens_C = _recipe_tokens(profile, recipe_C, load, seqs_C)
+    ones_C = np.ones(seqs_C.shape)
     limits = EngineLimits(
         max_num_seqs=seqs_C,
         max_num_batched_tokens=_first(given.max_num_batched_tokens, recipe_tokens_C, tokens_C),
@@ -90,12 +91,12 @@ def filled_limits(
             np.full(seqs_C.shape, profile.memory.gpu_memory_utilization),
         ),
         kv_blocks=given.kv_blocks,
-        stream_interval=_first(
-            given.stream_interval, launched("stream_interval"), np.ones(seqs_C.shape)
-        ),
+        stream_interval=_first(given.stream_interval, launched("stream_interval"), ones_C),
         server_processes=_first(
-            given.server_processes,
-            np.array(load.attention_dp if profile.front.per_rank else np.ones(seqs_C.shape)),
+            given.server_processes, load.attention_dp if profile.front.per_rank else ones_C
+        ),
+        scheduler_recv_interval=_first(
+            given.scheduler_recv_interval, _recipe_intervals(profile, recipe_C, load), ones_C
         ),
     )
     return limits, recipe_C
@@ -147,6 +148,18 @@ def _recipe_tokens(
         return tokens_C
     on_rank_C = np.ceil(in_flight_C / load.attention_dp)
     return np.where(tokens_C < load.isl + on_rank_C, load.isl + seqs_C, tokens_C)
+
+
+def _recipe_intervals(profile: EngineProfile, recipe_C: IntArray, load: LimitedLoad) -> FloatArray:
+    """Return the steps between reads of new requests of recipes (C,), NaN where none sets them."""
+    steps_C = np.full(load.isl.shape, np.nan)
+    for index, recipe in enumerate(profile.recipes):
+        interval = recipe.scheduler_recv_interval
+        if interval is not None:
+            many_C = load.requests >= interval.many_from
+            found_C = np.where(many_C, float(interval.many), float(interval.few))
+            steps_C = np.where(recipe_C == index, found_C, steps_C)
+    return steps_C
 
 
 def _first(*columns: FloatArray) -> FloatArray:

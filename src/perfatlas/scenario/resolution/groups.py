@@ -36,6 +36,7 @@ SHARED_FIELDS: Final = (
     "expert_exchange",
     "batch_overlap",
     "sampling_penalties",
+    "mixed_chunk",
     "speculative_depth",
     "speculative_acceptance",
     "acceptance_by_position",

@@ -108,7 +108,7 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
     """Return the engine with the settings of its launch, or why it refuses them.
 
     Args:
-        fields: engine, expert_exchange, batch_overlap and sampling_penalties.
+        fields: engine, expert_exchange, batch_overlap, sampling_penalties and mixed_chunk.
 
     Raises:
         InvalidSpecError: There is no such engine.
@@ -120,6 +120,7 @@ def launched_engine(fields: Mapping[str, Any]) -> EngineProfile | InvalidSpecErr
             fields["expert_exchange"],
             fields["batch_overlap"],
             penalties=fields["sampling_penalties"],
+            mixed_chunk=fields["mixed_chunk"],
         )
     except InvalidSpecError as problem:
         return problem

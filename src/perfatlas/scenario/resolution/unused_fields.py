@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
 SYSTEMS: Final = ("system", *(f"{role}_system" for role in ROLES))
+PROMPTS_FIRST: Final = "sglang"  # scheduling policy that runs prompts before decodes
 RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 # the fields that facts derive from
 FACTS: Final = {
     "experts": ("model",),
     "front end": ("mode", "engine"),
+    "SGLang scheduler": ("engine",),
     "token exchange": ("model", *RANKS),
     "overlapped exchange": ("model", "engine", "batch_overlap", *SYSTEMS, *RANKS),
 }
@@ -184,6 +186,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
         {
             "experts": partial(_experts, values),
             "front end": partial(_front_end, values),
+            "SGLang scheduler": partial(_prompts_first, values),
             "token exchange": partial(token_exchange, values),
             "overlapped exchange": partial(overlapped_exchange, values),
         },
@@ -198,6 +201,19 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
         return None
     named = value_text(values["model"])
     return Missing(f"{named} is a dense model", "use an MoE model") if dense else None
+
+
+def _prompts_first(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the engine has another scheduler; unknown engines are reported elsewhere."""
+    try:
+        profile = resolve_engine(values["engine"])
+    except PerfatlasError:
+        return None
+    if profile.scheduler.rules == PROMPTS_FIRST:
+        return None
+    return Missing(
+        f"{profile.id} schedules as {profile.scheduler.rules}", f"set engine = {PROMPTS_FIRST}"
+    )
 
 
 def token_exchange(values: Mapping[str, Any]) -> Missing | None:

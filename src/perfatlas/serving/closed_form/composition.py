@@ -150,6 +150,7 @@ def _compose(
         others=load.served - 1.0,
         ahead=steps_ahead(question),
         away_s=client.turnaround_s,
+        reads=question.limits.scheduler_recv_interval,
     )
     at_engine = aggregated_latencies(
         batch_s, cost_s, decode_s, load.on_rank, question.load.osl, joining

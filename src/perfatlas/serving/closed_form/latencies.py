@@ -67,21 +67,24 @@ class Joining(NamedTuple):
         others: Other requests of the replica, whose ranks step together (C,).
         ahead: Steps scheduled ahead of the running one (C,): 1 with asynchronous scheduling.
         away_s: Time from the end of a request to the next one of the same client (C,) [s].
+        reads: Steps from one read of new requests to the next (C,).
     """
 
     step_s: FloatArray
     others: FloatArray
     ahead: FloatArray
     away_s: FloatArray
+    reads: FloatArray
 
 
 def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
     """Return how long an arriving request waits for running and scheduled steps (C,) [s].
 
     Each other request is at the engine for a fraction request / (request + away) of the time, and a
-    step runs if any of them is. The new request waits for half of it and for the steps already
-    scheduled. If clients are never away, it arrives at the end of a step and waits only for the
-    scheduled ones.
+    step runs if any of them is. The new request waits for half of the steps from one read of new
+    requests to the next, for half a step where every step reads, and for the steps already
+    scheduled. If clients are never away, it arrives at the end of a step: it waits for half of the
+    other steps between two reads, and for the scheduled ones.
 
     Args:
         joining: State of the engine.
@@ -96,13 +99,13 @@ def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
         >>> import numpy as np
         >>> from perfatlas.serving.closed_form import Joining, joining_s
         >>> one = np.ones(1)
-        >>> found = Joining(step_s=0.01 * one, others=one, ahead=one, away_s=0.25 * one)
+        >>> found = Joining(0.01 * one, one, one, 0.25 * one, reads=one)
         >>> float(joining_s(found, 0.75 * one)[0])  # three quarters of one step and a half
         0.01125
     """
     away_C = joining.away_s / (request_s + joining.away_s + TINY)
     runs_C = 1.0 - away_C ** np.maximum(joining.others, 0.0)
-    left_C = np.where(joining.away_s > 0.0, 0.5, 0.0)
+    left_C = np.where(joining.away_s > 0.0, joining.reads, joining.reads - 1.0) / 2.0
     wait_C: FloatArray = runs_C * (left_C + joining.ahead) * joining.step_s
     return wait_C
 
@@ -194,7 +197,9 @@ def aggregated_latencies(
     once, so every output token carries 1/osl of the time added by their prefills. If prefills share
     steps with decodes, this is t_mixed - t_decode per chunk, as weights are read once for both;
     otherwise it is t_prefill. TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) added. TTFT is the
-    request's own prefill, after the steps in flight. All times are measured at the engine.
+    request's own prefill, after the steps in flight. In the time from one request of a client to
+    its next one the engine computes the prompts of all B and the decode steps of one: where that
+    takes longer, prompts queue, and TTFT is longer by as much. Times are measured at the engine.
 
     Args:
         own_prefill_s: Time of the steps that prefill one prompt (C,) [s].
@@ -204,8 +209,8 @@ def aggregated_latencies(
         osl: Output tokens (C,).
         joining: State of the engine when a request arrives.
 
-    Limits: Closed loop in steady state, no queueing for memory or scheduler, no colliding prefills:
-        TTFT is a lower limit under load. All lengths are equal.
+    Limits: Closed loop in steady state, no queueing for memory or scheduler, and no colliding
+        prefills below the capacity: TTFT is a lower limit under load. All lengths are equal.
 
     Source: derived; chunked prefill mixed with decodes as in Sarathi-Serve (arXiv 2403.02310).
 
@@ -213,7 +218,7 @@ def aggregated_latencies(
         >>> import numpy as np
         >>> from perfatlas.serving.closed_form import Joining, aggregated_latencies
         >>> one = np.ones(1)
-        >>> found = Joining(step_s=0.01 * one, others=3 * one, ahead=0 * one, away_s=0 * one)
+        >>> found = Joining(0.01 * one, 3 * one, 0 * one, 0 * one, reads=one)
         >>> aggregated = aggregated_latencies(
         ...     0.2 * one, 0.1 * one, 0.01 * one, 4 * one, 100 * one, found)
         >>> round(float(aggregated.tpot_s[0]), 6)
@@ -222,6 +227,8 @@ def aggregated_latencies(
     tpot = decode_s + np.maximum(sequences - 1.0, 0.0) / osl * prefill_cost_s
     rest = tpot * (osl - 1.0)
     ttft = own_prefill_s + joining_s(joining, own_prefill_s + rest)
+    busy = sequences * prefill_cost_s + decode_s * (osl - 1.0)
+    ttft = ttft + np.maximum(busy - joining.away_s - ttft - rest, 0.0)
     latency = ttft + rest
     return Latencies(ttft, tpot, latency, sequences * osl / latency)
 

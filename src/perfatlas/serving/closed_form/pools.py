@@ -221,6 +221,7 @@ class PoolRates(Generic[Evaluated]):
             others=question.load.sequences - 1.0,
             ahead=steps_ahead(question),
             away_s=self.prompt_s() + self.transfer_s,
+            reads=np.ones_like(step_s),
         )
         return Decoding(joining_s(joining, rest_s), token_s, step_s, rest_s)
 

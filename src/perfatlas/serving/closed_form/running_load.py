@@ -157,8 +157,9 @@ def _chunks(
 ) -> tuple[PrefillChunks, FloatArray]:
     """Return the chunks of prompts that are prefilled together, and the number of prompts (C,).
 
-    A static batch prefills all its prompts. With continuous batching, as many prompts start per
-    step as sequences end, (B - 1)/steps, at least one if any. Engines with mixed steps decode all
+    A static batch prefills all its prompts. With continuous batching, as many prompts start
+    together as sequences end from one read of new requests to the next, (B - 1)/steps per step, at
+    least one if any. Engines with mixed steps decode all
     running sequences, padded like a decode step, and fill the rest of the budget with prompts.
     """
     load, mixes = question.load, question.profile.scheduler.mixes
@@ -169,7 +170,8 @@ def _chunks(
     room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
     if not question.profile.scheduler.chunked_prefill:
         room = np.maximum(room, new)  # padding does not count against the limit
-    ending = (on_rank - 1.0) * question.tokens_per_step / osl
+    reads = question.limits.scheduler_recv_interval
+    ending = (on_rank - 1.0) * question.tokens_per_step / osl * reads
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     prompts = np.where(question.aggregated_C, arriving, on_rank)
     return _beside(prefill_chunks(prompts, new, load.prefix, room), decodes), prompts

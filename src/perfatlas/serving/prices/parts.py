@@ -13,7 +13,14 @@ import numpy as np
 from perfatlas.models import StepTokens
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
 from perfatlas.pricing import PricedOperators, columns_of
-from perfatlas.step import ALONE, StepClock, decode_work, prefill_work, step_costs
+from perfatlas.step import (
+    ALONE,
+    StepClock,
+    decode_work,
+    launched_operators,
+    prefill_work,
+    step_costs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,12 +53,14 @@ class StepParts:
         shared: Names of the operators of the linear part.
         quantities: Columns of the priced record, summed over a part (N).
         keys: Keys per sequence of the decode steps that decide the clock of their linear part.
+        prefill_operators: Operators of a step with prompts, each counted in every layer (1,).
     """
 
     context: StepContext
     shared: frozenset[str]
     quantities: tuple[str, ...]
     keys: float
+    prefill_operators: FloatArray
 
     def decode(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the linear part, and the other decode operators without keys, each (N, R).
@@ -178,6 +187,7 @@ def step_parts(
         shared=frozenset(shared - apart),
         quantities=tuple(quantities),
         keys=keys,
+        prefill_operators=launched_operators(prefill),
     )
 
 

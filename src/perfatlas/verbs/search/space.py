@@ -251,7 +251,7 @@ def _limited(
 
 def _given_limits(inputs: SearchInputs, chunks: FloatArray) -> EngineLimits:
     """Return the limits that are given, NaN for others, and the tokens of a step (C,)."""
-    values = {name: getattr(inputs, name) for name in LIMITS}
+    values = {name: getattr(inputs, name, None) for name in LIMITS}
     limits = {
         name: np.full(chunks.shape, np.nan if value is None else float(value))
         for name, value in values.items()

@@ -30,6 +30,7 @@ from .job_power import (
 )
 from .limits import (
     Limits as Limits,
+    PromptsFirst as PromptsFirst,
 )
 from .name_lists import (
     Names as Names,

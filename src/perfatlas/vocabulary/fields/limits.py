@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields.conditions import AllOf, Fact, NotEqual, NotSet, WithMessage
+from perfatlas.vocabulary.fields.conditions import (
+    AllOf,
+    Equals,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
+)
 from perfatlas.vocabulary.fields.name_lists import Fractions
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size
 from perfatlas.vocabulary.fields.rows import Row, group
@@ -122,5 +129,31 @@ class Limits:
             " preceding ones are, such as 0.9,0.75,0.6.",
             default="speculative_acceptance at each",
             needs=DRAFTED,
+        ),
+    ] = None
+
+
+PROMPTS_FIRST: Final = AllOf(Fact("SGLang scheduler"), Equals("mode", "aggregated"))
+
+
+@group("SGLang scheduler", 3)
+class PromptsFirst:
+    """Settings of a scheduler that runs prompts before decodes."""
+
+    mixed_chunk: Annotated[
+        bool | None,
+        Row(
+            "Mix decode with prefill chunks in one step (SGLang).",
+            "off",
+            PROMPTS_FIRST,
+            elsewhere=("enable_mixed_chunk",),
+        ),
+    ] = None
+    scheduler_recv_interval: Annotated[
+        Annotated[int, Number(at_least=1, at_most=10_000)] | None,
+        Row(
+            "Decode-only steps between two reads of new requests (SGLang).",
+            "the recipe's, or 1",
+            PROMPTS_FIRST,
         ),
     ] = None

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.vocabulary.fields.limits import Limits
+from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import declared_groups, fields_of
 from perfatlas.vocabulary.fields.scenario import (
@@ -42,13 +42,24 @@ ESTIMATED: Final[tuple[type, ...]] = (
         ClientRounds,
         CachedPrefix,
         Limits,
+        PromptsFirst,
         Pools,
         Facility,
     ),
 )
 SIMULATED: Final[tuple[type, ...]] = (
     *(Subject, SimulatedServing, Lengths, Arrivals, Scheduling, Objectives),
-    *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools, GpuPrice, Facility),
+    *(
+        ReplicaOperation,
+        KvOffloading,
+        Plan,
+        Formats,
+        Limits,
+        PromptsFirst,
+        Pools,
+        GpuPrice,
+        Facility,
+    ),
 )
 
 

@@ -211,9 +211,6 @@ class Scheduling:
             elsewhere=("enable_chunked_prefill", "enable_chunked_context"),
         ),
     ] = None
-    mixed_chunk: Annotated[
-        bool | None, Row("Mix decode with prefill chunks in one step (SGLang).", "off")
-    ] = None
     measured_at: Annotated[
         Literal["client", "engine"],
         Row("Where latencies are measured: at an HTTP client, or inside the engine."),

@@ -28,6 +28,7 @@ FACTS: Final = {
     "experts": "an MoE model",
     "token exchange": "an MoE model and attention_dp above 1",
     "overlapped exchange": "an MoE model and attention_dp above 1; single_batch: shared experts",
+    "SGLang scheduler": "the SGLang scheduler",
     "search": "--find-rate or --find-replicas",
     "steady rate": "open arrivals at a constant mean rate without num_requests",
     "front end": "an engine whose front end takes time",
