@@ -17,7 +17,14 @@ import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.models import MoeFfn
-from perfatlas.operators import BOUND_MEMORY, Attention, Gemm, GroupedGemm, with_fields
+from perfatlas.operators import (
+    BOUND_MEMORY,
+    Attention,
+    Gemm,
+    GroupedGemm,
+    busiest_rank,
+    with_fields,
+)
 from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.step.kernels import price_rows
@@ -27,7 +34,6 @@ from perfatlas.training.work import (
     Routes,
     Row,
     Work,
-    busiest_rank,
     layer_of,
     model_operators,
     rank_exchanges,
