@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from perfatlas.models import resolve_model
+from perfatlas.operators import busiest_rank
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import WATERFALL, training_steps
-from perfatlas.training.work import busiest_rank
 from tests.training.asked import BF16, gpt, layouts, question
 
 

@@ -14,7 +14,7 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
-from perfatlas.engines import release_spread, step_errors, whole_run_spread
+from perfatlas.engines import release_spread, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
@@ -246,12 +246,10 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
         for cost in (steps.decode, steps.prefill)
         for low_C, high_C in (step_limits(cost, tails),)
     ]
-    name = question.profile.name
-    own = f", and no narrower than for the runs of {name} alone" if name in step_errors() else ""
     return (
         f"{INTERVAL}; {', '.join(limits)}: the spread of their operators between laboratories and"
         f" that of whole runs, in quadrature, from {spread.runs:,} runs of {spread.sources} sources"
-        f" and kinds of models, each counted once{own} (`{spread.command}`)"
+        f" and kinds of models, each counted once (`{spread.command}`)"
     )
 
 

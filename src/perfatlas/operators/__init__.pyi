@@ -29,6 +29,9 @@ from .expert_load import (
     load_skew as load_skew,
 )
 from .phases import Phase as Phase
+from .rank_load import (
+    busiest_rank as busiest_rank,
+)
 from .recurrences import (
     DELTA_CHUNK as DELTA_CHUNK,
     delta_rule_flop as delta_rule_flop,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from perfatlas.operators import Phase, with_fields
+from perfatlas.operators import Phase, busiest_rank, load_skew, with_fields
 from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
 
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ def expert_collectives(
         DeepEP README, normal and low-latency kernels; NVIDIA/TensorRT-LLM
         tensorrt_llm/_torch/modules/fused_moe/fused_moe_cutlass.py (tokens are quantized before
         they are gathered).
-    Limits: Routing is uniform and not limited to node groups; scales of a quantized dispatch
-        and the token-to-expert tables are not counted; all attention-DP ranks have equal tokens.
+    Limits: Routing is not limited to node groups. Where it is skewed, all ranks wait for the one
+        that most tokens reach: dispatch and combine move its rows over its link, so that bytes
+        of the other ranks are fewer. Scales of a quantized dispatch and the token-to-expert
+        tables are not counted; all attention-DP ranks have equal tokens.
         Forwarding inside a domain runs beside the transfers between domains, which are slower.
     """
     tokens = local.tokens / plan.attention_dp
@@ -137,16 +139,17 @@ def _all_to_all(
     own_rows = local.tokens / (plan.attention_dp * plan.tp)
     received_rows = own_rows * expert_groups_reached(local) * plan.moe_tp
     copies, peers = _copies(local, plan, domain)
-    sent_rows = own_rows * copies
+    most_rows = own_rows * copies * _busiest_share(local, copies, peers.ranks)
+    received_rows = received_rows * _busiest_share(local, expert_groups_reached(local), plan.ep)
     inside = Group(ranks=plan.moe_tp, stride=np.ones_like(plan.tp))
     row_in = local.hidden * local.input_bytes_per_element
     row_out = local.hidden * ACTIVATION_BYTES
-    dispatch = collective(local, "dispatch", sent_rows * row_in, peers)
+    dispatch = collective(local, "dispatch", most_rows * row_in, peers)
     gather = collective(local, "all_gather", received_rows * row_in, inside, label="gather")
     reduction = collective(
         local, "reduce_scatter", received_rows * row_out, inside, label="reduce_scatter"
     )
-    combine = collective(local, "combine", sent_rows * row_out, peers)
+    combine = collective(local, "combine", most_rows * row_out, peers)
     return (
         (_only(dispatch, sharing), _only(gather, sharing)),
         (_only(reduction, sharing), _only(combine, sharing)),
@@ -167,6 +170,32 @@ def _copies(
     units = np.where(several, span / domain, plan.ep)
     copies = expert_groups_reached(with_fields(local, ep=units))
     return copies, Group(ranks=units, stride=np.where(several, domain, plan.moe_tp))
+
+
+def _busiest_share(local: GroupedGemm, copies: FloatArray, groups: FloatArray) -> FloatArray:
+    """Return the tokens that reach the busiest of several groups over those of a mean one (C,).
+
+    A token reaches a mean group with the probability p = copies / groups. One whose experts are
+    chosen f times as often is missed f times, of as many independent draws: 1 - (1 - p)^f. Measured
+    exchanges have random routing, so that f is over that of uniform routing; at least 1.
+
+    Args:
+        local: The experts on one rank, with `tokens` of the whole expert group.
+        copies: Mean number of groups that a token reaches (C,).
+        groups: Groups that hold the experts (C,).
+
+    Source: derived; loads of skewed routing as of the experts' kernels (`busiest_rank`).
+    """
+    if load_skew(local.distribution) <= 0.0:
+        return np.ones_like(copies)
+    skewed_C, random_C = (
+        busiest_rank(name, local.tokens, local.experts, local.top_k, groups)
+        for name in (local.distribution, "uniform")
+    )
+    reached_C = np.minimum(copies / groups, 1.0)
+    most_C = 1.0 - (1.0 - reached_C) ** np.maximum(skewed_C / random_C, 1.0)
+    share_C: FloatArray = most_C / reached_C
+    return share_C
 
 
 def expert_groups_reached(experts: GroupedGemm) -> FloatArray:

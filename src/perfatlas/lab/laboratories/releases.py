@@ -21,8 +21,8 @@ from perfatlas.measurements.tables import version_key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.lab.laboratories.spread import Quantiles
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.closed_form import StepTails
 
 RULES: Final = "data/validation/releases.toml"
 COMMAND: Final = "perfatlas validate sources"
@@ -63,7 +63,7 @@ def release_logs(half: str) -> dict[Pair, FloatArray]:
     return found
 
 
-def release_tails() -> StepTails:
+def release_tails() -> Quantiles:
     """Return the 5% and 95% quantiles of ln(newer / older rate) of the fitted half."""
     return tails_of(list(release_logs("fitted").values()))
 

@@ -31,7 +31,14 @@ DIGITS: Final = 3
 COMMAND: Final = "perfatlas validate sources"
 
 
-def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
+class Quantiles(NamedTuple):
+    """The 5% and 95% quantiles of ln(measured / predicted)."""
+
+    q05: float
+    q95: float
+
+
+def tails_of(residuals: Sequence[FloatArray]) -> Quantiles:
     """Return the 5% and 95% quantiles of a mixture in which every source counts once.
 
     Args:
@@ -49,7 +56,7 @@ def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
     order = np.argsort(values, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum()
     low, high = (values[order][np.searchsorted(share, at)] for at in TAILS)
-    return StepTails(q05=float(low), q95=float(high))
+    return Quantiles(float(low), float(high))
 
 
 class Errors(NamedTuple):
@@ -159,7 +166,7 @@ def _row(
     source: SourceRuns,
     kept_N: NDArray[np.bool_],
     tails: StepTails,
-    plain: StepTails,
+    plain: Quantiles,
 ) -> Row:
     log_N = source.residuals()[kept_N]
     kernels = _limits(source, kept_N, StepTails())

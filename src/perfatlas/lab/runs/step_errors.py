@@ -27,7 +27,7 @@ ROUNDING: Final = 1e-6
 HEADER: Final = (
     "# How far time per output token was from predicted, in ln(measured / predicted): written by\n"
     "# lab.write_step_errors from the runs of `perfatlas validate steps` (aiconfigurator-core\n"
-    "# 0.12.0, silicon_sample.csv, Apache-2.0). Intervals of estimates are at least this wide.\n\n"
+    "# 0.12.0, silicon_sample.csv, Apache-2.0). Errors of the runs of each engine.\n\n"
 )
 
 

@@ -2,8 +2,8 @@
 
 The errors of kernels give the first interval. Whole runs of other laboratories deviate further:
 their releases, hosts and kernels differ. How far depends on the operators of the step: their
-spreads between laboratories and that of whole runs add in quadrature. Kernels, laboratories and the
-engine's own runs are composed by their outer limits, for closed forms and for simulations alike.
+spreads between laboratories and that of whole runs add in quadrature. Kernels and laboratories are
+composed by their outer limits, for closed forms and for simulations alike.
 
 Shape legend: C candidates.
 """
@@ -16,7 +16,6 @@ import numpy as np
 
 from perfatlas.engines import (
     release_spread,
-    step_errors,
     step_spreads,
     whole_run_spread,
 )
@@ -36,8 +35,6 @@ class StepTails(NamedTuple):
         deviation: Its deviation by what is not an operator.
         lower: Deviations from the center to the lower limit.
         upper: Deviations from the center to the upper limit.
-        q05: Lower limit of the engine's own runs, 0 without any.
-        q95: Upper limit of the engine's own runs.
         release_low: Half-width by which the release of a borrowed profile widens the lower limit.
         release_high: Likewise the upper limit.
     """
@@ -46,8 +43,6 @@ class StepTails(NamedTuple):
     deviation: float = 0.0
     lower: float = 0.0
     upper: float = 0.0
-    q05: float = 0.0
-    q95: float = 0.0
     release_low: float = 0.0
     release_high: float = 0.0
 
@@ -58,8 +53,8 @@ class StepTails(NamedTuple):
             laboratory_C: Deviation of each by its operators on other machines (C,).
         """
         deviation_C = np.hypot(self.deviation, laboratory_C)
-        low_C = np.minimum(self.center - self.lower * deviation_C, min(self.q05, 0.0))
-        high_C = np.maximum(self.center + self.upper * deviation_C, max(self.q95, 0.0))
+        low_C = np.minimum(self.center - self.lower * deviation_C, 0.0)
+        high_C = np.maximum(self.center + self.upper * deviation_C, 0.0)
         return -np.hypot(low_C, self.release_low), np.hypot(high_C, self.release_high)
 
 
@@ -68,27 +63,24 @@ IDEAL: Final = "ideal"  # takes no time of its own
 
 
 def step_tails(question: Candidates) -> StepTails:
-    """Return the errors of measured runs: those of the engine and those between laboratories.
+    """Return the errors of measured runs between laboratories, of which those of an engine are one.
 
     Args:
         question: The candidates.
 
     Limits: None for tier bound and for the ideal engine: their interval is that of the kernels. An
-        engine without measured runs has the errors between laboratories. A release that borrows
+        engine without measured runs has the same errors as the others. A release that borrows
         its profile is wider by the spread between adjacent releases, whatever their distance.
     """
     if question.tier == "bound" or question.profile.name == IDEAL:
         return KERNELS_ONLY
     whole = whole_run_spread()
-    error = step_errors().get(question.profile.name)
     slower, faster = release_limits(question.profile)
     return StepTails(
         center=step_spreads()[model_kind(question)].center,
         deviation=whole.deviation,
         lower=whole.lower,
         upper=whole.upper,
-        q05=0.0 if error is None else error.q05,
-        q95=0.0 if error is None else error.q95,
         release_low=faster,
         release_high=slower,
     )

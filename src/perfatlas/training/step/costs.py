@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.models import MoeFfn
-from perfatlas.operators import BOUND_MEMORY, Attention, Gemm, GroupedGemm, with_fields
+from perfatlas.operators import (
+    BOUND_MEMORY,
+    Attention,
+    Gemm,
+    GroupedGemm,
+    busiest_rank,
+    with_fields,
+)
 from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
 from perfatlas.step import StepClock
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
@@ -34,7 +41,6 @@ from perfatlas.training.work import (
     Routes,
     Row,
     Work,
-    busiest_rank,
     layer_of,
     model_operators,
     rank_exchanges,

@@ -4,9 +4,6 @@ from .communication import (
     layer_of as layer_of,
     rank_exchanges as rank_exchanges,
 )
-from .experts import (
-    busiest_rank as busiest_rank,
-)
 from .operators import (
     Part as Part,
     Row as Row,
