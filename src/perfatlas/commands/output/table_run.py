@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from perfatlas.commands.output.table_validity import Part
     from perfatlas.files import TableSource
 
-    ColumnFunction = Callable[[dict[str, list[Any]]], Mapping[str, Sequence[Any]]]
+    ColumnFunction = Callable[[dict[str, Any]], Mapping[str, Sequence[Any]]]
     RowFunction = Callable[[int, dict[str, Any]], Any]
-    BlockFunction = Callable[[dict[str, list[Any]], Sequence[int]], Iterator[Part]]
+    BlockFunction = Callable[[dict[str, Any], Sequence[int]], Iterator[Part]]
 
 BLOCK_ROWS: Final = 16_384  # rows in memory; answers of one take some kilobytes
 
@@ -100,7 +100,7 @@ def answer_table(
         KeyboardInterrupt: Ctrl-C; its text says what is kept.
     """
 
-    def answer_block(columns: dict[str, list[Any]], numbers: Sequence[int]) -> Iterator[Part]:
+    def answer_block(columns: dict[str, Any], numbers: Sequence[int]) -> Iterator[Part]:
         yield len(numbers), verb_function(columns)
 
     return _run(answer_block, output, question)
@@ -121,7 +121,7 @@ def answer_rows(
         UsageError: As for `answer_table`.
     """
 
-    def answer_block(columns: dict[str, list[Any]], numbers: Sequence[int]) -> Iterator[Part]:
+    def answer_block(columns: dict[str, Any], numbers: Sequence[int]) -> Iterator[Part]:
         return row_answers(verb_function, columns, numbers)
 
     return _run(answer_block, output, question)
@@ -224,6 +224,28 @@ def _refuse_changed_files(partial: PartialFile) -> None:
         )
 
 
+def _mapped(cells: Sequence[Any], function: Callable[[Any], Any]) -> Sequence[Any]:
+    """Return cells with another value each; distinct values are replaced once."""
+    from perfatlas.files import DictionaryCells
+
+    if isinstance(cells, DictionaryCells):
+        return cells.mapped(function)
+    return [function(cell) for cell in cells]
+
+
+def _filled(cells: Sequence[Any], value: object) -> Sequence[Any]:
+    """Return cells with a value in the empty ones."""
+    return _mapped(cells, lambda cell: value if cell in (None, "") else cell)
+
+
+def _texts(cells: Sequence[Any]) -> list[str]:
+    """Return the texts among cells."""
+    from perfatlas.files import DictionaryCells
+
+    values = cells.values if isinstance(cells, DictionaryCells) else cells
+    return [cell for cell in values if isinstance(cell, str)]
+
+
 class _TableRun:
     """A table, its columns, and the two passes over its rows: answering and writing.
 
@@ -291,8 +313,7 @@ class _TableRun:
             invalid = invalid_rows(block, self._kept) if self.source.suffix == ".jsonl" else {}
             columns = self._fields(block, rows)
             valid = [row for row in range(rows) if row not in invalid]
-            texts = [cells for cells in columns.values() if str in set(map(type, cells))]
-            named = {c for cells in texts for c in cells if isinstance(c, str)}
+            named = {c for cells in columns.values() for c in _texts(cells)}
             partial.file_hashes |= _file_hashes(named - partial.file_hashes.keys())
             if invalid:
                 columns = {name: [cells[row] for row in valid] for name, cells in columns.items()}
@@ -307,7 +328,7 @@ class _TableRun:
         if rows != self.source.rows:
             raise InvalidSpecError(f"table '{self.source.path}' changed while it was read")
 
-    def _fields(self, block: Mapping[str, Any], rows: int) -> dict[str, list[Any]]:
+    def _fields(self, block: Mapping[str, Any], rows: int) -> dict[str, Any]:
         """Return the fields of a block; flags fill empty cells.
 
         Names are text, however they are spelled in a CSV file: a version such as 0.24 reads like a
@@ -315,18 +336,19 @@ class _TableRun:
         was written.
         """
         from perfatlas.declarations import text_fields
-        from perfatlas.files import plain_cells
+        from perfatlas.files import DictionaryCells, plain_cells
 
         texts = text_fields() if self.source.suffix == ".csv" else frozenset()
-        columns: dict[str, list[Any]] = {}
+        columns: dict[str, Sequence[Any]] = {}
         for name in self._asked:
-            cells = plain_cells(block[name])
+            cells = block[name]
+            if not isinstance(cells, DictionaryCells):
+                cells = plain_cells(cells)
             if name in texts:
-                cells = [cell if cell is None else str(cell) for cell in cells]
+                cells = _mapped(cells, lambda cell: cell if cell is None else str(cell))
             columns[name] = cells
         for name, value in self._question.set_fields.items():
-            cells = columns.get(name, [None] * rows)
-            columns[name] = [value if cell in (None, "") else cell for cell in cells]
+            columns[name] = _filled(columns.get(name, [None] * rows), value)
         return columns
 
     def _explained(self, answers: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
@@ -335,13 +357,13 @@ class _TableRun:
         columns: dict[str, Sequence[Any]] = {
             name: cells
             if isinstance(cells, NumberCells)
-            else [None if c == "" else c for c in cells]
+            else _mapped(cells, lambda cell: None if cell == "" else cell)
             for name, cells in answers.items()
         }
         if "error" in columns and self._labels:
-            columns["error"] = [
-                text and with_column(text, self._labels) for text in columns["error"]
-            ]
+            columns["error"] = _mapped(
+                columns["error"], lambda text: text and with_column(text, self._labels)
+            )
         return columns
 
     def write(self, partial: PartialFile) -> dict[str, int]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
+from perfatlas.files import DictionaryCells
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
@@ -217,7 +218,7 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
     """
     size = _rows(table)
     _refuse_other_names(table)
-    raw = {name: _distinct(list(table[name])) for name in table if name in FIELD_NAMES}
+    raw = {name: _distinct(table[name]) for name in table if name in FIELD_NAMES}
     if {"mode", "prefill_system", "decode_system"} <= raw.keys():
         raw["system"] = _system_of_pools(raw)
     broken_N = np.zeros(size, np.bool_)
@@ -268,8 +269,12 @@ def _distinct(cells: Sequence[Any]) -> FieldColumn:
 
     Cells are equal if type and value are: True is not 1, and "8" is not 8.
     """
+    if isinstance(cells, DictionaryCells):
+        few = _distinct(cells.values)
+        return FieldColumn(values=few.values, codes_N=few.codes_N[cells.codes_N])
+    cells = list(cells)
     kinds = set(map(type, cells))
-    keys: list[Any] = list(cells)
+    keys: list[Any] = cells
     if len(kinds) > 1:
         keys = list(zip(map(type, cells), cells, strict=True))
     try:
