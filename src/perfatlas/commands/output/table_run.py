@@ -240,10 +240,17 @@ def _filled(cells: Sequence[Any], value: object) -> Sequence[Any]:
 
 def _texts(cells: Sequence[Any]) -> list[str]:
     """Return the texts among cells."""
+    values = _values(cells)
+    return (
+        [cell for cell in values if isinstance(cell, str)] if str in set(map(type, values)) else []
+    )
+
+
+def _values(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return cells, or only their distinct values where those are known."""
     from perfatlas.files import DictionaryCells
 
-    values = cells.values if isinstance(cells, DictionaryCells) else cells
-    return [cell for cell in values if isinstance(cell, str)]
+    return cells.values if isinstance(cells, DictionaryCells) else cells
 
 
 class _TableRun:
@@ -356,7 +363,7 @@ class _TableRun:
 
         columns: dict[str, Sequence[Any]] = {
             name: cells
-            if isinstance(cells, NumberCells)
+            if isinstance(cells, NumberCells) or "" not in _values(cells)
             else _mapped(cells, lambda cell: None if cell == "" else cell)
             for name, cells in answers.items()
         }

@@ -335,9 +335,15 @@ def _one_by_one(
 @cache
 def _adapter(name: str) -> TypeAdapter[list[Any]]:
     """Return the validator of a field: its type in `Scenario`."""
-    cells: Any = list.__class_getitem__(get_type_hints(Scenario, include_extras=True)[name])
+    cells: Any = list.__class_getitem__(_scenario_types()[name])
     strip = Scenario.model_config.get("str_strip_whitespace", False)
     return TypeAdapter(cells, config=ConfigDict(str_strip_whitespace=strip))
+
+
+@cache
+def _scenario_types() -> dict[str, Any]:
+    """Return the types of the fields of a scenario."""
+    return get_type_hints(Scenario, include_extras=True)
 
 
 @cache
