@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.commands.output.table_cells import (
+    cell_texts,
+    distinct_cells,
+    filled_cells,
+    mapped_cells,
+)
 from perfatlas.commands.output.table_columns import (
     OWN,
     STATUS_COLUMNS,
@@ -224,35 +230,6 @@ def _refuse_changed_files(partial: PartialFile) -> None:
         )
 
 
-def _mapped(cells: Sequence[Any], function: Callable[[Any], Any]) -> Sequence[Any]:
-    """Return cells with another value each; distinct values are replaced once."""
-    from perfatlas.files import DictionaryCells
-
-    if isinstance(cells, DictionaryCells):
-        return cells.mapped(function)
-    return [function(cell) for cell in cells]
-
-
-def _filled(cells: Sequence[Any], value: object) -> Sequence[Any]:
-    """Return cells with a value in the empty ones."""
-    return _mapped(cells, lambda cell: value if cell in (None, "") else cell)
-
-
-def _texts(cells: Sequence[Any]) -> list[str]:
-    """Return the texts among cells."""
-    values = _values(cells)
-    return (
-        [cell for cell in values if isinstance(cell, str)] if str in set(map(type, values)) else []
-    )
-
-
-def _values(cells: Sequence[Any]) -> Sequence[Any]:
-    """Return cells, or only their distinct values where those are known."""
-    from perfatlas.files import DictionaryCells
-
-    return cells.values if isinstance(cells, DictionaryCells) else cells
-
-
 class _TableRun:
     """A table, its columns, and the two passes over its rows: answering and writing.
 
@@ -320,7 +297,7 @@ class _TableRun:
             invalid = invalid_rows(block, self._kept) if self.source.suffix == ".jsonl" else {}
             columns = self._fields(block, rows)
             valid = [row for row in range(rows) if row not in invalid]
-            named = {c for cells in columns.values() for c in _texts(cells)}
+            named = {c for cells in columns.values() for c in cell_texts(cells)}
             partial.file_hashes |= _file_hashes(named - partial.file_hashes.keys())
             if invalid:
                 columns = {name: [cells[row] for row in valid] for name, cells in columns.items()}
@@ -352,10 +329,10 @@ class _TableRun:
             if not isinstance(cells, DictionaryCells):
                 cells = plain_cells(cells)
             if name in texts:
-                cells = _mapped(cells, lambda cell: cell if cell is None else str(cell))
+                cells = mapped_cells(cells, lambda cell: cell if cell is None else str(cell))
             columns[name] = cells
         for name, value in self._question.set_fields.items():
-            columns[name] = _filled(columns.get(name, [None] * rows), value)
+            columns[name] = filled_cells(columns.get(name, [None] * rows), value)
         return columns
 
     def _explained(self, answers: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
@@ -363,12 +340,12 @@ class _TableRun:
 
         columns: dict[str, Sequence[Any]] = {
             name: cells
-            if isinstance(cells, NumberCells) or "" not in _values(cells)
-            else _mapped(cells, lambda cell: None if cell == "" else cell)
+            if isinstance(cells, NumberCells) or "" not in distinct_cells(cells)
+            else mapped_cells(cells, lambda cell: None if cell == "" else cell)
             for name, cells in answers.items()
         }
         if "error" in columns and self._labels:
-            columns["error"] = _mapped(
+            columns["error"] = mapped_cells(
                 columns["error"], lambda text: text and with_column(text, self._labels)
             )
         return columns
