@@ -28,7 +28,7 @@ ASKED: dict[str, Any] = {
         ("vllm@v0.11", "vllm@0.11", ""),
         ("vllm@0.12.1", "vllm@0.12", ""),
         ("vllm@0.13", "vllm@0.13", "vllm@0.12"),
-        ("vllm@0.14", "vllm@0.14", "vllm@0.24"),  # farther, but after async scheduling was on
+        ("vllm@0.14", "vllm@0.14", ""),
         ("sglang@0.5.6", "sglang@0.5.6", "sglang@0.5.9"),
         ("sglang@0.5.12", "sglang@0.5.12", "sglang@0.5.10"),
         ("vllm@0.110", "vllm@0.110", "vllm@0.24"),

@@ -113,7 +113,7 @@ def test_a_declared_column_is_scattered_with_unpriced_values() -> None:
     )
     again = replace(rows, matches=("b",))
     at, later = (np.array([0, 1]), np.array([0, 0])), (np.array([1, 0]), np.array([2, 2]))
-    whole = scatter(WithEnergy, (2, 3), [(at, rows), (later, again)])
+    whole = scatter(WithEnergy, (2, 3), [(at, np.arange(2), rows), (later, np.arange(2), again)])
     assert whole.energy_j_CO.tolist() == [[5, 0, 6], [6, 0, 5]]
     assert whole.match_CO.tolist() == [[0, -1, -1], [-1, -1, 1]]
     assert whole.stream_O.tolist() == [COMMUNICATION, 0, COMMUNICATION]

@@ -1,5 +1,5 @@
 from .breakdown import (
-    bounds_of as bounds_of,
+    bound_codes as bound_codes,
     breakdown_rows as breakdown_rows,
     calibration_rows as calibration_rows,
     match_versions as match_versions,
@@ -7,8 +7,8 @@ from .breakdown import (
     single_evidence as single_evidence,
     single_row as single_row,
     step_bounds as step_bounds,
+    tier_codes as tier_codes,
     tier_of as tier_of,
-    tiers_of as tiers_of,
     used_matches as used_matches,
 )
 from .choices import (

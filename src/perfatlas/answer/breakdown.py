@@ -9,17 +9,17 @@ import numpy as np
 
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.machine_interval import on_any_machine
-from perfatlas.answer.tiers import joined_tiers, tier_name, tier_names
+from perfatlas.answer.tiers import joined_tiers, tier_name
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES
-from perfatlas.pricing import HOST, STREAM_NAMES
+from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.pricing import PricedOperators
     from perfatlas.step import StepCost
 
@@ -131,17 +131,18 @@ def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
     return joined_tiers(tiers)
 
 
-def tiers_of(costs: Sequence[StepCost]) -> list[str]:
-    """Return `tier_of` each candidate.
+def tier_codes(costs: Sequence[StepCost]) -> IntArray:
+    """Return `tier_of` each candidate as a sum of the codes in `TIERS` (C,).
 
     Args:
         costs: Steps of the same candidates.
     """
-    return tier_names(np.bitwise_or.reduce([cost.tier_codes() for cost in costs]))
+    codes_C = np.bitwise_or.reduce([cost.tier_codes() for cost in costs])
+    return np.where(codes_C == 0, TIERS["bound"], codes_C)
 
 
-def bounds_of(cost: StepCost) -> list[str]:
-    """Return what binds most of the time of a step of each candidate, as in `BOUND_NAMES` (C).
+def bound_codes(cost: StepCost) -> IntArray:
+    """Return what binds most of the time of a step of each candidate, as in `BOUND_NAMES` (C,).
 
     Args:
         cost: The priced step.
@@ -152,8 +153,8 @@ def bounds_of(cost: StepCost) -> list[str]:
         for code in range(len(BOUND_NAMES))
     ]
     times_s_BC[BOUND_NAMES.index("host")] += cost.host_s_C
-    codes_C = np.argmax(times_s_BC, axis=0)
-    return [BOUND_NAMES[code] for code in codes_C.tolist()]
+    codes_C: IntArray = np.argmax(times_s_BC, axis=0)
+    return codes_C
 
 
 def step_bounds(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

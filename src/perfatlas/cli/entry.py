@@ -19,6 +19,7 @@ INTERRUPTED = 130
 UNREAD = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ends
 USAGE = 2
 DEFECT = 1
+COLLECTED_EVERY = 100_000  # new objects between two collections of garbage
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,6 +70,9 @@ def _answer(words: list[str]) -> int:
         code = 0
     else:
         atexit.register(gc.freeze)  # skips the collection of all objects at exit
+        # importing makes a quarter of a million objects that stay: traversing them again and again
+        # takes a tenth of a short command
+        gc.set_threshold(COLLECTED_EVERY)
         code = _run(_with_negative_values(_search_of_training(_apply_global_flags(words))))
     sys.stdout.flush()
     return code

@@ -7,6 +7,10 @@ from .columns import (
     flag_column as flag_column,
     number_column as number_column,
 )
+from .dictionary_cells import (
+    DictionaryCells as DictionaryCells,
+    joined_dictionaries as joined_dictionaries,
+)
 from .fields import (
     Array as Array,
     Duration as Duration,

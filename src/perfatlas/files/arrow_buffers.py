@@ -7,11 +7,13 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
-from itertools import accumulate, repeat
+from itertools import repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from perfatlas.files.dictionary_cells import DictionaryCells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +45,25 @@ def arrow_numbers(values_N: NDArray[Any], empty_N: NDArray[np.bool_]) -> Any:  #
     return pa.Array.from_buffers(kinds[values_N.dtype.kind], values_N.size, buffers)
 
 
+def arrow_dictionary(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return the cells of few distinct values as a plain Arrow array, null where None.
+
+    Args:
+        cells: The cells.
+
+    Returns:
+        None where `arrow_list` of the cells returns None.
+    """
+    kinds = set(map(type, cells.values)) - {type(None)}
+    if kinds == {str}:
+        return _texts(cells)
+    if arrow_list(cells.values) is None:
+        return None
+    empty_N = cells.where(lambda value: value is None)
+    filled_V = np.array([value or 0 for value in cells.values], _DTYPES[kinds.pop()])
+    return arrow_numbers(filled_V[cells.codes_N], empty_N)
+
+
 def arrow_list(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array
     """Return a list of texts, floats, integers or booleans as an Arrow array, null where None.
 
@@ -62,29 +83,28 @@ def arrow_list(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array
     if len(kinds) != 1 or next(iter(kinds)) not in (str, *_DTYPES):
         return None
     kind = kinds.pop()
-    empty_N = np.fromiter(map(is_, cells, repeat(None)), np.bool_, len(cells))
     if kind is str:
-        return _texts(cells, empty_N)
+        return _texts(DictionaryCells.of(cells))
+    empty_N = np.fromiter(map(is_, cells, repeat(None)), np.bool_, len(cells))
     if kind is int and not all(cell is None or -(2**63) <= cell < 2**63 for cell in cells):
         return None
     filled = [kind() if cell is None else cell for cell in cells]
     return arrow_numbers(np.array(filled, _DTYPES[kind]), empty_N)
 
 
-def _texts(cells: Sequence[str | None], empty_N: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow array
+def _texts(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow array
     """Return texts as an Arrow array; None if they are too long."""
     import pyarrow as pa
 
-    # distinct texts are few: each is encoded once
-    encoded = {cell: (cell or "").encode() for cell in dict.fromkeys(cells)}
-    content = list(map(encoded.__getitem__, cells))
-    ends = list(accumulate(map(len, content), initial=0))
-    if ends[-1] > _MOST_BYTES:
+    encoded = [(value or "").encode() for value in cells.values]
+    sizes_V = np.array([len(text) for text in encoded], np.int64)
+    ends_N = np.concatenate([[0], np.cumsum(sizes_V[cells.codes_N])])
+    if ends_N[-1] > _MOST_BYTES:
         return None
-    buffers = [_validity(empty_N), pa.py_buffer(np.array(ends, np.int32))]
-    return pa.Array.from_buffers(
-        pa.string(), len(cells), [*buffers, pa.py_buffer(b"".join(content))]
-    )
+    content = b"".join(map(encoded.__getitem__, cells.codes_N.tolist()))
+    empty_N = cells.where(lambda value: value is None)
+    buffers = [_validity(empty_N), pa.py_buffer(ends_N.astype(np.int32)), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.string(), len(cells), buffers)
 
 
 def _validity(empty_N: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - an Arrow buffer

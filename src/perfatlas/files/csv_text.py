@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
 from perfatlas.files.parquet import plain_cells
 
@@ -67,6 +68,8 @@ def _texts(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array of lar
 
     if isinstance(cells, NumberCells):
         return _float_texts(cells.values_N) if cells.kind is float else _arrow_texts(cells.arrow())
+    if isinstance(cells, DictionaryCells):
+        return _taken([_quoted(value) for value in cells.values], cells.codes_N)
     known: dict[tuple[type, Any], str] = {}
     texts = []
     for cell in plain_cells(cells):
@@ -76,6 +79,13 @@ def _texts(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array of lar
             text = known[key] = _quoted(cell)
         texts.append(text)
     return pa.array(texts, pa.large_string())
+
+
+def _taken(texts: Sequence[str], codes_N: NDArray[np.integer[Any]]) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return the text of each code."""
+    import pyarrow as pa
+
+    return pa.array(texts, pa.large_string()).take(pa.array(codes_N))
 
 
 def _arrow_texts(numbers: Any) -> Any:  # noqa: ANN401 - Arrow arrays
@@ -110,6 +120,8 @@ def _quoted(cell: object) -> str:
     """Return a cell as a CSV file has it."""
     if cell is None or (isinstance(cell, float) and not np.isfinite(cell)):
         return ""
+    if type(cell) in (int, float):
+        return repr(cell)
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerow([csv_cell(cell), ""])
     # a lone surrogate, which UTF-8 cannot encode, becomes its escape

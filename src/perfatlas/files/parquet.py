@@ -7,8 +7,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.files.arrow_buffers import arrow_list
+from perfatlas.files.arrow_buffers import arrow_dictionary, arrow_list
 from perfatlas.files.atomic import atomic_file
+from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
 from perfatlas.quantities import InvalidSpecError
 
@@ -74,18 +75,33 @@ def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str
     import pyarrow as pa
 
     with _opened(path) as file:
-        held, count, skipped = [], 0, start
-        for batch in file.iter_batches(batch_size=size):
-            rest = batch.slice(min(skipped, batch.num_rows))
-            skipped -= batch.num_rows - rest.num_rows
-            held.append(rest)
-            count += rest.num_rows
-            while count >= size:
-                table = pa.Table.from_batches(held)
-                yield _columns(table.slice(0, size))
-                held, count = table.slice(size).to_batches(), count - size
-        if count or not file.metadata.num_rows:
-            yield _columns(pa.Table.from_batches(held, schema=file.schema_arrow))
+        yield from map(_columns, sized_tables(file.iter_batches(batch_size=size), size, start))
+        if not file.metadata.num_rows:
+            yield _columns(pa.Table.from_batches([], schema=file.schema_arrow))
+
+
+def sized_tables(batches: Iterable[Any], size: int, start: int) -> Iterator[Any]:
+    """Yield Arrow tables of `size` rows, fewer in the last one.
+
+    Args:
+        batches: Arrow record batches of any size.
+        size: Rows per table.
+        start: Rows to skip.
+    """
+    import pyarrow as pa
+
+    held, count, skipped = [], 0, start
+    for batch in batches:
+        rest = batch.slice(min(skipped, batch.num_rows))
+        skipped -= batch.num_rows - rest.num_rows
+        held.append(rest)
+        count += rest.num_rows
+        while count >= size:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, size)
+            held, count = table.slice(size).to_batches(), count - size
+    if count:
+        yield pa.Table.from_batches(held)
 
 
 def _columns(table: Any) -> dict[str, Any]:  # noqa: ANN401 - an Arrow table
@@ -110,7 +126,8 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
     Args:
         path: The file.
         blocks: Returns the blocks, which are read twice: for the types of columns, and to write
-            them. Cells by column name: lists, `NumberCells` or Arrow columns of equal length.
+            them. Cells by column name: lists, `NumberCells`, `DictionaryCells` or Arrow columns of
+            equal length.
 
     Raises:
         InvalidSpecError: A column mixes types, or the file cannot be written.
@@ -144,7 +161,11 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
 
 def _arrow_type(name: str, cells: Any) -> Any:  # noqa: ANN401 - an Arrow type
     """Return the type of cells as an Arrow column."""
-    return arrow_column(name, cells[:0] if isinstance(cells, NumberCells) else cells).type
+    if isinstance(cells, NumberCells):
+        cells = cells[:0]
+    elif isinstance(cells, DictionaryCells):
+        cells = cells.values
+    return arrow_column(name, cells).type
 
 
 def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column
@@ -152,7 +173,7 @@ def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: AN
 
     Args:
         name: The column, for messages.
-        cells: A list, `NumberCells` or an Arrow column.
+        cells: A list, `NumberCells`, `DictionaryCells` or an Arrow column.
         kind: Arrow type; by default the one that fits the cells.
 
     Raises:
@@ -165,12 +186,13 @@ def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: AN
     if isinstance(cells, NumberCells):
         return cells.arrow()
     try:
-        found = arrow_list(cells)
+        coded = isinstance(cells, DictionaryCells)
+        found = arrow_dictionary(cells) if coded else arrow_list(cells)
         if found is not None and kind in (None, found.type):
             return found
-        if all(cell is None for cell in cells):
+        if all(cell is None for cell in (cells.values if coded else cells)):
             return pa.nulls(len(cells), kind)
-        return pa.array(cells, kind)
+        return pa.array(list(cells), kind)
     except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8
         return pa.array([_encodable(cell) for cell in cells], kind)
     except (pa.ArrowException, OverflowError) as problem:

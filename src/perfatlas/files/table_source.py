@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from perfatlas.files.arrow_csv import is_unquoted, unquoted_blocks
 from perfatlas.files.parquet import parquet_blocks, parquet_names
 from perfatlas.files.regular import check_regular
 from perfatlas.files.table_text import csv_rows, jsonl_rows
@@ -37,6 +38,7 @@ class TableSource:
         rows: Number of rows.
         readers: What reads the cells of CSV columns of which all cells are numbers.
         mixed: JSON Lines columns with cells of more than one type; numbers are one type.
+        unquoted: Whether Arrow reads the file, a long CSV file without quotes.
     """
 
     path: Path
@@ -45,9 +47,12 @@ class TableSource:
     rows: int
     readers: Mapping[str, CellReader]
     mixed: frozenset[str]
+    unquoted: bool = False
 
     def blocks(self, size: int, start: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield columns of `size` rows, lists or Arrow columns of Parquet; fewer in the last block.
+        """Yield columns of `size` rows, fewer in the last block.
+
+        They are lists, Arrow columns of Parquet, or `DictionaryCells` of long CSV files.
 
         A table without rows is one block without rows.
 
@@ -60,10 +65,22 @@ class TableSource:
         """
         if self.suffix == ".parquet":
             yield from parquet_blocks(self.path, size, start)
+        elif self.unquoted:
+            yield from self._unquoted_blocks(size, start)
         elif self.rows:
             yield from self._text_blocks(size, start)
         else:
             yield {name: [] for name in self.names}
+
+    def _unquoted_blocks(self, size: int, start: int) -> Iterator[dict[str, Any]]:
+        try:
+            for block in unquoted_blocks(self.path, self.names, size, start):
+                yield {
+                    name: cells.mapped(_cell_reader(self.readers.get(name)))
+                    for name, cells in block.items()
+                }
+        except (OSError, ValueError) as problem:
+            raise InvalidSpecError(f"table '{self.path}' changed while it was read") from problem
 
     def _text_blocks(self, size: int, start: int) -> Iterator[dict[str, Any]]:
         with opened_table(self.path) as text:
@@ -116,10 +133,10 @@ def scan_table(path: Path, suffix: str) -> TableSource:
         scan.kinds = {name: set() for name in names}
     else:
         with opened_table(path) as text:
-            if suffix == ".csv":
-                scan.read_csv(csv_rows(text, path))
-            else:
+            if suffix == ".jsonl":
                 scan.read_jsonl(jsonl_rows(text, path))
+            elif not scan.read_unquoted(path):
+                scan.read_csv(csv_rows(text, path))
     if not scan.kinds:
         raise InvalidSpecError(f"table '{path}' has no columns; the first line names them")
     numbers = ({int, float}, {int}, {float})
@@ -131,6 +148,7 @@ def scan_table(path: Path, suffix: str) -> TableSource:
         rows=scan.rows,
         readers=scan.readers,
         mixed=frozenset(mixed),
+        unquoted=scan.unquoted,
     )
 
 
@@ -141,23 +159,47 @@ class _Scan:
         rows: Number of rows.
         kinds: Types of the JSON cells of each column, empty for other formats.
         readers: As in `TableSource`.
+        unquoted: As in `TableSource`.
     """
 
     def __init__(self) -> None:
         self.rows = 0
         self.kinds: dict[str, set[type]] = {}
         self.readers: dict[str, CellReader] = {}
+        self.unquoted = False
+
+    def read_unquoted(self, path: Path) -> bool:
+        """Read a CSV file with Arrow; return whether it could."""
+        with opened_table(path) as text:
+            header = next(csv_rows(text, path), [])
+        if not is_unquoted(path):
+            return False
+        fitting: dict[str, list[CellReader]] = {name: [_plain_int, _plain_float] for name in header}
+        rows = 0
+        try:
+            for block in unquoted_blocks(path, header, SCANNED_ROWS):
+                rows += len(block[header[0]])
+                for name, cells in block.items():
+                    fitting[name] = _fitting(cells.values, fitting[name])
+        except ValueError:  # Python says what is wrong
+            return False
+        self.rows, self.unquoted = rows, True
+        self._found(fitting)
+        return True
+
+    def _found(self, fitting: Mapping[str, Sequence[CellReader]]) -> None:
+        self.kinds = {name: set() for name in fitting}
+        self.readers = {name: readers[0] for name, readers in fitting.items() if readers}
 
     def read_csv(self, rows: Iterator[list[str]]) -> None:
         header = next(rows, [])
-        self.kinds = {name: set() for name in header}
         fitting: dict[str, list[CellReader]] = {name: [_plain_int, _plain_float] for name in header}
         for block in _chunks(rows, SCANNED_ROWS):
             self.rows += len(block)
             for name, cells in zip(header, zip(*block, strict=True), strict=True):
                 if fitting[name]:
                     fitting[name] = _fitting(cells, fitting[name])
-        self.readers = {name: readers[0] for name, readers in fitting.items() if readers}
+        self._found(fitting)
 
     def read_jsonl(self, rows: Iterator[dict[str, Any]]) -> None:
         for row in rows:
@@ -200,6 +242,13 @@ def csv_columns(
 def _fitting(cells: Iterable[str], readers: Sequence[CellReader]) -> list[CellReader]:
     texts = [text for text in set(cells) if text]
     return [read for read in readers if all(read(text) is not None for text in texts)]
+
+
+def _cell_reader(read: CellReader | None) -> Callable[[str], Any]:
+    """Return the function from the text of a CSV cell to its value, None if empty."""
+    if read is None:
+        return lambda text: text or None
+    return lambda text: read(text) if text else None
 
 
 def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.csv_text import csv_cell, csv_rows_text, is_long
+from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
 from perfatlas.files.parquet import (
     arrow_column,
@@ -193,11 +194,11 @@ def _finite_or_arrow(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_typed(cells: Sequence[Any]) -> bool:
-    return is_arrow(cells) or isinstance(cells, NumberCells)
+    return is_arrow(cells) or isinstance(cells, (NumberCells, DictionaryCells))
 
 
 def _finite_cells(cells: Sequence[Any]) -> list[Any]:
-    if isinstance(cells, NumberCells):
+    if isinstance(cells, (NumberCells, DictionaryCells)):
         return cells.plain()
     if not any(issubclass(kind, float) for kind in set(map(type, cells))):
         return list(cells)

@@ -109,6 +109,8 @@ def unpriced(
 ) -> Record:
     """Return a record in which nothing is priced except the given columns.
 
+    Columns per candidate that are not given take no memory, and cannot be written to.
+
     Args:
         kind: The dataclass.
         shape: Candidates and operators.
@@ -123,10 +125,15 @@ def unpriced(
 
 
 def _constant(shape: tuple[int, ...], column: Column) -> Values:
-    """Return an unpriced column."""
-    if column.unpriced == 0.0:
-        return np.zeros(shape, column.dtype)
-    return np.full(shape, column.unpriced, column.dtype)
+    """Return an unpriced column, with one value in memory if it is one per candidate."""
+    if column.per_operator:
+        return np.full(shape, column.unpriced, column.dtype)
+    return np.broadcast_to(np.array(column.unpriced, column.dtype), shape)
+
+
+def _is_unpriced(values: Values) -> bool:
+    """Return whether a column is one that `_constant` made."""
+    return values.strides == (0, 0)
 
 
 def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, ...]) -> Record:
@@ -183,10 +190,18 @@ def join(records: Sequence[Record]) -> Record:
         records: At least one.
     """
     joined = {
-        name: np.concatenate(_placed(records, name, one), axis=-1)
+        name: _concatenated(_placed(records, name, one))
         for name, one in columns_of(type(records[0])).items()
     }
     return with_fields(records[0], **joined, **_combined_parts(records))
+
+
+def _concatenated(values: Sequence[Values]) -> Values:
+    """Return a column of several records; it is unpriced if it is in all of them."""
+    if all(map(_is_unpriced, values)):
+        shape = (values[0].shape[0], sum(each.shape[1] for each in values))
+        return np.broadcast_to(values[0][:1, :1], shape)
+    return np.concatenate(values, axis=-1)
 
 
 def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
@@ -209,30 +224,33 @@ def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
 
 
 def scatter(
-    kind: type[Record], shape: tuple[int, int], pieces: Sequence[tuple[Places, Record]]
+    kind: type[Record], shape: tuple[int, int], pieces: Sequence[tuple[Places, IntArray, Record]]
 ) -> Record:
     """Return a record of all operators, filled from records of single operators.
 
     Args:
         kind: The dataclass.
         shape: Candidates and operators.
-        pieces: Candidate and operator of each shape of a record, and that record (R, 1). Values
-            per operator are those of the record.
+        pieces: Candidate and operator of each row, the shape that it has, a position in a record
+            of shapes (R,), and that record (U, 1). Values per operator are those of the record.
     """
     whole = unpriced(kind, shape)
     if not pieces:
         return whole
-    records = [record for _, record in pieces]
+    flat = [candidate_R * shape[1] + operator_R for (candidate_R, operator_R), _, _ in pieces]
+    records = [record for _, _, record in pieces]
+    columns: dict[str, Values] = {}
     for name, one in columns_of(kind).items():
-        into = getattr(whole, name)
-        for ((candidate_R, operator_R), _), values in zip(
-            pieces, _placed(records, name, one), strict=True
-        ):
-            if one.per_operator:
-                into[operator_R] = values[0]
-            else:
-                into[candidate_R, operator_R] = values[:, 0]
-    return with_fields(whole, **_combined_parts(records))
+        values = _placed(records, name, one)
+        if one.per_operator:
+            for ((_, operator_R), _, _), each in zip(pieces, values, strict=True):
+                getattr(whole, name)[operator_R] = each[0]
+        elif not all(map(_is_unpriced, values)):
+            into = np.full(shape, one.unpriced, one.dtype)
+            for at_R, (_, shape_R, _), each in zip(flat, pieces, values, strict=True):
+                into.reshape(-1)[at_R] = each[:, 0][shape_R]
+            columns[name] = into
+    return with_fields(whole, **columns, **_combined_parts(records))
 
 
 def write(record: Record, at: Places, **rows: Values) -> None:
@@ -304,7 +322,8 @@ def _placed(records: Sequence[DataclassInstance], name: str, one: Column) -> lis
     sizes = [len(getattr(record, one.positions_in)) for record in records]
     first = accumulate(sizes[:-1], initial=0)
     return [
-        np.where(each >= 0, each + start, -1) for each, start in zip(values, first, strict=True)
+        np.where(each >= 0, each + start, -1) if start else each
+        for each, start in zip(values, first, strict=True)
     ]
 
 

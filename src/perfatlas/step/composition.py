@@ -146,7 +146,8 @@ def _changed_energy(
 def _with_clock(cost: StepCost, clock: StepClock) -> StepCost:
     """Return a step with the energy of its chip at the voltage of its clock."""
     chip_j_CO = cost.prices.chip_energy_j_CO * clock.energy_share[:, None]
-    return replace(cost, prices=with_fields(cost.prices, chip_energy_j_CO=chip_j_CO), clock=clock)
+    prices = with_fields(cost.prices, chip_energy_j_CO=chip_j_CO)
+    return replace(cost, prices=prices, clock=clock, priced_sums=cost.sums.at_voltage(clock))
 
 
 def compose_streams(step: PricedStep, profile: EngineProfile) -> StepCost:

@@ -82,6 +82,7 @@ class StepCost:
         host_s_C: Host time exposed by the step (C,) [s].
         host_work_s_C: Host time of the step, of which `host_s_C` is exposed (C,) [s].
         clock: The clock of the step.
+        priced_sums: Sums over all operators where they are known, None to add them up.
     """
 
     operators: tuple[Operator, ...]
@@ -91,6 +92,7 @@ class StepCost:
     host_s_C: FloatArray
     host_work_s_C: FloatArray
     clock: StepClock
+    priced_sums: OperatorSums | None = None
 
     def total(self, name: str, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
         """Return the total of a column over the step, without host time (C,).
@@ -104,6 +106,8 @@ class StepCost:
     @cached_property
     def sums(self) -> OperatorSums:
         """Sums over the executions of all operators, without host time."""
+        if self.priced_sums is not None:
+            return self.priced_sums
         return operator_sums(self.count_CO, self.prices, self.clock)
 
     def total_s(self) -> FloatArray:

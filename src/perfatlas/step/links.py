@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups
 from perfatlas.operators import unique_rows
-from perfatlas.pricing import PricedOperators, scatter, take
+from perfatlas.pricing import PricedOperators, scatter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
             implementation=_implementation(context),
         )
         places_R = (candidate_R, np.array(places)[which_R])
-        pieces.append((places_R, take(priced.prices, inverse_R)))
+        pieces.append((places_R, inverse_R, priced.prices))
     return scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
 
 

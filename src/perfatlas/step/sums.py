@@ -81,6 +81,16 @@ class OperatorSums(NamedTuple):
     above_s: FloatArray
     laboratory_s: FloatArray
 
+    def at_voltage(self, clock: StepClock) -> OperatorSums:
+        """Return the sums with the energy of the chip at the voltage of a clock.
+
+        Args:
+            clock: The clock; these sums are at the highest voltage.
+        """
+        chip_j = self.chip_j * clock.energy_share
+        unlimited_j = chip_j * unlimited_share(clock) + self.memory_j
+        return self._replace(chip_j=chip_j, unlimited_j=unlimited_j)
+
 
 def operator_sums(count_CO: FloatArray, prices: PricedOperators, clock: StepClock) -> OperatorSums:
     """Return the sums of a step.

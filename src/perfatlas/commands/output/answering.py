@@ -59,7 +59,7 @@ def _found(command: str, place: str) -> Any:  # noqa: ANN401 - a function
 
 def table_function(
     command: str,
-) -> Callable[[dict[str, list[Any]], Sequence[int]], Mapping[str, Sequence[Any]]]:
+) -> Callable[[dict[str, Any], Sequence[int]], Mapping[str, Sequence[Any]]]:
     """Return the function from columns of questions, and row numbers, to columns of answers.
 
     Args:

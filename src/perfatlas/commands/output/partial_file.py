@@ -1,7 +1,8 @@
 """The partial file of a table run: answers written in blocks, from which a later run goes on.
 
 The first line describes the run; each further line has the answers of some rows, and columns of
-numbers follow it as arrays. What was not written completely is dropped.
+numbers follow it as arrays, as do the codes of columns of few values. What was not written
+completely is dropped.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from perfatlas.files import NumberCells
+from perfatlas.files import DictionaryCells, NumberCells, joined_dictionaries
 from perfatlas.quantities import InvalidSpecError, UsageError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
 SUFFIX: Final = ".partial"
 _BYTES: Final = "bytes"  # of a column of numbers: the size of its array behind the line
 _KIND: Final = "kind"
+_VALUES: Final = "values"  # of a column of few values, whose codes are the array
 _KINDS: Final[dict[str, type]] = {"float": float, "int": int, "bool": bool}
 WRITTEN_EVERY_S: Final = 1.0  # seconds of answers that a killed process loses at most, if by row
 
@@ -160,12 +162,15 @@ class PartialFile:
 
     def _count(self, rows: int, answers: Mapping[str, Sequence[Any]]) -> None:
         if not self.first_error:
-            errors = enumerate(answers.get("error", ()), self.rows + 1)
-            self.first_error = next((f"row {row}: {text}" for row, text in errors if text), "")
+            errors = answers.get("error", ())
+            first = next(iter(_rows_where(errors, bool)), None)
+            self.first_error = (
+                "" if first is None else f"row {self.rows + 1 + first}: {errors[first]}"
+            )
         self.rows += rows
         self.names |= dict.fromkeys(answers)
-        self.failed += sum(map(bool, answers.get("error_code", ())))
-        self.bounds += list(answers.get("tier", ())).count("bound")
+        self.failed += len(_rows_where(answers.get("error_code", ()), bool))
+        self.bounds += len(_rows_where(answers.get("tier", ()), lambda tier: tier == "bound"))
 
     def blocks(self, size: int) -> Iterator[dict[str, Sequence[Any]]]:
         """Yield the answers in order of rows, `size` rows at a time.
@@ -216,6 +221,10 @@ class PartialFile:
             data = self._file.read(int(cells[_BYTES]))
             if len(data) < cells[_BYTES]:
                 raise ValueError(name)
+            if _VALUES in cells:
+                codes_N = np.frombuffer(data, "<i4")
+                columns[name] = DictionaryCells(values=tuple(cells[_VALUES]), codes_N=codes_N)
+                continue
             kind = _KINDS[cells[_KIND]]
             columns[name] = NumberCells(values_N=np.frombuffer(data, "<f8"), kind=kind)
         return columns
@@ -224,6 +233,9 @@ class PartialFile:
         arrays: list[bytes] = []
 
         def described(cells: object) -> object:
+            if isinstance(cells, DictionaryCells):
+                arrays.append(cells.codes_N.astype("<i4").tobytes())
+                return {_BYTES: len(arrays[-1]), _VALUES: cells.values}
             if not isinstance(cells, NumberCells):
                 return _plain(cells)
             arrays.append(cells.values_N.astype("<f8").tobytes())
@@ -272,7 +284,7 @@ def joined_columns(
 ) -> dict[str, Sequence[Any]]:
     """Return columns of all rows, with None where a part lacks a column.
 
-    A column whose parts are all `NumberCells` of one kind stays one.
+    A column whose parts are all `NumberCells` of one kind stays one, or all `DictionaryCells`.
 
     Args:
         parts: Number of rows and cells by column of each.
@@ -286,9 +298,9 @@ def joined_columns(
     joined: dict[str, Sequence[Any]] = {}
     for name in names:
         given = [columns.get(name, [None] * rows) for rows, columns in parts]
-        numbers = _one_array(given)
-        if numbers is not None:
-            joined[name] = numbers
+        whole = _one_array(given)
+        if whole is not None:
+            joined[name] = whole
             continue
         cells = list(itertools.chain.from_iterable(given))
         if float in set(map(type, cells)):
@@ -297,8 +309,19 @@ def joined_columns(
     return joined
 
 
-def _one_array(parts: Sequence[Sequence[Any]]) -> NumberCells | None:
+def _rows_where(cells: Sequence[Any], function: Callable[[Any], bool]) -> list[int]:
+    """Return the rows whose cell has a property."""
+    if isinstance(cells, DictionaryCells):
+        rows: list[int] = np.flatnonzero(cells.where(function)).tolist()
+        return rows
+    return [row for row, cell in enumerate(cells) if function(cell)]
+
+
+def _one_array(parts: Sequence[Sequence[Any]]) -> NumberCells | DictionaryCells | None:
     """Return the parts of a column as one if all are arrays of one kind, else None."""
+    coded = [part for part in parts if isinstance(part, DictionaryCells)]
+    if len(coded) == len(parts):
+        return joined_dictionaries(coded)
     arrays = [part for part in parts if isinstance(part, NumberCells)]
     if len(arrays) < len(parts) or len({part.kind for part in arrays}) != 1:
         return None
@@ -310,7 +333,7 @@ def _one_array(parts: Sequence[Sequence[Any]]) -> NumberCells | None:
 
 def _as_numbers(cells: Sequence[Any]) -> Sequence[Any]:
     """Return cells as an array if they are floats, or floats and None, which needs no text."""
-    kinds = set() if isinstance(cells, NumberCells) else set(map(type, cells))
+    kinds = set() if isinstance(cells, (NumberCells, DictionaryCells)) else set(map(type, cells))
     if float not in kinds or not kinds <= {float, type(None)}:
         return cells
     return NumberCells(values_N=np.array(cells, np.float64))

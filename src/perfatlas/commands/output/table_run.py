@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.commands.output.table_cells import (
+    cell_texts,
+    distinct_cells,
+    filled_cells,
+    mapped_cells,
+)
 from perfatlas.commands.output.table_columns import (
     OWN,
     STATUS_COLUMNS,
@@ -30,9 +36,9 @@ if TYPE_CHECKING:
     from perfatlas.commands.output.table_validity import Part
     from perfatlas.files import TableSource
 
-    ColumnFunction = Callable[[dict[str, list[Any]]], Mapping[str, Sequence[Any]]]
+    ColumnFunction = Callable[[dict[str, Any]], Mapping[str, Sequence[Any]]]
     RowFunction = Callable[[int, dict[str, Any]], Any]
-    BlockFunction = Callable[[dict[str, list[Any]], Sequence[int]], Iterator[Part]]
+    BlockFunction = Callable[[dict[str, Any], Sequence[int]], Iterator[Part]]
 
 BLOCK_ROWS: Final = 16_384  # rows in memory; answers of one take some kilobytes
 
@@ -100,7 +106,7 @@ def answer_table(
         KeyboardInterrupt: Ctrl-C; its text says what is kept.
     """
 
-    def answer_block(columns: dict[str, list[Any]], numbers: Sequence[int]) -> Iterator[Part]:
+    def answer_block(columns: dict[str, Any], numbers: Sequence[int]) -> Iterator[Part]:
         yield len(numbers), verb_function(columns)
 
     return _run(answer_block, output, question)
@@ -121,7 +127,7 @@ def answer_rows(
         UsageError: As for `answer_table`.
     """
 
-    def answer_block(columns: dict[str, list[Any]], numbers: Sequence[int]) -> Iterator[Part]:
+    def answer_block(columns: dict[str, Any], numbers: Sequence[int]) -> Iterator[Part]:
         return row_answers(verb_function, columns, numbers)
 
     return _run(answer_block, output, question)
@@ -291,8 +297,7 @@ class _TableRun:
             invalid = invalid_rows(block, self._kept) if self.source.suffix == ".jsonl" else {}
             columns = self._fields(block, rows)
             valid = [row for row in range(rows) if row not in invalid]
-            texts = [cells for cells in columns.values() if str in set(map(type, cells))]
-            named = {c for cells in texts for c in cells if isinstance(c, str)}
+            named = {c for cells in columns.values() for c in cell_texts(cells)}
             partial.file_hashes |= _file_hashes(named - partial.file_hashes.keys())
             if invalid:
                 columns = {name: [cells[row] for row in valid] for name, cells in columns.items()}
@@ -307,7 +312,7 @@ class _TableRun:
         if rows != self.source.rows:
             raise InvalidSpecError(f"table '{self.source.path}' changed while it was read")
 
-    def _fields(self, block: Mapping[str, Any], rows: int) -> dict[str, list[Any]]:
+    def _fields(self, block: Mapping[str, Any], rows: int) -> dict[str, Any]:
         """Return the fields of a block; flags fill empty cells.
 
         Names are text, however they are spelled in a CSV file: a version such as 0.24 reads like a
@@ -315,18 +320,19 @@ class _TableRun:
         was written.
         """
         from perfatlas.declarations import text_fields
-        from perfatlas.files import plain_cells
+        from perfatlas.files import DictionaryCells, plain_cells
 
         texts = text_fields() if self.source.suffix == ".csv" else frozenset()
-        columns: dict[str, list[Any]] = {}
+        columns: dict[str, Sequence[Any]] = {}
         for name in self._asked:
-            cells = plain_cells(block[name])
+            cells = block[name]
+            if not isinstance(cells, DictionaryCells):
+                cells = plain_cells(cells)
             if name in texts:
-                cells = [cell if cell is None else str(cell) for cell in cells]
+                cells = mapped_cells(cells, lambda cell: cell if cell is None else str(cell))
             columns[name] = cells
         for name, value in self._question.set_fields.items():
-            cells = columns.get(name, [None] * rows)
-            columns[name] = [value if cell in (None, "") else cell for cell in cells]
+            columns[name] = filled_cells(columns.get(name, [None] * rows), value)
         return columns
 
     def _explained(self, answers: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
@@ -334,14 +340,14 @@ class _TableRun:
 
         columns: dict[str, Sequence[Any]] = {
             name: cells
-            if isinstance(cells, NumberCells)
-            else [None if c == "" else c for c in cells]
+            if isinstance(cells, NumberCells) or "" not in distinct_cells(cells)
+            else mapped_cells(cells, lambda cell: None if cell == "" else cell)
             for name, cells in answers.items()
         }
         if "error" in columns and self._labels:
-            columns["error"] = [
-                text and with_column(text, self._labels) for text in columns["error"]
-            ]
+            columns["error"] = mapped_cells(
+                columns["error"], lambda text: text and with_column(text, self._labels)
+            )
         return columns
 
     def write(self, partial: PartialFile) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.vocabulary.fields import fields_of
@@ -17,21 +17,36 @@ Inputs = TypeVar("Inputs", bound="InputFields")
 
 
 class Answered(NamedTuple):
-    """The answer to a row of a table.
+    """The answers to some rows of a table (N).
 
     Args:
-        results: Results by name, equal to those of a single question.
-        warnings: Warnings to read before relying on them.
+        results: Results by name, equal to those of single questions, each (N).
+        warnings: Warnings to read before relying on each row (N).
+        problems: Why a row has no answer, by its position.
     """
 
-    results: Mapping[str, Any]
-    warnings: Sequence[str]
+    results: Mapping[str, Sequence[Any]]
+    warnings: Sequence[Sequence[str]]
+    problems: Mapping[int, PerfatlasError]
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Mapping[str, Any], Sequence[str]] | PerfatlasError]) -> Self:
+        """Return the answers to rows that are answered one by one.
+
+        Args:
+            rows: Results by name and warnings of each row, or why it has none.
+        """
+        problems = {at: row for at, row in enumerate(rows) if isinstance(row, PerfatlasError)}
+        pairs = [({}, ()) if isinstance(row, PerfatlasError) else row for row in rows]
+        names = dict.fromkeys(name for results, _ in pairs for name in results)
+        columns = {name: [results.get(name) for results, _ in pairs] for name in names}
+        return cls(columns, [warnings for _, warnings in pairs], problems)
 
 
 def answer_columns(
     table: Mapping[str, Sequence[Any]],
     read: Callable[[Mapping[str, Any]], Inputs],
-    price: Callable[[Sequence[Inputs]], Sequence[Answered | PerfatlasError]],
+    price: Callable[[Sequence[Inputs]], Answered],
     *,
     apart: Callable[[Inputs], Hashable] = type,
 ) -> dict[str, list[Any]]:
@@ -40,43 +55,51 @@ def answer_columns(
     Args:
         table: Input columns by name; None and empty text are unset.
         read: Returns the question from named fields, or raises an error.
-        price: Answers questions with equal non-numeric fields, each with results or an error, or
-            raises an error for all.
+        price: Answers questions with equal non-numeric fields, or raises an error for all.
         apart: Further key that questions priced together must share; by default their type.
 
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None if a row has none.
     """
     questions: dict[int, Inputs] = {}
-    found: dict[int, dict[str, Any]] = {}
-    for number, cells in enumerate(zip(*table.values(), strict=True)):
+    problems: dict[int, PerfatlasError] = {}
+    size = len(next(iter(table.values()), ()))
+    for number, row in enumerate(zip(*table.values(), strict=True)):
         try:
-            questions[number] = read(dict(zip(table, cells, strict=True)))
+            questions[number] = read(dict(zip(table, row, strict=True)))
         except PerfatlasError as problem:
-            found[number] = _error(problem)
+            problems[number] = problem
     groups: dict[Hashable, list[int]] = {}
     for number, one in questions.items():
         groups.setdefault((_non_numeric(one), apart(one)), []).append(number)
+    columns: dict[str, list[Any]] = {}
+    warnings: list[str | None] = [None] * size
     for numbers in groups.values():
         try:
-            answers = price([questions[number] for number in numbers])
+            found = price([questions[number] for number in numbers])
         except PerfatlasError as problem:
-            found |= dict.fromkeys(numbers, _error(problem))
+            problems |= dict.fromkeys(numbers, problem)
             continue
-        for number, answer in zip(numbers, answers, strict=True):
-            found[number] = (
-                _error(answer)
-                if isinstance(answer, PerfatlasError)
-                else {**answer.results, "warnings": "; ".join(answer.warnings)}
-            )
-    rows = [found[number] for number in range(len(found))]
-    status = ("warnings", "error_code", "error")
-    names = dict.fromkeys((*(name for row in rows for name in row if name not in status), *status))
-    return {name: [row.get(name) for row in rows] for name in names}
+        for name, cells in found.results.items():
+            _put(columns.setdefault(name, [None] * size), numbers, cells)
+        _put(warnings, numbers, ["; ".join(texts) for texts in found.warnings])
+        problems |= {numbers[at]: error for at, error in found.problems.items()}
+    status: dict[str, list[Any]] = {
+        "warnings": warnings,
+        "error_code": [None] * size,
+        "error": [None] * size,
+    }
+    for number, error in problems.items():
+        for column in (*columns.values(), warnings):
+            column[number] = None
+        status["error_code"][number], status["error"][number] = error.error_code, str(error)
+    return columns | status
 
 
-def _error(problem: PerfatlasError) -> dict[str, Any]:
-    return {"error_code": problem.error_code, "error": str(problem)}
+def _put(column: list[Any], numbers: Sequence[int], cells: Sequence[Any]) -> None:
+    """Set the cells of some rows."""
+    for number, cell in zip(numbers, cells, strict=True):
+        column[number] = cell
 
 
 def _non_numeric(questions: InputFields) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
+from perfatlas.files import DictionaryCells
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
@@ -217,7 +218,7 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
     """
     size = _rows(table)
     _refuse_other_names(table)
-    raw = {name: _distinct(list(table[name])) for name in table if name in FIELD_NAMES}
+    raw = {name: _distinct(table[name]) for name in table if name in FIELD_NAMES}
     if {"mode", "prefill_system", "decode_system"} <= raw.keys():
         raw["system"] = _system_of_pools(raw)
     broken_N = np.zeros(size, np.bool_)
@@ -268,8 +269,12 @@ def _distinct(cells: Sequence[Any]) -> FieldColumn:
 
     Cells are equal if type and value are: True is not 1, and "8" is not 8.
     """
+    if isinstance(cells, DictionaryCells):
+        few = _distinct(cells.values)
+        return FieldColumn(values=few.values, codes_N=few.codes_N[cells.codes_N])
+    cells = list(cells)
     kinds = set(map(type, cells))
-    keys: list[Any] = list(cells)
+    keys: list[Any] = cells
     if len(kinds) > 1:
         keys = list(zip(map(type, cells), cells, strict=True))
     try:
@@ -330,9 +335,15 @@ def _one_by_one(
 @cache
 def _adapter(name: str) -> TypeAdapter[list[Any]]:
     """Return the validator of a field: its type in `Scenario`."""
-    cells: Any = list.__class_getitem__(get_type_hints(Scenario, include_extras=True)[name])
+    cells: Any = list.__class_getitem__(_scenario_types()[name])
     strip = Scenario.model_config.get("str_strip_whitespace", False)
     return TypeAdapter(cells, config=ConfigDict(str_strip_whitespace=strip))
+
+
+@cache
+def _scenario_types() -> dict[str, Any]:
+    """Return the types of the fields of a scenario."""
+    return get_type_hints(Scenario, include_extras=True)
 
 
 @cache

@@ -133,14 +133,13 @@ def common_nodes(*pools: Candidates) -> list[Node]:
     Args:
         *pools: Candidates of each pool (C).
     """
-    nodes = [
-        [pool.placement.systems[place].node for place in pool.placement.index_C.tolist()]
-        for pool in pools
-    ]
-    return [
-        own[0] if len(set(own)) == 1 else replace(own[0], name=DIFFERENT)
-        for own in zip(*nodes, strict=True)
-    ]
+    found: dict[tuple[int, ...], Node] = {}
+    places_C = list(zip(*(pool.placement.index_C.tolist() for pool in pools), strict=True))
+    for places in dict.fromkeys(places_C):
+        pairs = zip(pools, places, strict=True)
+        own = [pool.placement.systems[place].node for pool, place in pairs]
+        found[places] = own[0] if len(set(own)) == 1 else replace(own[0], name=DIFFERENT)
+    return [found[places] for places in places_C]
 
 
 def node_results(

@@ -67,13 +67,13 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     return answer_columns(table, read_collective, _rows)
 
 
-def _rows(inputs: Sequence[CollectiveInputs]) -> list[Answered]:
-    rows = zip(inputs, price_questions(inputs).results(), strict=True)
-    return [Answered(row, _warnings(one)) for one, row in rows]
+def _rows(inputs: Sequence[CollectiveInputs]) -> Answered:
+    return Answered(price_questions(inputs).results(), list(map(_warnings, inputs)), {})
 
 
 def _answer(priced: PricedQuestions) -> Answer:
-    inputs, results, prices = priced.inputs[0], priced.results()[0], priced.found.prices
+    inputs, prices = priced.inputs[0], priced.found.prices
+    results = {name: cells[0] for name, cells in priced.results().items()}
     match = prices.matches[prices.match_CO[0, 0]] if prices.match_CO[0, 0] >= 0 else None
     said = [*prices.notes, *_without_effect(priced, calibrated=match is not None)]
     if inputs.tier == "measured":

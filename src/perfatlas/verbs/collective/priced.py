@@ -49,8 +49,8 @@ class PricedQuestions:
     shapes: CollectiveShapes
     found: PricedCollectives
 
-    def results(self) -> list[dict[str, Any]]:
-        """Return the results of all queries."""
+    def results(self) -> dict[str, list[Any]]:
+        """Return the results of all queries by name, each (U)."""
         prices, shapes = self.found.prices, self.shapes
         bandwidth_U = bus_bandwidth(shapes.op, shapes.bytes, shapes.ranks, prices.time_s_CO[:, 0])
         columns = {
@@ -58,8 +58,7 @@ class PricedQuestions:
             "bus_bandwidth_bytes_per_s": bandwidth_U.tolist(),
             "algorithm": self.found.algorithm_U.tolist(),
         }
-        rows = zip(*(columns[name] for name in RESULTS), strict=True)
-        return [dict(zip(RESULTS, row, strict=True)) for row in rows]
+        return {name: columns[name] for name in RESULTS}
 
 
 def price_questions(inputs: Sequence[CollectiveInputs]) -> PricedQuestions:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import bounds_of, joined_tiers, tiers_of
+from perfatlas.answer import bound_codes, tier_codes
 from perfatlas.energy import node_columns
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.resolution import (
@@ -73,8 +73,10 @@ class EstimateColumns:
         columns: Results by name of the vocabulary, memory with the prefix `memory_`, each (N,).
         may_be_simulated_N: Rows that may need a simulation (N,).
         simulated_N: Rows with simulated latencies and rates (N,).
-        tiers_N: Tier of the times of each row, "" if it is not priced (N,).
-        bounds_N: What binds most of the prefill and of the decode step of each row, by phase.
+        tier_codes_N: Tier of the times of each row, a sum of the codes in `TIERS`, -1 if it is not
+            priced (N,).
+        bound_codes_N: What binds most of the prefill and of the decode step of each row, by phase:
+            a position in `BOUND_NAMES`, -1 if it is not priced (N,).
         unused_prices: Warning by row that PUE or price have no effect, as power is unknown.
         rows_priced: Number of operator shapes priced by physics.
         distinct_shapes: Number of distinct ones among them, in blocks of `BLOCK_ROWS` rows.
@@ -90,8 +92,8 @@ class EstimateColumns:
         self.columns: dict[str, FloatArray] = {}
         self.simulated_N: BoolArray = np.zeros(resolution.size, np.bool_)
         self.may_be_simulated_N = may_be_simulated(resolution.columns)
-        self.tiers_N = [""] * resolution.size
-        self.bounds_N = {phase: [""] * resolution.size for phase in PHASES}
+        self.tier_codes_N = np.full(resolution.size, -1)
+        self.bound_codes_N = {phase: np.full(resolution.size, -1) for phase in PHASES}
         self.unused_prices: dict[int, str] = {}
         self.rows_priced = 0
         self.distinct_shapes = 0
@@ -169,13 +171,8 @@ class EstimateColumns:
             rows_C: Positions (C,).
             evaluation: Their numbers.
         """
-        tiers_C = tiers_of((evaluation.prefill, evaluation.decode))
-        joined: dict[tuple[str, str], str] = {}
-        for row, tier in zip(rows_C.tolist(), tiers_C, strict=True):
-            key = self.tiers_N[row], tier
-            if key not in joined:
-                joined[key] = joined_tiers("+".join(key).split("+")) if key[0] else tier
-            self.tiers_N[row] = joined[key]
+        other_C = np.maximum(self.tier_codes_N[rows_C], 0)  # of the other pool
+        self.tier_codes_N[rows_C] = other_C | tier_codes((evaluation.prefill, evaluation.decode))
 
     def add_bounds(self, rows_C: IntArray, evaluation: Evaluation, phases: Sequence[str]) -> None:
         """Set what binds the steps of a pool.
@@ -186,9 +183,7 @@ class EstimateColumns:
             phases: The phases that the pool runs.
         """
         for phase in phases:
-            bounds_C = bounds_of(getattr(evaluation, phase))
-            for row, bound in zip(rows_C.tolist(), bounds_C, strict=True):
-                self.bounds_N[phase][row] = bound
+            self.bound_codes_N[phase][rows_C] = bound_codes(getattr(evaluation, phase))
 
     def count(self, evaluation: Evaluation) -> None:
         """Count the priced operator shapes."""

@@ -52,7 +52,7 @@ def estimate_warnings(
         phases: Phases that run; a worker of a pool runs one of them.
     """
     steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
-    notes: list[list[str]] = [[] for _ in range(question.size)]
+    notes: dict[int, list[str]] = {}
     for found in (
         _whole_prompts(question, evaluation),
         _at_bound(question, [steps[phase] for phase in phases]),
@@ -66,8 +66,11 @@ def estimate_warnings(
         _of_another_release(question),
     ):
         for candidate, text in found:
-            notes[candidate].append(text)
-    return [tuple(texts) for texts in notes]
+            notes.setdefault(candidate, []).append(text)
+    warnings: list[tuple[str, ...]] = [()] * question.size
+    for candidate, texts in notes.items():
+        warnings[candidate] = tuple(texts)
+    return warnings
 
 
 def _of_another_release(question: Candidates) -> Notes:
@@ -83,11 +86,11 @@ def _without_energies(question: Candidates) -> Notes:
     placement = question.placement
     zeros_C = placement.zeros_C
     boards = [board_energy(system.device) for system in placement.systems]
-    for candidate, place in enumerate(placement.index_C.tolist()):
-        if math.isnan(boards[place].on_w):
-            yield candidate, boards[place].notes[0]
-            if zeros_C is not None and zeros_C[candidate]:
-                yield candidate, ZEROS_UNUSED
+    unknown_S = np.array([math.isnan(board.on_w) for board in boards], np.bool_)
+    for candidate in np.flatnonzero(unknown_S[placement.index_C]).tolist():
+        yield candidate, boards[placement.index_C[candidate]].notes[0]
+        if zeros_C is not None and zeros_C[candidate]:
+            yield candidate, ZEROS_UNUSED
 
 
 def pool_warnings(

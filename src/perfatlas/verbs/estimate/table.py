@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, AnsweredRun, Evidence
+import numpy as np
+
+from perfatlas.answer import Answer, AnsweredRun, Evidence, tier_names
+from perfatlas.files import DictionaryCells
+from perfatlas.operators import BOUND_NAMES
+from perfatlas.pricing import TIERS
 from perfatlas.scenario.resolution import resolve
 from perfatlas.serving.closed_form import number_cells
 from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
@@ -65,8 +70,9 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
     for group in answered_groups(found):
         for row, texts in zip(group.rows_C.tolist(), group.warnings(), strict=True):
-            note = "; ".join(texts)
-            warnings[row] = note.replace(LEAVES_OUT, "") if found.simulated_N[row] else note
+            if texts:
+                note = "; ".join(texts)
+                warnings[row] = note.replace(LEAVES_OUT, "") if found.simulated_N[row] else note
     unused = unused_changes_of_rows(table, found)
     for row, text in found.unused_prices.items():
         unused[row] = [text, *unused.get(row, ())]
@@ -91,15 +97,24 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         breakdown=[],
         evidence=Evidence(tier=""),
     )
-    refused = found.refused.tolist()
-
-    def answered(texts: Sequence[str]) -> list[str | None]:
-        return [None if no else text for text, no in zip(texts, refused, strict=True)]
-
-    cells: dict[str, Sequence[Any]] = {**columns, "tier": answered(found.tiers_N)}
-    cells |= {f"{phase}_bound": answered(texts) for phase, texts in found.bounds_N.items()}
-    cells |= {"warnings": warnings, "error_code": codes, "error": errors}
+    cells: dict[str, Sequence[Any]] = {**columns, **_what_binds(found)}
+    status = {"warnings": warnings, "error_code": codes, "error": errors}
+    cells |= {name: DictionaryCells.of(texts) for name, texts in status.items()}
     return TableAnswer(answer=answer, cells=cells)
+
+
+def _what_binds(found: EstimateColumns) -> dict[str, DictionaryCells]:
+    """Return the tier of each row and what binds its steps, empty in failed rows."""
+    tiers = tuple(tier_names(np.arange(sum(TIERS.values()) + 1)))
+    columns = {"tier": (tiers, found.tier_codes_N)}
+    columns |= {f"{p}_bound": (BOUND_NAMES, codes_N) for p, codes_N in found.bound_codes_N.items()}
+    return {
+        name: DictionaryCells(
+            values=(*names, "", None),  # "" is the last but one: rows without a priced step
+            codes_N=np.where(found.refused, len(names) + 1, codes_N % (len(names) + 1)),
+        )
+        for name, (names, codes_N) in columns.items()
+    }
 
 
 def estimate_cells(table: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:

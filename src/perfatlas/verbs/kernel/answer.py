@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Answer
     from perfatlas.operators import Operator
-    from perfatlas.quantities import PerfatlasError
     from perfatlas.verbs.kernel.question import OperatorInputs
 
 
@@ -151,9 +150,7 @@ gemm_table, attention_table, moe_table, elementwise_table = (
 )
 
 
-def _rows(inputs: Sequence[OperatorInputs], operator: Operator) -> list[Answered | PerfatlasError]:
+def _rows(inputs: Sequence[OperatorInputs], operator: Operator) -> Answered:
     priced = price_questions(inputs, operator)
-    return [
-        priced.problems.get(c) or Answered(row, priced.warnings(c))
-        for c, row in enumerate(priced.results())
-    ]
+    warnings = [priced.warnings(c) for c in range(len(inputs))]
+    return Answered(priced.results(), warnings, priced.problems)

@@ -87,12 +87,12 @@ class PricedQuestions:
         position = int(self.prices.match_CO[c, 0])
         return self.prices.matches[position] if position >= 0 else None
 
-    def results(self) -> list[dict[str, Any]]:
-        """Return the results of all queries."""
+    def results(self) -> dict[str, Sequence[Any]]:
+        """Return the results of all queries by name, each (C)."""
         work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         flop_per_s, peak = _rates(work.flop, time_s_C), self._peak_flop_per_s()
-        columns = {
+        columns: dict[str, Sequence[Any]] = {
             **price_columns(prices),
             "flop": work.flop.tolist(),
             "cold_bytes": work.cold_bytes.tolist(),
@@ -105,8 +105,7 @@ class PricedQuestions:
             **self._energy(),
         }
         shared = quantization_of(self.operator)
-        rows = zip(*columns.values(), strict=True)
-        return [dict(zip(columns, row, strict=True)) | shared for row in rows]
+        return columns | {name: [value] * len(self.inputs) for name, value in shared.items()}
 
     def _energy(self) -> dict[str, list[float | None]]:
         """Return power and energy with their intervals.
@@ -230,7 +229,8 @@ def operator_answer(command: str, priced: PricedQuestions) -> Answer:
     """
     if 0 in priced.problems:
         raise priced.problems[0]
-    results, match = priced.results()[0], priced.match(0)
+    results = {name: cells[0] for name, cells in priced.results().items()}
+    match = priced.match(0)
     return Answer(
         command=command,
         scenario=complete_scenario(verb_fields(command), priced.inputs[0], **_decided(priced)),

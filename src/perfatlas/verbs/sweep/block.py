@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.commands.output import table_function
-from perfatlas.files import NumberCells, arrow_column
+from perfatlas.files import DictionaryCells, NumberCells, arrow_column
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import STATS, refused_by_rule
 from perfatlas.verbs.sweep.names import STATUS, is_higher_better, is_override, overridden
@@ -93,10 +93,14 @@ def _read_run(run: str) -> tuple[dict[str, Any], Study]:
     return described, read_study(described["study"], described["name"])
 
 
-def _questions(block: _Block) -> dict[str, list[Any]]:
+def _questions(block: _Block) -> dict[str, Sequence[Any]]:
     """Return the columns of the verb's fields (K); overrides are part of systems and models."""
     study, rows = block.study, block.rows
-    asked: dict[str, list[Any]] = {name: [value] * rows for name, value in study.fixed.items()}
+    same_K = np.zeros(rows, np.int32)
+    asked: dict[str, Sequence[Any]] = {
+        name: DictionaryCells(values=(value,), codes_N=same_K)
+        for name, value in study.fixed.items()
+    }
     changes: dict[str, dict[str, Sequence[Any]]] = {}
     fields = study.fields
     for name, cells in block.columns.items():
@@ -104,7 +108,7 @@ def _questions(block: _Block) -> dict[str, list[Any]]:
             field, path = overridden(name)
             changes.setdefault(field, {})[path] = cells
         elif name in fields:
-            asked[name] = list(cells)
+            asked[name] = cells if isinstance(cells, DictionaryCells) else list(cells)
     for field, paths in changes.items():
         if field not in asked:
             raise InvalidSpecError(
@@ -237,16 +241,18 @@ def _count(block: _Block) -> None:
     columns, stats = block.columns, block.stats
     codes = columns.get("error_code", [])
     refusals: dict[str, list[Any]] = {}
+    reasons: dict[str, str] = {}
     for point, code, text in zip(columns[POINT], codes, columns.get("error", []), strict=False):
         if code:
-            reason = _NUMBER.sub("N", str(text))[:LONGEST_REASON]
+            reason = reasons.get(text)
+            if reason is None:
+                reason = reasons[text] = _NUMBER.sub("N", str(text))[:LONGEST_REASON]
             refusals.setdefault(f"{code}: {reason}", [0, point, str(text)])[0] += 1
-    tiers = list(columns.get("tier", ()))
     stats |= {
         "rows": block.rows,
         "failed": sum(map(bool, codes)),
         "refusals": refusals,
-        "bound": tiers.count("bound"),
+        "bound": list(columns.get("tier", ())).count("bound"),
         "best": _best(block),
     }
 
@@ -292,6 +298,8 @@ def _cells(cells: Sequence[Any]) -> Sequence[Any]:
     """Return cells that a Parquet column can have: empty text is null, lists become JSON."""
     if isinstance(cells, NumberCells):
         return cells
+    if isinstance(cells, DictionaryCells):
+        return cells.mapped(lambda cell: None if cell == "" else cell)
     if isinstance(cells, range):
         return list(cells)
     return [

@@ -127,12 +127,12 @@ def _apart(inputs: TrainInputs) -> Hashable:
     return schedule_of(inputs), experts, recipe_of(inputs), own
 
 
-def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
+def _rows(inputs: Sequence[TrainInputs]) -> Answered:
     """Return the answers of questions that share model, engine and formats."""
     from perfatlas.answer import flat_results
 
     asked = question_of(inputs)
-    found: dict[int, Answered | PerfatlasError] = {}
+    found: dict[int, tuple[dict[str, Any], Sequence[str]] | PerfatlasError] = {}
     for problem in layout_problems(asked.architecture, asked.layouts, asked.schedule):
         for at in problem.broken_C.nonzero()[0].tolist():
             found.setdefault(at, InvalidSpecError(problem.sentence(at)))
@@ -152,10 +152,10 @@ def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
                     continue
                 own = power[place] | checkpoint_results(inputs[at], question, steps, place)
                 remarks = step_remarks(inputs[at], said[place], graphs_act=graphs_act[place])
-                found[at] = Answered(dict(flat_results(row | own)), remarks)
+                found[at] = dict(flat_results(row | own)), remarks
             else:
                 found[at] = does_not_fit(question, steps.memory, place)
-    return [found[at] for at in range(len(inputs))]
+    return Answered.of([found[at] for at in range(len(inputs))])
 
 
 def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]:
