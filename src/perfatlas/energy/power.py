@@ -169,7 +169,7 @@ def power_columns(
 
 
 def idle_power_remarks(power_w: float | None, idle_w: float | None) -> list[str]:
-    """Return a warning if a GPU that waits is said to draw more than one that computes.
+    """Return a warning if the power of a waiting GPU is above that of one that computes.
 
     Args:
         power_w: Power while a job computes [W], None if not given.

@@ -40,54 +40,45 @@ def step_costs(
     gathered = gather_steps(steps, context)
     if clocks is not None:
         ratio_SC = np.stack([clock.ratio for clock in clocks])
-        sustained = bool(np.all(ratio_SC == 1.0))
-        found = gathered.full() if sustained else gathered.at(ratio_SC)
         return tuple(
             _with_clock(compose_streams(priced, context.profile), clock)
-            for priced, clock in zip(found, clocks, strict=True)
+            for priced, clock in zip(_priced_at(gathered, ratio_SC)[0], clocks, strict=True)
         )
-    return _limited(gathered, gathered.full(), context)
+    full = tuple(compose_streams(priced, context.profile) for priced in gathered.full())
+    return _limited(gathered, full, context)
 
 
 @dataclass
 class _Evaluated:
-    """The clocks (S, C) at which steps were priced last, the steps, their costs and totals."""
+    """The clocks (S, C) at which steps were priced last, and their costs and operators."""
 
     ratio_SC: FloatArray
-    steps: tuple[PricedStep, ...]
     costs: tuple[StepCost, ...]
-    energy: StepEnergy
     prices: ClockPrices | None = None
 
 
 def _limited(
-    gathered: GatheredSteps, full: tuple[PricedStep, ...], context: StepContext
+    gathered: GatheredSteps, full: tuple[StepCost, ...], context: StepContext
 ) -> tuple[StepCost, ...]:
     """Return steps at the clocks that locks and power limits leave.
 
     Args:
         gathered: The steps, to be priced at other clocks.
-        full: The steps at the sustained clock.
+        full: Their costs at the sustained clock.
         context: Clocks and power limits.
     """
     placement, power = context.placement, context.placement.power()
-    costs = tuple(compose_streams(one, context.profile) for one in full)
-    energy, calibrated = _energy(costs), None
+    energy, calibrated = _energy(full), None
     if placement.zeros_C is not None:
         random = gathered.full(random=True)
         calibrated = _energy([compose_streams(one, context.profile) for one in random])
-    last = _Evaluated(np.ones_like(energy.time_s), full, costs, energy)
+    last = _Evaluated(np.ones_like(energy.time_s), full)
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
-        changed_S = (ratio_SC != last.ratio_SC).any(axis=1).tolist()
-        steps, last.prices = gathered.again(ratio_SC, last.steps, last.prices, changed_S)
-        last.costs = tuple(
-            cost if priced is known else compose_streams(priced, context.profile)
-            for priced, known, cost in zip(steps, last.steps, last.costs, strict=True)
-        )
-        last.ratio_SC, last.steps = ratio_SC, steps
-        last.energy = _changed_energy(last.energy, last.costs, changed_S)
-        return last.energy
+        steps, last.prices = _priced_at(gathered, ratio_SC, last.prices)
+        costs = tuple(compose_streams(priced, context.profile) for priced in steps)
+        last.ratio_SC, last.costs = ratio_SC, costs
+        return _energy(costs)
 
     capped = CappedClock(np.ones_like(energy.time_s), np.full_like(energy.time_s, np.nan))
     if context.power_acts():
@@ -106,6 +97,14 @@ def _limited(
     found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, saved_SC, strict=True)
     clocks = (StepClock(*one) for one in found)
     return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
+
+
+def _priced_at(
+    gathered: GatheredSteps, ratio_SC: FloatArray, last: ClockPrices | None = None
+) -> tuple[tuple[PricedStep, ...], ClockPrices | None]:
+    if np.all(ratio_SC == 1.0):
+        return gathered.full(), None
+    return gathered.at(ratio_SC, last)
 
 
 def _energy(costs: Sequence[StepCost]) -> StepEnergy:
@@ -127,20 +126,6 @@ def _energy(costs: Sequence[StepCost]) -> StepEnergy:
         np.stack([cost.sums.chip_j for cost in costs]),
         np.stack([cost.sums.memory_j for cost in costs]),
     )
-
-
-def _changed_energy(
-    last: StepEnergy, costs: Sequence[StepCost], changed_S: Sequence[bool]
-) -> StepEnergy:
-    """Return the totals of steps, those of unchanged steps as they were."""
-    places = np.flatnonzero(changed_S)
-    if not places.size:
-        return last
-    found = _energy([costs[place] for place in places.tolist()])
-    totals = StepEnergy(*(values_SC.copy() for values_SC in last))
-    for into_SC, values_SC in zip(totals, found, strict=True):
-        into_SC[places] = values_SC
-    return totals
 
 
 def _with_clock(cost: StepCost, clock: StepClock) -> StepCost:

@@ -5,7 +5,7 @@ Shape legend: C candidates, O operators, S steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.kernels.tiers import CLOCKED, gather_operators
-from perfatlas.operators import Collective, with_fields
+from perfatlas.kernels.tiers import gather_operators
+from perfatlas.operators import Collective
 from perfatlas.pricing import TIERS, join, select, total
 from perfatlas.step.links import price_links
 from perfatlas.step.sums import TINY, operator_sums, unlimited_share
@@ -247,54 +247,18 @@ class GatheredSteps:
         """
         return self._priced(self.gathered.full(), random=random)
 
-    def at(self, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at other clocks.
-
-        Args:
-            ratio_SC: Clock of each step over the sustained clock (S, C).
-        """
-        return self._priced(self._operators_at(ratio_SC, None).fastest())
-
-    def again(
-        self,
-        ratio_SC: FloatArray,
-        steps: Sequence[PricedStep],
-        last: ClockPrices | None,
-        changed_S: Sequence[bool],
+    def at(
+        self, ratio_SC: FloatArray, last: ClockPrices | None = None
     ) -> tuple[tuple[PricedStep, ...], ClockPrices]:
         """Return the prices of each step at other clocks, as steps and as their operators.
 
         Args:
             ratio_SC: Clock of each step over the sustained clock (S, C).
-            steps: The steps at the clocks of `last`.
-            last: Their operators, None at the sustained clock.
-            changed_S: Whether the clock of a step differs from its last one; other steps are kept.
+            last: Operators at other clocks; those whose clock is the same keep their prices.
         """
         widths = [own - links for own, links in self._widths()]
-        found = self._operators_at(ratio_SC, last)
-        if len(found.families) > 1:  # another clock may make another family the fastest
-            return self._priced(found.fastest()), found
-        first, again = 0, []
-        for step, width, changed in zip(steps, widths, changed_S, strict=True):
-            own = slice(first, first + width)
-            again.append(self._repriced(step, found.families[0], own) if changed else step)
-            first += width
-        return tuple(again), found
-
-    def _operators_at(self, ratio_SC: FloatArray, last: ClockPrices | None) -> ClockPrices:
-        widths = [own - links for own, links in self._widths()]
-        return self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
-
-    def _repriced(self, step: PricedStep, found: PricedOperators, own: slice) -> PricedStep:
-        """Return a step whose operators without collectives have other times."""
-        width = own.stop - own.start
-        columns = {}
-        for name in CLOCKED:
-            columns[name] = getattr(step.prices, name).copy()
-            columns[name][:, :width] = getattr(found, name)[:, own]
-        prices = with_fields(step.prices, **columns)
-        priced = with_energy(step.operators, prices, self.devices, self.zeros_C)
-        return replace(step, prices=priced)
+        found = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
+        return self._priced(found.fastest()), found
 
     def _widths(self) -> list[tuple[int, int]]:
         """Return the number of operators of each step, and of its collectives (S)."""

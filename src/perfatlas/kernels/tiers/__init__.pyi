@@ -1,5 +1,4 @@
 from .pricing import (
-    CLOCKED as CLOCKED,
     ClockPrices as ClockPrices,
     GatheredOperators as GatheredOperators,
     Tier as Tier,

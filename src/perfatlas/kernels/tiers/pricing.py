@@ -8,7 +8,7 @@ G operators of one physics model.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,15 +26,11 @@ from perfatlas.pricing import choose, write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 
 Tier = Literal["auto", "bound", "physics", "measured"]
-# columns of prices that depend on the clock
-CLOCKED: Final = ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO", "code_CO")
 
 
 def price_operators(
@@ -178,7 +174,16 @@ class _Family:
         Rooflines are those of the datasheet at clocks above its own.
         """
         same_CO = ratio_CO == last_CO
-        prices = self._at_bound(ratio_CO, same_CO, last)
+        peak_CO = np.minimum(ratio_CO, 1.0)
+        bound_CO, code_CO = bound_at_clock(self.operators, self.devices, last, peak_CO)
+        prices = with_fields(
+            last,
+            time_s_CO=np.where(same_CO, last.time_s_CO, bound_CO),
+            low_s_CO=np.where(same_CO, last.low_s_CO, bound_CO),
+            high_s_CO=np.where(same_CO, last.high_s_CO, bound_CO),
+            bound_s_CO=bound_CO,
+            code_CO=np.where(same_CO, last.code_CO, code_CO),
+        )
         for rows in self.models:
             table = rows.table
             ratio_R = ratio_CO[table.candidate_R, table.operator_R]
@@ -190,30 +195,6 @@ class _Family:
             found = rows.prices(place_W, ratio_R[changed_W])
             write_times(prices, at, np.arange(place_W.size), found)
         return prices
-
-    def _at_bound(
-        self, ratio_CO: FloatArray, same_CO: NDArray[np.bool_], last: PricedOperators
-    ) -> PricedOperators:
-        """Return prices in which the times of entries at another clock are their rooflines."""
-        places = np.flatnonzero(~same_CO.all(axis=0))
-        changed = [self.operators[place] for place in places.tolist()]
-        # those of one step are beside each other, and a slice copies nothing
-        side_by_side = places.size > 0 and places[-1] - places[0] + 1 == places.size
-        some = slice(places[0], places[-1] + 1) if side_by_side else places
-        work = with_fields(
-            last,
-            flop_CO=last.flop_CO[:, some],
-            memory_bytes_CO=last.memory_bytes_CO[:, some],
-        )
-        peak_CX = np.minimum(ratio_CO[:, some], 1.0)
-        bound_CX, code_CX = bound_at_clock(changed, self.devices, work, peak_CX)
-        columns = {name: getattr(last, name).copy() for name in CLOCKED}
-        columns["bound_s_CO"][:, some] = bound_CX
-        same_CX = same_CO[:, some]
-        for name in ("time_s_CO", "low_s_CO", "high_s_CO"):
-            columns[name][:, some] = np.where(same_CX, columns[name][:, some], bound_CX)
-        columns["code_CO"][:, some] = np.where(same_CX, columns["code_CO"][:, some], code_CX)
-        return with_fields(last, **columns)
 
 
 def _gather_family(
