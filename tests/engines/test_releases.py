@@ -110,7 +110,13 @@ def test_tensorrt_llm_applied_no_window_to_mistral_before_1_3() -> None:
 
 
 def test_prefill_without_graphs_takes_the_time_to_launch_its_operators() -> None:
-    asked = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "tp": 8, "isl": 1, "osl": 2}
+    asked: dict[str, Any] = {
+        "model": "deepseek-ai/DeepSeek-V3",
+        "system": "h200_sxm",
+        "tp": 8,
+        "isl": 1,
+        "osl": 2,
+    }
     old, new = (
         perfatlas.estimate(**asked, engine=engine).results["ttft_s"]
         for engine in ("sglang@0.5.9", "sglang@0.5.10")
@@ -121,7 +127,12 @@ def test_prefill_without_graphs_takes_the_time_to_launch_its_operators() -> None
 
 
 def test_a_launch_hides_behind_a_long_prompt() -> None:
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 8000, "osl": 2}
+    asked: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "h100_sxm",
+        "isl": 8000,
+        "osl": 2,
+    }
     old, new = (
         perfatlas.estimate(**asked, engine=engine).results["ttft_s"]
         for engine in ("sglang@0.5.9", "sglang@0.5.10")

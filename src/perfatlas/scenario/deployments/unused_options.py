@@ -48,8 +48,8 @@ def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Sea
         >>> from perfatlas.scenario.fields import parse_traffic
         >>> from perfatlas.scenario.deployments import refuse_unused_options
         >>> from perfatlas.scenario.fields.vocabulary import parse_scenario
-        >>> traffic = parse_traffic({"request_rate": 4, "mixed_chunk": True})
-        >>> refuse_unused_options(traffic, parse_scenario({"model": "m", "system": "s"}))
+        >>> scenario = parse_scenario({"model": "m", "system": "s", "mixed_chunk": True})
+        >>> refuse_unused_options(parse_traffic({"request_rate": 4}), scenario)
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: mixed_chunk has no effect here: ...
     """
