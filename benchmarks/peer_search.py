@@ -154,8 +154,8 @@ def pools_priced_here(model: str, system: str, row: dict[str, str]) -> float:
             plan = {name: plan[name] for name in ("tp", "pp")}
         plan |= {"workers": int(row[f"{mark}workers"]), "batch": int(row[f"{mark}bs"]) * ranks}
         fields |= {f"{role}_{name}": value for name, value in plan.items()}
-    asked = {"model": model, "system": system, "mode": "disaggregated", "method": "formula"}
-    answer = perfatlas.estimate(**asked, isl=4000, osl=500, **fields)
+    fields |= {"mode": "disaggregated", "method": "formula"}
+    answer = perfatlas.estimate(model=model, system=system, isl=4000, osl=500, **fields)
     return float(answer.results[PER_GPU])
 
 

@@ -12,7 +12,7 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.models import resolve_model
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.studies import probability_at_most
 from perfatlas.verbs.search import SearchAnswer, search
 from perfatlas.verbs.search.choices import listed_names, read_choices
@@ -174,7 +174,7 @@ def test_prefill_workers_of_an_engine_with_context_parallelism_divide_prompts() 
 def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfatlas.verbs.search.progress.EVERY_S", 0.0)
     told: list[str] = []
-    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
     search(mode="disaggregated", choices=("engine=vllm:ideal",), progress=told.append, **asked)
     assert len(told) == 4  # pairs of engines
     assert all("deployments at batches priced; best so far" in line for line in told)
@@ -215,3 +215,14 @@ def test_an_empty_flag_is_refused_and_not_taken_for_its_default(
     words = ["--model", MOE["model"], "--system", "h200_sxm", "--gpus", "4", "--objective", ""]
     assert main(["search", *words]) == 2
     assert "--objective is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("mode", "advice"), [("aggregated", "set gpus = 8"), ("disaggregated", "each pool holds")]
+)
+def test_a_model_that_fits_nowhere_is_told_what_makes_it_fit(mode: str, advice: str) -> None:
+    asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "gpus": 4}
+    asked["mode"] = mode
+    with pytest.raises(InfeasibleError, match="does not fit in memory") as problem:
+        search(**asked)
+    assert advice in problem.value.advice[0]

@@ -159,7 +159,9 @@ def test_settings_without_an_argument_are_named_as_left_out() -> None:
 
 def test_each_pool_runs_its_mode_of_deepep() -> None:
     own = {"tp": 1, "pp": 1, "attention_dp": 8, "ep": 8, "moe_tp": 1, "workers": 1, "batch": 8}
-    plan = {f"{role}_{n}": v for role in ("prefill", "decode") for n, v in own.items()}
+    plan: dict[str, Any] = {
+        f"{role}_{n}": v for role in ("prefill", "decode") for n, v in own.items()
+    }
     plan |= {"kv_format": "bf16", "expert_exchange": "deepep"}
     prefill, decode = launch_commands("dynamo", MODEL, plan, 1152)
     assert "--all2all-backend deepep_high_throughput" in prefill

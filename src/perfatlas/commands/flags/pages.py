@@ -11,6 +11,8 @@ from perfatlas.commands.flags.output import OUTPUT, File, default
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.report.charts import Script
 
 PageScript = Annotated[Literal["inline", "cdn", "none"] | None, default("inline")]
@@ -43,6 +45,22 @@ class PageFlags:
         """Return the output files, by flag."""
         named = {"--html": self.html, "--figure": self.figure}
         return {flag: path for flag, path in named.items() if path is not None}
+
+    def check_chart(self, titles: Sequence[str]) -> None:
+        """Refuse the name of a chart that a page does not have, before anything is computed.
+
+        Args:
+            titles: Titles of all charts that the page may have.
+
+        Raises:
+            UsageError: None of them has the name.
+        """
+        wanted = (self.figure_chart or "").casefold()
+        if not any(wanted in title.casefold() for title in titles):
+            raise UsageError(
+                f"--figure-chart '{self.figure_chart}': no chart has this title; the charts are:"
+                f" {'; '.join(titles)}"
+            )
 
     def check(self) -> None:
         """Refuse what could not be written, before anything is computed.

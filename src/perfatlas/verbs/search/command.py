@@ -77,6 +77,10 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     needed = tuple(name for name, field in verb_fields("search").items() if field.required)
     require(set_fields, needed, example=example_of("search"))
     output.page.check()
+    if output.page.figure_chart is not None:
+        from perfatlas.verbs.search.text import CHART_TITLES
+
+        output.page.check_chart(CHART_TITLES)
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)

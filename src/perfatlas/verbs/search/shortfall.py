@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InfeasibleError, counted
+from perfatlas.quantities import InfeasibleError, PerfatlasError, counted
+from perfatlas.scenario.deployments import evaluate_one
+from perfatlas.scenario.resolution import read_scenario
+from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import ranked
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.rows import plan_row
+from perfatlas.verbs.search.space import combinations_of
 from perfatlas.verbs.search.text import plan_text
 
 if TYPE_CHECKING:
@@ -34,7 +38,8 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         rule = "must multiply to" if inputs.gpus is not None else "must not exceed"
         reason = counts or f"{given}: the sizes of a plan {rule} the GPUs"
         return InfeasibleError(
-            f"no plan is possible on {counted(inputs.most_gpus, 'GPU')} ({reason})"
+            f"no plan is possible on {counted(inputs.most_gpus, 'GPU')} ({reason})",
+            advice=_fitting_advice(found, inputs),
         )
     place = int(ranked(found, inputs)[0])
     nearest = plan_row(found, place, inputs)
@@ -64,6 +69,24 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
             *_lower_probability(nearest["slo_probability"], inputs.min_slo_probability),
         ),
     )
+
+
+def _fitting_advice(found: Found, inputs: SearchInputs) -> tuple[str, ...]:
+    """Return what makes the model fit, as for an estimate; nothing where other rules refuse all."""
+    if not found.rejected.get("fits_in_memory"):
+        return ()
+    if inputs.mode == "disaggregated":
+        return ("each pool holds the whole model: use more GPUs, or a format with fewer bytes.",)
+    fields = next(combinations_of(inputs))
+    # the exchange is one between ranks of a plan, which an estimate chooses
+    own = {n: v for n, v in fields.items() if n not in (*EXCHANGE, "mode", "redundant_experts")}
+    try:
+        evaluate_one(read_scenario({**own, "gpus": inputs.most_gpus, "mode": "aggregated"}))
+    except InfeasibleError as error:
+        return error.advice
+    except PerfatlasError:
+        return ()
+    return ()
 
 
 def _lower_probability(found: float, wanted: float) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def families(
         InvalidSpecError: A name is unknown, or a field is missing.
         PerfatlasError: No combination of them is supported.
     """
-    choices = list(_choices(inputs))
+    choices = list(combinations_of(inputs))
     refused = 0
     told: list[tuple[Any, Any]] = []
     for fields in choices:
@@ -145,8 +145,12 @@ def _identity(fields: dict[str, Any], base: Candidates) -> tuple[tuple[Any, ...]
     return shared, (profile.expert_exchange, profile.batch_overlap.value)
 
 
-def _choices(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
-    """Yield the fields of every combination that is not a plan or a load."""
+def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
+    """Yield the fields of every combination that is not a plan or a load.
+
+    Args:
+        inputs: The search.
+    """
     given = inputs.model_dump(exclude_unset=True, exclude_none=True)
     shared = {n: v for n, v in given.items() if n in FIELD_NAMES and n not in NOT_SHARED}
     shared |= {"mode": inputs.mode}
