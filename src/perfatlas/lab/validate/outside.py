@@ -150,7 +150,7 @@ def _summary(names: Mapping[str, str], rows: Sequence[Row]) -> Row:
         "measurements": len(rows),
         "answered": len(answered),
         "median_error": median(abs(row["error"]) for row in answered) if answered else None,
-        "bias": math.exp(sum(logs) / len(logs)) - 1.0 if logs else None,
+        "bias": sum(logs) / len(logs) if logs else None,  # ln(predicted / published)
         "inside_90": sum(row["inside_90"] for row in judged) / len(judged) if judged else None,
         "width": median(widths) if widths else None,
         "worst": worst["id"],

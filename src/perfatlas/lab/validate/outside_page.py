@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,7 +73,9 @@ def _summaries(
 def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a figure or a name
     if value is None or value == "":
         return "-"
-    if name in ("bias", "worst_error"):
+    if name == "bias":
+        return f"{100 * math.expm1(value):+.0f}%"
+    if name == "worst_error":
         return f"{100 * value:+.0f}%"
     if name in ("median_error", "inside_90"):
         return f"{100 * value:.0f}%"
