@@ -977,6 +977,7 @@ def fleet_schedule(
 def frontier(
     *,
     over: str = "batch",
+    progress: Callable[[str], None] | None = None,
     model: str,
     system: str | None = None,
     engine: str = "vllm",
@@ -1061,6 +1062,7 @@ def frontier(
 
     Args:
         over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
+        progress: Receives lines about simulated points.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as

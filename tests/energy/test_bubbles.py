@@ -59,6 +59,17 @@ def test_bubbles_rise_with_the_stages(batch: int, mode: str) -> None:
     assert (np.diff(found) > 0.0).all()
 
 
+def test_a_prefill_pool_that_limits_the_rate_has_no_bubble_and_a_lone_prompt_has() -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm"}
+    asked |= {"isl": 4096, "osl": 32, "mode": "disaggregated", "method": "formula"}
+    asked |= {"prefill_tp": 2, "prefill_pp": 2, "decode_tp": 4}
+    one, many = (perfatlas.estimate(**asked, concurrency=requests).results for requests in (1, 64))
+    # alone, one of two stages runs: a bubble of half of the passes of one prompt
+    prompt_s = one[f"bubble_{EACH}"] * asked["osl"] / (ON_W * asked["prefill_tp"])
+    assert 0.8 * one["ttft_s"] < prompt_s < one["ttft_s"]
+    assert many[f"bubble_{EACH}"] < 0.1 * one[f"bubble_{EACH}"]
+
+
 def test_the_wait_for_the_host_by_hand() -> None:
     host = resolve_engine(HOST_WAITS).host
     assert not host.overlapped

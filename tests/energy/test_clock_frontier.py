@@ -150,3 +150,16 @@ def test_a_page_without_a_curve_is_refused(
     assert main(words) == 2
     assert "--html applies to --frontier" in capsys.readouterr().err
     assert not path.exists()
+
+
+def test_a_frontier_of_simulations_tells_how_far_it_is() -> None:
+    told: list[str] = []
+    asked = {**ASKED, "isl": 64, "osl": 8, "mode": "aggregated", "max_num_seqs": 2}
+    found = perfatlas.frontier(**asked, method="simulate", progress=told.append)
+    assert [row["batch"] for row in found.results["frontier"]] == [1, 2]
+    assert told[0].startswith("simulating 2 points")
+    assert "method = formula" in told[0]
+    assert told[1].startswith("1 of 2 points simulated, about ")
+    told.clear()
+    perfatlas.frontier(**asked, method="formula", progress=told.append)
+    assert not told

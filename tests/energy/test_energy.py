@@ -300,7 +300,15 @@ def test_a_roofline_time_bounds_power_from_above() -> None:
 def test_energy_of_a_token_is_at_most_the_power_limit_over_the_lowest_rate() -> None:
     one = np.ones(1)
     energy = TokenEnergy(
-        4.0 * one, 6.0 * one, 0.0 * one, 0.1 * one, 100 * one, 700 * one, 0.9 * one, 1.1 * one
+        4.0 * one,
+        6.0 * one,
+        0.0 * one,
+        0.1 * one,
+        0.0 * one,
+        100 * one,
+        700 * one,
+        0.9 * one,
+        1.1 * one,
     )
     for rate in (1.0, 50.0, 80.0):
         found = energy.columns((rate * one, 0.8 * rate * one, 1.2 * rate * one), one)

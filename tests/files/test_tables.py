@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.files import read_table, write_table
+from perfatlas.files.table_text import refuse_repeated
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -92,6 +93,24 @@ def test_a_bad_file_is_refused_by_name(
     with pytest.raises(InvalidSpecError, match=message) as refusal:
         read_table(path)
     assert name in str(refusal.value)
+
+
+def test_a_header_of_many_names_is_checked_once_per_name() -> None:
+    class Counted(str):
+        __slots__ = ()
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            type(self).compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [Counted(f"column {number}") for number in range(2000)]
+    refuse_repeated(names, "a.csv")
+    assert Counted.compared < 10 * len(names)
+    with pytest.raises(InvalidSpecError, match="two columns named 'column 7'"):
+        refuse_repeated([*names, "column 7"], "a.csv")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

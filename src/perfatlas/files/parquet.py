@@ -11,6 +11,7 @@ from perfatlas.files.arrow_buffers import arrow_dictionary, arrow_list
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
+from perfatlas.files.table_text import refuse_repeated
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ def parquet_names(path: str | Path) -> tuple[list[str], int]:
     with _opened(path) as file:
         names: list[str] = file.schema_arrow.names
         rows: int = file.metadata.num_rows
-    repeated = {name for name in names if names.count(name) > 1}
-    if repeated:
-        raise InvalidSpecError(f"table '{path}' has two columns named {min(repeated)!r}")
+    refuse_repeated(names, path)
     return names, rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InvalidSpecError
@@ -37,7 +38,7 @@ def csv_rows(text: io.TextIOWrapper, path: str | Path) -> Iterator[list[str]]:
             number += 1
             if not header:
                 header = row
-                _refuse_repeated(header, path)
+                refuse_repeated(header, path)
             elif len(row) != len(header):
                 raise InvalidSpecError(
                     f"table '{path}', record {number}: {len(row)} cells where the header names "
@@ -88,8 +89,17 @@ def separator_hint(names: Sequence[str]) -> str:
     return ""
 
 
-def _refuse_repeated(header: Sequence[str], path: str | Path) -> None:
-    repeated = {name for name in header if header.count(name) > 1}
+def refuse_repeated(header: Sequence[str], path: str | Path) -> None:
+    """Refuse a table with two columns of one name.
+
+    Args:
+        header: Its columns.
+        path: The file, for the message.
+
+    Raises:
+        InvalidSpecError: A name occurs twice.
+    """
+    repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
         raise InvalidSpecError(f"table '{path}' has two columns named {min(repeated)!r}")
 

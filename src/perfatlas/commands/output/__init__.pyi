@@ -32,6 +32,7 @@ from .table_summary import (
     show_summary as show_summary,
 )
 from .waiting import (
+    late_lines as late_lines,
     notice_if_slow as notice_if_slow,
 )
 from .watch import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import printable
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SLOW_S: Final = 1.5
+QUIET_S: Final = 1.0  # before lines of progress are written
 COMPILING: Final = "perfatlas: compiling the simulator (once; later runs start immediately)"
 
 NOT_KEPT: Final = (
@@ -137,3 +139,15 @@ def notice_if_slow(why: str) -> Iterator[None]:
     finally:
         timer.stop()
         notice.close()
+
+
+def late_lines() -> Callable[[str], None]:
+    """Return a function that writes lines to stderr once a command takes more than a second."""
+    started = time.monotonic()
+
+    def tell(line: str) -> None:
+        if time.monotonic() - started > QUIET_S:
+            sys.stderr.write(printable(f"perfatlas: {line}\n"))
+            sys.stderr.flush()
+
+    return tell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.files import read_table
@@ -46,8 +47,8 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object, refused if a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"{twice!r} is set twice")
     return found
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form.step_totals import StepTotals
 
 
-def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArray]:
+def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the GPU time without a kernel of the prompts of a chunk, and of one decode step.
 
-    Each (C,) [s] sums one GPU of every pipeline stage. A rank that waits in a collective runs a
+    The last of the three is the time in which kernels run for the prompts. Each (C,) [s] sums one
+    GPU of every pipeline stage. A rank that waits in a collective runs a
     kernel. Without stages, all of it is exposed host time.
 
         decode: (stages x cycle - micro-batches x kernels) / micro-batches
@@ -57,7 +58,7 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArr
     kernels_added_s = chunks.count * first_kernels_s + chunks.last_count * last_kernels_s
     alone = np.where(loaded.question.aggregated_C, 1.0 / loaded.on_rank, 1.0)
     passes_s = pipelined_s(added_s, alone * first_s, plan.pp, share)
-    return plan.pp * passes_s - kernels_added_s, decode_s
+    return plan.pp * passes_s - kernels_added_s, decode_s, kernels_added_s
 
 
 def _kernels_s(step: MixedStep | StepTotals) -> FloatArray:

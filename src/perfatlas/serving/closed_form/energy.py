@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form.running_load import RunningLoad
 
 
-OF_TOKEN: Final = ("prefill_j", "decode_j", "prefill_bubble_j", "decode_bubble_j")
+OF_TOKEN: Final = (
+    "prefill_j",
+    "decode_j",
+    "prefill_bubble_j",
+    "decode_bubble_j",
+    "prefill_kernels_j",
+)
 
 
 class TokenEnergy(NamedTuple):
@@ -33,6 +39,8 @@ class TokenEnergy(NamedTuple):
         prefill_bubble_j: What all GPUs draw in the steps of prompts while they run no kernel, over
             the output tokens [J].
         decode_bubble_j: The same of decode steps [J].
+        prefill_kernels_j: What all GPUs would draw without kernels in the time in which they run
+            kernels for prompts, over the output tokens [J].
         on_w: Power of a GPU without kernels [W].
         cap_w: Power limit of a GPU [W].
         low: 5% quantile of measured over predicted power.
@@ -43,6 +51,7 @@ class TokenEnergy(NamedTuple):
     decode_j: FloatArray
     prefill_bubble_j: FloatArray
     decode_bubble_j: FloatArray
+    prefill_kernels_j: FloatArray
     on_w: FloatArray
     cap_w: FloatArray
     low: FloatArray
@@ -164,12 +173,13 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps) -> TokenEnergy:
     decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end
     prompts = loaded.prompts * loaded.busy_ranks
     decoding = loaded.served / loaded.micro_batches
-    prompts_s, decode_s = bubbles(loaded, steps)
+    prompts_s, decode_s, kernels_s = bubbles(loaded, steps)
     return TokenEnergy(
         ranks * own_j / prompts / load.osl,
         ranks * decodes * decode_j / decoding / load.osl,
         power.on_w * ranks * prompts_s / prompts / load.osl,
         power.on_w * ranks * decodes * decode_s / decoding / load.osl,
+        power.on_w * ranks * kernels_s / prompts / load.osl,
         power.on_w,
         power.cap_w,
         power.low,
@@ -190,4 +200,4 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
         for a, b in zip(prefill[len(OF_TOKEN) :], decode[len(OF_TOKEN) :], strict=True)
     )
     own = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
-    return TokenEnergy(*own, *means)
+    return TokenEnergy(*own, prefill.prefill_kernels_j, *means)

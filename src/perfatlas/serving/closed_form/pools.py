@@ -129,16 +129,26 @@ class PoolRates(Generic[Evaluated]):
     def energy(self) -> TokenEnergy:
         """Return the energy of output tokens over both pools.
 
+        Prompts that follow one another in the pipeline of a prefill worker fill its bubbles: these
+        are at most the time of its GPUs beside kernels, at the rate of both pools.
+
         Limits: The transfer of the KV cache between the pools is left out.
         """
         prefill, decode = self.prefill[0], self.decode[0]
         energy = self.prefill[1].energy
         # a worker's request has one output token
         tokens = prefill.load.osl / decode.load.osl
+        gpus = prefill.plan.gpus_per_replica * self.load.prefill_workers
+        kernels_j = energy.prefill_kernels_j * tokens
+        awake_j = energy.on_w * gpus / self.latencies("latencies").output_tokens_per_s
         prompts = energy._replace(
-            prefill_j=energy.prefill_j * tokens, prefill_bubble_j=energy.prefill_bubble_j * tokens
+            prefill_j=energy.prefill_j * tokens,
+            prefill_kernels_j=kernels_j,
+            prefill_bubble_j=np.minimum(
+                energy.prefill_bubble_j * tokens, np.maximum(awake_j - kernels_j, 0.0)
+            ),
         )
-        share = prefill.plan.gpus_per_replica * self.load.prefill_workers / self.gpus()
+        share = gpus / self.gpus()
         return pooled_energy(prompts, self.decode[1].energy, share)
 
     @cached_property

@@ -11,6 +11,7 @@ import csv
 import gzip
 import json
 import zlib
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
@@ -222,7 +223,7 @@ def _check_line(path: str | Path, first: int, rest: bytes) -> None:
 def _header_names(path: str | Path, header: bytes, required: Sequence[str]) -> list[str]:
     text = _text(path, 1, header)
     names = [name.strip() for name in _cells(path, 1, text)]
-    repeated = {name for name in names if names.count(name) > 1}
+    repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise refuse(path, "line 1", f"duplicate column {repr_for_error(min(repeated))}")
     _check_names(path, names, required)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import AnsweredRun, flat_results
 from perfatlas.declarations import signature_of
@@ -13,7 +13,10 @@ from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.clock_frontier import clock_frontier
-from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table
+from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table, simulated_points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SWEPT: Final = ("batch", "concurrency")
 LARGEST: Final = 65536  # sequences per replica; no engine runs more concurrently
@@ -32,11 +35,17 @@ class Frontier(AnsweredRun):
 
 
 @signature_of("estimate")
-def frontier(*, over: str = "batch", **fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is checked
+def frontier(
+    *,
+    over: str = "batch",
+    progress: Callable[[str], None] | None = None,
+    **fields: Any,  # noqa: ANN401 - the vocabulary is checked
+) -> Frontier:
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
     Args:
         over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
+        progress: Receives lines about simulated points.
         **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
 
     Returns:
@@ -51,7 +60,7 @@ def frontier(*, over: str = "batch", **fields: Any) -> Frontier:  # noqa: ANN401
         PerfatlasError: The scenario is invalid.
     """
     if over != "batch":
-        return Frontier(answer=clock_frontier(over, fields))
+        return Frontier(answer=clock_frontier(over, fields, progress))
     scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
         raise InvalidSpecError(
@@ -67,7 +76,7 @@ def frontier(*, over: str = "batch", **fields: Any) -> Frontier:  # noqa: ANN401
     swept = "batch" if scenario.mode == "static" else "concurrency"
     given = scenario.model_dump(exclude_unset=True)
     first = estimate(**given)  # raises errors of the scenario itself
-    rows = _points(given, swept)
+    rows = _points(given, swept, progress)
     fields = {name: value for name, value in first.scenario.items() if name not in SWEPT}
     answer = replace(
         first,
@@ -79,7 +88,9 @@ def frontier(*, over: str = "batch", **fields: Any) -> Frontier:  # noqa: ANN401
     return Frontier(answer=answer)
 
 
-def _points(given: dict[str, Any], swept: str) -> list[dict[str, Any]]:
+def _points(
+    given: dict[str, Any], swept: str, tell: Callable[[str], None] | None
+) -> list[dict[str, Any]]:
     """Return the rows of a frontier.
 
     Raises:
@@ -87,7 +98,7 @@ def _points(given: dict[str, Any], swept: str) -> list[dict[str, Any]]:
     """
     largest = LARGEST if swept == "batch" else _most_running(given)
     octave = sorted({min(round(2.0 ** (half / 2.0)), largest) for half in range(33)})
-    rows = _fitting(given, swept, octave)
+    rows = _fitting(given, swept, octave, tell)
     if not rows:
         raise InfeasibleError("not even one sequence fits")
     while rows[-1]["batch"] < largest:
@@ -95,7 +106,7 @@ def _points(given: dict[str, Any], swept: str) -> list[dict[str, Any]]:
         if bad - last <= 1:
             break
         step = max((bad - last) // POINTS_PER_ROUND, 1)
-        between = _fitting(given, swept, list(range(last + step, bad, step)))
+        between = _fitting(given, swept, list(range(last + step, bad, step)), tell)
         if not between:
             octave = sorted({*octave, last + step})
             continue
@@ -114,12 +125,16 @@ def _next_size(sizes: list[int], above: int) -> int:
     return min(s for s in sizes if s > above)
 
 
-def _fitting(given: dict[str, Any], swept: str, sizes: list[int]) -> list[dict[str, Any]]:
+def _fitting(
+    given: dict[str, Any], swept: str, sizes: list[int], tell: Callable[[str], None] | None
+) -> list[dict[str, Any]]:
     """Return the rows before the first size that does not fit."""
     if not sizes:
         return []
     table = {name: [value] * len(sizes) for name, value in given.items()}
-    columns = estimate_table({**table, swept: sizes}).columns
+    columns = estimate_table(
+        {**table, swept: sizes}, None if tell is None else simulated_points(tell)
+    ).columns
     rows = []
     for position, size in enumerate(sizes):
         if columns["error_code"][position]:

@@ -11,10 +11,10 @@ from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table
+from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table, simulated_points
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.answer import Answer
 
@@ -23,13 +23,16 @@ ENERGY: Final = "energy_per_output_token_j"
 POINTS: Final = 33  # clocks or limits that are tried
 
 
-def clock_frontier(over: str, fields: Mapping[str, Any]) -> Answer:
+def clock_frontier(
+    over: str, fields: Mapping[str, Any], progress: Callable[[str], None] | None = None
+) -> Answer:
     """Return one point per clock or power limit, from the lowest to what changes nothing.
 
     Args:
         over: What is swept: clock_ratio, from the lowest clock of the model to the sustained one,
             or power_cap_w, from the lowest limit that can be kept to the TDP.
         fields: A scenario, without what is swept.
+        progress: Receives lines about simulated points.
 
     Returns:
         An answer whose `frontier` has a row per point with the results of an estimate, in
@@ -60,7 +63,7 @@ def clock_frontier(over: str, fields: Mapping[str, Any]) -> Answer:
             f"a frontier over {over} needs the energies of the device, which are unknown; use a"
             " device of the generations in docs/models/power.md"
         )
-    rows = _points(given, over, _largest(given, over))
+    rows = _points(given, over, _largest(given, over), progress)
     best = min(rows, key=lambda row: (row[ENERGY], row[over]))
     place = "inside the curve" if rows[0] is not best is not rows[-1] else "at an end of the curve"
     note = f"the least energy per output token is {place}, at {over} = {best[over]:g}"
@@ -87,7 +90,9 @@ def _largest(given: Mapping[str, Any], over: str) -> float:
     return float(board_energy(placement.systems[int(placement.index_C[0])].device).cap_w)
 
 
-def _points(given: Mapping[str, Any], over: str, largest: float) -> list[dict[str, Any]]:
+def _points(
+    given: Mapping[str, Any], over: str, largest: float, progress: Callable[[str], None] | None
+) -> list[dict[str, Any]]:
     """Return the rows of the points that can be kept, in ascending order.
 
     Raises:
@@ -96,7 +101,8 @@ def _points(given: Mapping[str, Any], over: str, largest: float) -> list[dict[st
     step = (1.0 - LOWEST) / (POINTS - 1)
     tried = [round(largest * (LOWEST + step * number), 6) for number in range(POINTS)]
     columns = estimate_table(
-        {**{name: [value] * POINTS for name, value in given.items()}, over: tried}
+        {**{name: [value] * POINTS for name, value in given.items()}, over: tried},
+        None if progress is None else simulated_points(progress),
     ).columns
     rows = []
     for position, value in enumerate(tried):

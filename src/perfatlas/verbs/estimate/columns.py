@@ -82,12 +82,17 @@ class EstimateColumns:
         distinct_shapes: Number of distinct ones among them, in blocks of `BLOCK_ROWS` rows.
     """
 
-    def __init__(self, resolution: Resolution) -> None:
+    def __init__(
+        self, resolution: Resolution, progress: Callable[[int, int], None] | None = None
+    ) -> None:
         """Start without results.
 
         Args:
             resolution: The resolved table.
+            progress: Called before each simulated row with how many of a block are simulated, and
+                how many will be.
         """
+        self._progress = progress
         self.resolution = resolution
         self.columns: dict[str, FloatArray] = {}
         self.simulated_N: BoolArray = np.zeros(resolution.size, np.bool_)
@@ -126,6 +131,8 @@ class EstimateColumns:
         from perfatlas.scenario.deployments import steady_state
 
         for place, row in enumerate(rows_C.tolist()):
+            if self._progress is not None:
+                self._progress(place, rows_C.size)
             try:
                 scenario = self.resolution.scenario(row)
                 found = steady_state(scenario, self._priced).results
@@ -204,7 +211,8 @@ def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimateColumns:
     Raises:
         InvalidSpecError: A column is not a list, or columns differ in length.
 
-    Limits: Rows that method simulate or auto simulates take some milliseconds each.
+    Limits: A row that method simulate or auto simulates takes up to seconds where its steps have
+        prices of their own (another plan, clock or limit), and some milliseconds otherwise.
 
     Example:
         >>> from perfatlas.verbs.estimate import estimate_columns

@@ -23,6 +23,7 @@ from perfatlas.commands.flags import (
 from perfatlas.commands.output import (
     TableQuestion,
     answer_table,
+    late_lines,
     print_json,
     reproduced,
     require,
@@ -206,7 +207,7 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
     for path in extra.page.files().values():
         check_writable(path)
     with _print_memory_error(set_fields, as_json=output.json):
-        answer = perfatlas.frontier(over=over, **set_fields).to_dict()
+        answer = perfatlas.frontier(over=over, progress=late_lines(), **set_fields).to_dict()
     line = reproduced("estimate --frontier", set_fields)
     if over != "batch":
         line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)

@@ -5,6 +5,7 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from perfatlas.verbs.estimate.remarks import LEAVES_OUT
 from perfatlas.verbs.estimate.unused_changes import unused_changes_of_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 # columns of a table that the points of a frontier do not have
 NOT_OF_POINTS: Final = ("error", "error_code")
@@ -47,18 +48,23 @@ class TableAnswer(AnsweredRun):
         return {name: list(cells) for name, cells in self.cells.items()}
 
 
-def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
+def estimate_table(
+    table: Mapping[str, Sequence[Any]], progress: Callable[[int, int], None] | None = None
+) -> TableAnswer:
     """Return the estimates of all rows; failed rows contain their error.
 
     Args:
         table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
             and empty text mean "not given".
+        progress: Called before each simulated row with how many of a block are simulated, and how
+            many will be.
 
     Raises:
         InvalidSpecError: A column is not a list, or columns differ in length.
 
-    Limits: Rows that method simulate or auto simulates take some milliseconds each; method formula
-        answers 10,000 rows in seconds.
+    Limits: A row that method simulate or auto simulates takes up to seconds where its steps have
+        prices of their own (another plan, clock or limit), and some milliseconds otherwise; method
+        formula answers 10,000 rows in seconds.
 
     Example:
         >>> from perfatlas.verbs.estimate import estimate_table
@@ -66,7 +72,7 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         >>> estimate_table(rows).columns["error_code"]
         ['', 'invalid']
     """
-    found = EstimateColumns(resolve(table))
+    found = EstimateColumns(resolve(table), progress)
     warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
     for group in answered_groups(found):
         for row, texts in zip(group.rows_C.tolist(), group.warnings(), strict=True):
@@ -101,6 +107,34 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     status = {"warnings": warnings, "error_code": codes, "error": errors}
     cells |= {name: DictionaryCells.of(texts) for name, texts in status.items()}
     return TableAnswer(answer=answer, cells=cells)
+
+
+def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Return the progress of a table whose rows are the points of a frontier.
+
+    Args:
+        tell: Receives a line before each simulated point.
+
+    Example:
+        >>> from perfatlas.verbs.estimate.table import simulated_points
+        >>> simulated_points(print)(0, 33)
+        simulating 33 points, as prompts queue; method = formula leaves queues out and takes seconds
+    """
+    started_s = time.monotonic()
+
+    def progress(done: int, count: int) -> None:
+        nonlocal started_s
+        if not done:
+            started_s = time.monotonic()
+            tell(
+                f"simulating {count} points, as prompts queue; method = formula leaves queues out"
+                " and takes seconds"
+            )
+            return
+        left_s = (time.monotonic() - started_s) * (count - done) / done
+        tell(f"{done} of {count} points simulated, about {left_s:.0f} s left")
+
+    return progress
 
 
 def _what_binds(found: EstimateColumns) -> dict[str, DictionaryCells]:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import OUTPUT, SWITCH, File, PageFlags, set_flags, takes_fields
-from perfatlas.commands.output import notice_if_slow, print_json, require, write_page_files
+from perfatlas.commands.output import (
+    late_lines,
+    notice_if_slow,
+    print_json,
+    require,
+    write_page_files,
+)
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_table
-from perfatlas.quantities import UsageError, printable
+from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 SLOW: Final = "searching deployments"
-QUIET_S: Final = 1.0  # before progress is written
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -44,18 +47,6 @@ class SearchFlags:
     output: File | None = None
     explain: Annotated[bool, SWITCH] = False
     page: PageFlags = field(default_factory=PageFlags)
-
-
-def _late() -> Callable[[str], None]:
-    """Return a function that writes lines to stderr once the search takes more than a second."""
-    started = time.monotonic()
-
-    def tell(line: str) -> None:
-        if time.monotonic() - started > QUIET_S:
-            sys.stderr.write(printable(f"perfatlas: {line}\n"))
-            sys.stderr.flush()
-
-    return tell
 
 
 @takes_fields("search")
@@ -87,7 +78,7 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     for path in output.page.files().values():
         check_writable(path)
     with notice_if_slow(SLOW):
-        answer = perfatlas.search(progress=_late(), **set_fields)
+        answer = perfatlas.search(progress=late_lines(), **set_fields)
     told = answer.to_dict()
     told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
     if output.explain:

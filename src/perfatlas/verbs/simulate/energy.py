@@ -161,7 +161,7 @@ def energy_results(
         np.array([joules / tokens]) for joules in (prompt_j, dynamic_j - prompt_j, bubble_j)
     )
     none_j = np.zeros_like(bubbles_j)
-    energy = TokenEnergy(prefill_j, decode_j, none_j, bubbles_j, on_w, cap_w, low, high)
+    energy = TokenEnergy(prefill_j, decode_j, none_j, bubbles_j, none_j, on_w, cap_w, low, high)
     found = energies_at(energy, _rates(results), tokens / completed)
     nodes, prices = _nodes_and_prices(ready)
     return found | _ends_of_run(found, results) | node_results({**results, **found}, nodes, prices)

@@ -97,7 +97,7 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         breakdown=training_breakdown(question, steps),
         warnings=step_remarks(
             inputs,
-            power_remarks(question, steps)[0],
+            power_remarks([inputs], question, steps)[0],
             graphs_act=bool(graphs_matter(question, steps)[0]),
         ),
         evidence=evidence_of(question, steps),
@@ -142,7 +142,7 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
         steps = training_steps(question)
         graphs_act = graphs_matter(question, steps).tolist()
         power = power_rows([inputs[at] for at in valid], question, steps)
-        said = power_remarks(question, steps)
+        said = power_remarks([inputs[at] for at in valid], question, steps)
         for place, (at, row) in enumerate(
             zip(valid, training_results(question, steps), strict=True)
         ):

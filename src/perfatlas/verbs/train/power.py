@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import clock_causes, clock_note, raised_clock_notes
-from perfatlas.energy import LOWEST, board_energy, node_columns
+from perfatlas.energy import LOWEST, board_energy, node_columns, node_power
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.serving.closed_form import unused_prices_text
 from perfatlas.training.step import ENERGY_PARTS
 
 if TYPE_CHECKING:
@@ -161,10 +162,13 @@ def power_notes(question: TrainingQuestion, steps: TrainingSteps) -> Iterator[st
         yield clock_note(device, causes, f"passes {ratio:.2f}", moved=ratio != 1.0, known=known)
 
 
-def power_remarks(question: TrainingQuestion, steps: TrainingSteps) -> list[list[str]]:
-    """Return what to know of the power limits of each candidate before relying on its step.
+def power_remarks(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
+) -> list[list[str]]:
+    """Return what to know of the power of each candidate before relying on its step.
 
     Args:
+        inputs: Fields of the candidates, for the facility.
         question: The candidates.
         steps: Their steps.
     """
@@ -177,7 +181,12 @@ def power_remarks(question: TrainingQuestion, steps: TrainingSteps) -> list[list
     for place, remark in raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
         found[place].append(remark)
     for place, system in enumerate(question.index_C.tolist()):
-        board = board_energy(question.systems[system].device)
+        node, board = question.systems[system].node, board_energy(question.systems[system].device)
+        if unknown := math.isnan(board.on_w):
+            found[place].append(board.notes[0])
+        prices = inputs[place].pue, inputs[place].usd_per_kwh
+        if prices != (None, None) and (unknown or math.isnan(node_power(node).host_w)):
+            found[place].append(unused_prices_text(node, prices))
         if math.isfinite(question.power_cap_w) and question.power_cap_w > board.cap_w:
             found[place].append(
                 f"power_cap_w = {question.power_cap_w:g} W has no effect here:"
