@@ -222,7 +222,7 @@ def _answer(
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
-    notes = _notes(inputs, ranking)
+    notes = [*_notes(inputs, ranking), *(f"not searched: {why}" for why in sorted(found.reasons))]
     results: dict[str, Any] = {
         "plans": plans,
         "frontier": frontier_rows(found, inputs),
