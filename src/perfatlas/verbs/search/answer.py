@@ -243,6 +243,7 @@ def _answer(
         results=results,
         breakdown=breakdown[0],
         evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
+        warnings=(inputs.mix.warning,) if inputs.mix.warning else (),
     )
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)
