@@ -201,7 +201,7 @@ def test_choices_that_are_not_valid_are_refused(choices: tuple[str, ...], messag
 
 
 def test_a_choice_without_effect_on_the_model_says_why_it_is_not_searched() -> None:
-    dense = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1}
+    dense: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1}
     answer = search(**dense, num_simulated=0, choices=("redundant_experts=0:32",))
     assert answer.results["rejected"] == {"supported_by_system_and_engine": 1}
     (why,) = (one for one in answer.evidence.assumptions if one.startswith("not searched"))
