@@ -2776,7 +2776,8 @@ def search(
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
             [fraction]. Default: 0.8.
         emit: Print the commands that launch the best plan, with the arguments that the
-            documentation of this engine names; dynamo launches vLLM workers. Default: none.
+            documentation of this engine names; dynamo launches vLLM or TensorRT-LLM workers.
+            Default: none.
         num_simulated: Number of the best plans by closed forms that the serving simulator scores
             again, in mode aggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.

@@ -191,11 +191,26 @@ def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch
         (("pp=2",), "pp has no effect"),
         (("expert_exchange=deep",), "did you mean 'deepep'"),
         (("engine=nosuch",), "unknown engine"),
+        (("engine=vllm:nosuch",), "unknown engine"),
+        ((f"redundant_experts={10**20}",), "0 or more, at most 1,000,000"),
     ],
 )
 def test_choices_that_are_not_valid_are_refused(choices: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         search(**MOE, choices=choices)
+
+
+def test_a_choice_without_effect_on_the_model_says_why_it_is_not_searched() -> None:
+    dense: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1}
+    answer = search(**dense, num_simulated=0, choices=("redundant_experts=0:32",))
+    assert answer.results["rejected"] == {"supported_by_system_and_engine": 1}
+    (why,) = (one for one in answer.evidence.assumptions if one.startswith("not searched"))
+    assert "redundant_experts = 32" in why
+
+
+def test_listed_sizes_that_leave_no_plan_are_named() -> None:
+    with pytest.raises(InfeasibleError, match="tp = 3 or 5: the sizes of a plan must multiply"):
+        search(model="meta-llama/Llama-3.1-8B", system="h200_sxm", gpus=2, choices=("tp=3:5",))
 
 
 def test_names_of_several_values() -> None:

@@ -62,6 +62,18 @@ def test_pools_have_a_command_for_each_role() -> None:
     assert second.endswith("--tensor-parallel-size 4 --disaggregation-mode decode")
 
 
+def test_dynamo_launches_pools_of_each_engine_by_its_own_arguments() -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
+    asked |= {"mode": "disaggregated", "isl": 256, "osl": 64}
+    for engine, module in (("vllm", "vllm"), ("trtllm", "trtllm")):
+        for command in search(**asked, engine=engine, emit="dynamo").results["launch"]:
+            assert command.startswith(f"python -m dynamo.{module} --model {asked['model']}")
+    with pytest.raises(UnsupportedError, match="use emit = dynamo, which launches trtllm workers"):
+        search(**asked, engine="trtllm", emit="trtllm")
+    with pytest.raises(InvalidSpecError, match="launches one engine"):
+        search(**asked, choices=("engine=vllm:trtllm",), emit="dynamo")
+
+
 SET: Final[dict[str, Any]] = {
     "server_processes": 2, "stream_interval": 4, "gpu_memory_utilization": 0.8,
 }  # fmt: skip
@@ -118,7 +130,7 @@ def test_plans_that_the_engine_cannot_launch_are_refused() -> None:
     assert found.results["rejected"]["sizes_supported_by_engine"] > 0
     with pytest.raises(InvalidSpecError, match="set engine = sglang"):
         search(**asked, emit="sglang")
-    with pytest.raises(UnsupportedError, match="use dynamo or sglang"):
+    with pytest.raises(UnsupportedError, match="use emit = dynamo, which launches vllm workers"):
         search(**{**asked, "mode": "disaggregated"}, emit="vllm")
 
 
@@ -155,6 +167,8 @@ def test_settings_without_an_argument_are_named_as_left_out() -> None:
     for name in ("expert_exchange", "redundant_experts", "speculative_depth", "prefix_caching"):
         assert name in note
     assert "expert_exchange" in left_out_note("vllm", {**WIDE, "expert_exchange": "deepep"})
+    assert "kv_format" in left_out_note("trtllm", {**EXPERTS, "kv_format": "fp8_static"})
+    assert left_out_note("vllm", {**EXPERTS, "kv_format": "fp8_static"}) == ""
 
 
 def test_each_pool_runs_its_mode_of_deepep() -> None:

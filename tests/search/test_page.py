@@ -75,11 +75,3 @@ def test_points_of_the_frontier_have_their_tier() -> None:
 def test_a_page_script_needs_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["search", *ASKED, "--html-script", "cdn"]) == 2
     assert "no effect without --html" in capsys.readouterr().err
-
-
-def test_an_unknown_chart_is_refused_before_the_search(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--model", "no/model", "--system", "h200_sxm", "--gpus", "4", "--figure-chart", "pie"]
-    assert main(["search", *words, "--figure", str(tmp_path / "a.svg")]) == 2
-    assert "the charts are: Frontier of throughput and speed" in capsys.readouterr().err

@@ -48,6 +48,20 @@ def test_equal_classes_are_one_class(mode: str) -> None:
             assert two[name] == cells, name
 
 
+def test_a_trace_whose_prompts_repeat_warns_that_they_are_computed_in_full(tmp_path: Path) -> None:
+    rows = [
+        '{"timestamp": 0, "input_length": 1024, "output_length": 9, "hash_ids": [1, 2]}',
+        '{"timestamp": 5, "input_length": 1536, "output_length": 9, "hash_ids": [1, 2, 3]}',
+    ]
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("\n".join(rows) + "\n")
+    asked = {**SMALL, "lengths_from": str(trace), "request_format": "mooncake"}
+    (warning,) = search(**asked).answer.warnings
+    assert warning.startswith("40% of the prompt tokens")  # 1024 of 1024 + 1536
+    trace.write_text(rows[1] + "\n")
+    assert search(**asked).answer.warnings == ()
+
+
 def test_a_trace_is_its_classes(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     rows = ["16000,200"] * 2 + ["1000,800"] * 8

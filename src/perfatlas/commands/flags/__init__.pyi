@@ -1,3 +1,7 @@
+from .chart_titles import (
+    CHART_TITLES as CHART_TITLES,
+    may_be_title as may_be_title,
+)
 from .from_fields import (
     flags_of as flags_of,
     set_flags as set_flags,

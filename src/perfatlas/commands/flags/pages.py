@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from perfatlas.commands.flags.chart_titles import may_be_title
 from perfatlas.commands.flags.output import OUTPUT, File, default
 from perfatlas.quantities import UsageError
 
@@ -46,28 +47,25 @@ class PageFlags:
         named = {"--html": self.html, "--figure": self.figure}
         return {flag: path for flag, path in named.items() if path is not None}
 
-    def check_chart(self, titles: Sequence[str]) -> None:
-        """Refuse the name of a chart that a page does not have, before anything is computed.
-
-        Args:
-            titles: Titles of all charts that the page may have.
-
-        Raises:
-            UsageError: None of them has the name.
-        """
-        wanted = (self.figure_chart or "").casefold()
-        if not any(wanted in title.casefold() for title in titles):
+    def _check_chart(self, titles: Sequence[str]) -> None:
+        """Refuse the name of a chart that a page does not have."""
+        wanted = self.figure_chart
+        if wanted is not None and not any(may_be_title(wanted, title) for title in titles):
             raise UsageError(
-                f"--figure-chart '{self.figure_chart}': no chart has this title; the charts are:"
+                f"--figure-chart '{wanted}': no chart has this title; the charts are:"
                 f" {'; '.join(titles)}"
             )
 
-    def check(self) -> None:
+    def check(self, titles: Sequence[str] = ()) -> None:
         """Refuse what could not be written, before anything is computed.
 
+        Args:
+            titles: Titles of all charts that the page may have; none if they follow from the answer
+                alone.
+
         Raises:
-            UsageError: An option of a file that is not written, an image of unknown format, or one
-                file for both.
+            UsageError: An option of a file that is not written, an image of unknown format, one
+                file for both, or a chart that the page does not have.
             MissingDependencyError: There is no matplotlib for an image.
         """
         if self.html_script is not None and self.html is None:
@@ -80,6 +78,8 @@ class PageFlags:
                 f"--figure-chart {self.figure_chart} has no effect without --figure; give --figure"
                 " FILE, or leave --figure-chart out"
             )
+        if titles:
+            self._check_chart(titles)
         if self.html is not None and self.html == self.figure:
             raise UsageError(
                 f"--html and --figure are both {self.html}, and the image would replace the page:"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
+    CHART_TITLES,
     OUTPUT,
     SWITCH,
     File,
@@ -120,7 +121,7 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
             f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"
             " --frontier, or leave --frontier-over out"
         )
-    extra.page.check()
+    extra.page.check(CHART_TITLES["estimate"])
     for flag in extra.page.files():
         if not extra.frontier:
             raise UsageError(f"{flag} applies to --frontier; add it, or leave {flag} out")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
+    CHART_TITLES,
     OUTPUT,
     SWITCH,
     File,
@@ -85,7 +86,7 @@ def goodput(
     import perfatlas
 
     extra, output = extra or GoodputFiles(), output or OutputFlags()
-    extra.page.check()
+    extra.page.check(CHART_TITLES["goodput"])
     pages = extra.page.files()
     set_fields = set_flags(flags, extra.scenario)
     if extra.frontier:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
+    CHART_TITLES,
     MANY,
     OUTPUT,
     File,
@@ -81,7 +82,7 @@ def schedule(
     import perfatlas
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
-    extra.page.check()
+    extra.page.check(CHART_TITLES["fleet schedule"])
     set_fields = set_flags(flags, extra.scenario)
     if extra.compare:
         set_fields["compare"] = extra.compare

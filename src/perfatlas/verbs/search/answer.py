@@ -28,9 +28,9 @@ from perfatlas.verbs.search.launch import (
     DRAFTER,
     OPTIONS,
     SETTINGS,
-    check_launcher,
     launch_commands,
     launch_rules,
+    launcher_of,
     left_out_note,
     needed_checkpoint,
 )
@@ -156,9 +156,7 @@ def search(
     inputs = read_search(fields)
     if inputs.emit is not None:
         _refuse_changed_model(inputs)
-        for name in inputs.listed.get("engine", (inputs.engine,)):
-            engine = resolve_engine(name).name
-            check_launcher(inputs.emit, engine, pools=inputs.mode == "disaggregated")
+        _launcher(inputs)
     told = None if progress is None else SearchProgress(progress, inputs)
     found = (
         find_pools(inputs, told.priced if told else None)
@@ -189,6 +187,20 @@ def search(
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
     return _answer(inputs, found, leaders, notes)
+
+
+def _launcher(inputs: SearchInputs) -> str:
+    """Return the rules by which the searched engine is launched, one for all plans."""
+    listed = inputs.listed.get("engine", (inputs.engine,))
+    names = list(dict.fromkeys(resolve_engine(one).name for one in listed))
+    pools = inputs.mode == "disaggregated"
+    launchers = [launcher_of(str(inputs.emit), name, pools=pools) for name in names]
+    if len(launchers) > 1:
+        raise InvalidSpecError(
+            f"emit = {inputs.emit} launches one engine, and choices list {', '.join(names)}; list"
+            " one of them, or leave emit out"
+        )
+    return launchers[0]
 
 
 def _refuse_changed_model(inputs: SearchInputs) -> None:
@@ -222,7 +234,7 @@ def _answer(
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
-    notes = _notes(inputs, ranking)
+    notes = [*_notes(inputs, ranking), *(f"not searched: {why}" for why in sorted(found.reasons))]
     results: dict[str, Any] = {
         "plans": plans,
         "frontier": frontier_rows(found, inputs),
@@ -235,7 +247,7 @@ def _answer(
     if inputs.emit is not None:
         asked = estimate_fields(found, leaders[0].row, leaders[0].place, inputs)
         settings = {name: asked[name] for name in SETTINGS if name in asked}
-        results["launch"], own = _launched(inputs.emit, {**settings, **plans[0]}, inputs)
+        results["launch"], own = _launched(_launcher(inputs), {**settings, **plans[0]}, inputs)
         notes += own
     answer = Answer(
         command="search",
@@ -243,6 +255,7 @@ def _answer(
         results=results,
         breakdown=breakdown[0],
         evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
+        warnings=(inputs.mix.warning,) if inputs.mix.warning else (),
     )
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)

@@ -74,7 +74,9 @@ def _value(field: Field, text: str, whole: str) -> str | int:
     except ValueError:
         raise InvalidSpecError(f"{told} is not a whole number") from None
     if number < least or (field.number.at_most is not None and number > field.number.at_most):
-        raise InvalidSpecError(f"{told} is outside the values of {field.name}: {least:g} or more")
+        most = "" if field.number.at_most is None else f", at most {field.number.at_most:,.0f}"
+        valid = f"{least:g} or more{most}"
+        raise InvalidSpecError(f"{told} is outside the values of {field.name}: {valid}")
     return number
 
 

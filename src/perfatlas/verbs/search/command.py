@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import OUTPUT, SWITCH, File, PageFlags, set_flags, takes_fields
+from perfatlas.commands.flags import (
+    CHART_TITLES,
+    OUTPUT,
+    SWITCH,
+    File,
+    PageFlags,
+    set_flags,
+    takes_fields,
+)
 from perfatlas.commands.output import (
     late_lines,
     notice_if_slow,
@@ -60,6 +68,7 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     import perfatlas
 
     output = output or SearchFlags()
+    output.page.check(CHART_TITLES["search"])
     set_fields: dict[str, Any] = set_flags(flags, output.scenario)
     for name, value in set_fields.items():
         if isinstance(value, str) and not value.strip():  # such as a shell variable without a value
@@ -67,11 +76,6 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
             raise UsageError(f"{flag} is empty: give a value, or leave {flag} out for its default")
     needed = tuple(name for name, field in verb_fields("search").items() if field.required)
     require(set_fields, needed, example=example_of("search"))
-    output.page.check()
-    if output.page.figure_chart is not None:
-        from perfatlas.verbs.search.text import CHART_TITLES
-
-        output.page.check_chart(CHART_TITLES)
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)

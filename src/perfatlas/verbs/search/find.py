@@ -54,6 +54,7 @@ class Found:
         candidates: Each candidate at its best load, as columns (C,).
         frontier: Points that no other exceeds in both rates, or in all objectives, as columns.
         rejected: Refused combinations by rule.
+        reasons: Why combinations of system, engine, settings and formats are not supported.
         points: Number of priced points.
         steps: Number of distinct steps among them that were priced.
         cpu_s: CPU time [s].
@@ -64,6 +65,7 @@ class Found:
     candidates: Columns = field(default_factory=dict)
     frontier: Columns = field(default_factory=dict)
     rejected: Counter[str] = field(default_factory=Counter)
+    reasons: set[str] = field(default_factory=set)
     points: int = 0
     steps: int = 0
     cpu_s: float = 0.0
@@ -95,7 +97,8 @@ def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
     found = Found()
     best: list[Columns] = []
     frontiers: list[Columns] = []
-    for number, family in enumerate(families(inputs, found.rejected, chunk_sizes(inputs))):
+    spaces = families(inputs, found.rejected, chunk_sizes(inputs), found.reasons)
+    for number, family in enumerate(spaces):
         found.families.append(family)
         for points in priced_points(family, inputs, found.rejected):
             found.points += points.size

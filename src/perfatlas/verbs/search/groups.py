@@ -239,7 +239,8 @@ class SearchObjective:
         Literal["vllm", "sglang", "trtllm", "dynamo"] | None,
         Row(
             "Print the commands that launch the best plan, with the arguments that the"
-            " documentation of this engine names; dynamo launches vLLM workers.",
+            " documentation of this engine names; dynamo launches vLLM or"
+            " TensorRT-LLM workers.",
             default="none",
         ),
     ] = None

@@ -22,6 +22,7 @@ OPTIONS: Final = (
     *("block_size", "gpu_memory_utilization", "kv_blocks", "stream_interval"),
     "server_processes",
 )
+STORED_KV: Final = "bf16"  # what engines cache without an argument
 DRAFTER: Final = "has_drafter"  # whether the checkpoint has layers for multi-token prediction
 # settings by their value without effect
 SETTINGS: Final[Mapping[str, Any]] = {
@@ -74,29 +75,43 @@ def divides_prompts(engine: str, architecture: Architecture) -> bool:
     return bool(models)
 
 
-def check_launcher(launcher: str, engine: str, *, pools: bool) -> None:
-    """Refuse a launcher that does not launch the searched engine, or no pools.
+def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
+    """Return the key of the rules by which an engine is launched.
 
     Args:
-        launcher: Key of the rules.
+        emit: What launches it.
         engine: Name of the searched engine, without a version.
         pools: Whether prefill and decode pools are searched.
 
     Raises:
         InvalidSpecError: It launches another engine.
         UnsupportedError: Its launch of pools is not known.
+
+    Example:
+        >>> from perfatlas.verbs.search.launch import launcher_of
+        >>> launcher_of("dynamo", "vllm", pools=True), launcher_of("dynamo", "trtllm", pools=True)
+        ('dynamo', 'dynamo_trtllm')
     """
-    rules = launch_rules()[launcher]
-    if rules["engine"] != engine:
+    launchers = {key: one for key, one in launch_rules().items() if "engine" in one}
+    own = {key: one for key, one in launchers.items() if one.get("emit", key) == emit}
+    found = [key for key, one in own.items() if one["engine"] == engine]
+    if not found:
+        names = " or ".join(one["engine"] for one in own.values())
         raise InvalidSpecError(
-            f"emit = {launcher} launches {rules['engine']}, but plans are searched for {engine};"
-            f" set engine = {rules['engine']}"
+            f"emit = {emit} launches {names}, but plans are searched for {engine};"
+            f" set engine = {names}"
         )
-    if pools and "pool" not in rules:
-        known = [name for name, one in launch_rules().items() if "pool" in one]
+    if pools and "pool" not in own[found[0]]:
+        known = [
+            one.get("emit", key)
+            for key, one in launchers.items()
+            if "pool" in one and one["engine"] == engine
+        ]
         raise UnsupportedError(
-            f"emit = {launcher} does not cover prefill and decode pools; use {' or '.join(known)}"
+            f"emit = {emit} does not cover prefill and decode pools; use emit ="
+            f" {' or '.join(known)}, which launches {engine} workers of both"
         )
+    return found[0]
 
 
 def launch_commands(
@@ -231,6 +246,8 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     pools = "prefill_workers" in plan
     settings = _settings(rules, {**plan, **({"role": "decode"} if pools else {})})
     names += [name for name, words in settings.items() if words is None]
+    known = (None, STORED_KV, *rules.get("kv_formats", {}))
+    names += [] if plan.get("kv_format") in known else ["kv_format"]
     for name, none in UNNAMED.items():
         own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in POOLS)))
         names += [name] if any(value != none for value in own) else []

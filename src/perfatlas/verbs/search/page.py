@@ -21,7 +21,6 @@ from perfatlas.report.text import (
 )
 from perfatlas.verbs.search.groups import MOST_OBJECTIVES
 from perfatlas.verbs.search.text import (
-    CHART_TITLES,
     at_most_text,
     counts_line,
     frontier_axes,
@@ -137,7 +136,7 @@ def _frontier(answer: Mapping[str, Any]) -> list[Section]:
         ]
         for row in known
     ]
-    title = CHART_TITLES[0] if x == X else CHART_TITLES[1]
+    title = f"Frontier of {'throughput and speed' if x == X else 'the objectives'}"
     table = Table(head=head, rows=cells, text_columns=(0, len(head) - 1))
     chart = Chart(figure=_frontier_chart(answer, known), title=title)
     return [Section(title=title, blocks=(chart, table))]

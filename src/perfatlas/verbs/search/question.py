@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import PrivateAttr
 
+from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
@@ -195,9 +196,11 @@ def _check_lengths(inputs: SearchInputs) -> None:
 
 
 def _check_names(inputs: SearchInputs) -> None:
-    """Raise the error of an unknown system or format, which no combination could use."""
+    """Raise the error of an unknown system, engine or format, which no combination could use."""
     for system in inputs.all_systems:
         resolve_system(system)
+    for engine in inputs.listed.get("engine", ()):
+        resolve_engine(engine)
     for name in (*(inputs.formats or ()), *(inputs.kv_formats or ())):
         format_of(name)
 

@@ -17,6 +17,7 @@ from perfatlas.serving.traces import read_requests
 
 if TYPE_CHECKING:
     from perfatlas.operators import IntArray
+    from perfatlas.serving.requests import Requests
 
 HEAVIEST: Final = 1e9  # weight of a class
 PARTS: Final = (2, 3)  # numbers of a class: isl, osl and its weight
@@ -32,11 +33,24 @@ class RequestMix:
         classes: Their classes.
         source: What they are of, "" for given lengths.
         sample: Lengths of requests, to draw from in simulations; None if all are equal.
+        repeated: Share of prompt tokens that repeat the start of an earlier prompt of the trace.
     """
 
     classes: RequestClasses
     source: str = ""
     sample: tuple[IntArray, IntArray] | None = None
+    repeated: float = 0.0
+
+    @property
+    def warning(self) -> str:
+        """What the search leaves out of a trace, "" for nothing."""
+        if not self.repeated:
+            return ""
+        return (
+            f"{self.repeated:.0%} of the prompt tokens of the trace repeat the start of an earlier"
+            " prompt; the search uses its lengths alone and computes every prompt in full, which"
+            " is pessimistic with prefix caching: run simulate --requests on the best plans"
+        )
 
     @property
     def mean_osl(self) -> float:
@@ -139,4 +153,31 @@ def classes_of_trace(path: str, request_format: str) -> RequestMix:
         classes=RequestClasses(isl_K=isl_K, osl_K=osl_K, weight_K=count_K / count_K.sum()),
         source=f"{isl_N.size:,} requests of {path}",
         sample=(isl_N.astype(np.int64), osl_N.astype(np.int64)),
+        repeated=repeated_share(requests),
     )
+
+
+def repeated_share(requests: Requests) -> float:
+    """Return the share of prompt tokens that a cache without limit has when a request arrives.
+
+    Hashes of blocks are chained, so that a known one ends a known start of a prompt. The last token
+    of a prompt is always computed.
+
+    Args:
+        requests: Requests in order of arrival.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests import plain_requests
+        >>> from perfatlas.verbs.search.request_mix import repeated_share
+        >>> plain = plain_requests(np.arange(2), np.array([8, 12]), np.array([1, 1]))
+        >>> first, hashes = np.array([0, 2, 5]), np.array([1, 2, 1, 2, 3])
+        >>> repeated_share(plain._replace(hash_first_N=first, hash_H=hashes, hash_block=4))
+        0.4
+    """
+    counts_N = np.diff(requests.hash_first_N)
+    owner_H = np.repeat(np.arange(counts_N.size), counts_N)
+    _, first_U, place_H = np.unique(requests.hash_H, return_index=True, return_inverse=True)
+    known_H = owner_H[first_U][place_H] < owner_H
+    tokens_N = np.bincount(owner_H, known_H, counts_N.size) * requests.hash_block
+    return float(np.minimum(tokens_N, requests.isl_N - 1).sum() / requests.isl_N.sum())

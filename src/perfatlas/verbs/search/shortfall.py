@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InfeasibleError, PerfatlasError, counted
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
-from perfatlas.verbs.search.choices import EXCHANGE
+from perfatlas.verbs.search.choices import EXCHANGE, SIZES
 from perfatlas.verbs.search.find import ranked
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.metrics import RESULTS
@@ -34,7 +34,10 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         counts = ", ".join(
             f"{labels.get(rule, rule)}: {count:,}" for rule, count in found.rejected.most_common()
         )
-        given = ", ".join(f"{name} = {size}" for name, size in inputs.pinned.items())
+        sizes = {name: inputs.allowed(name) for name in SIZES}
+        given = ", ".join(
+            f"{name} = {' or '.join(map(str, own))}" for name, own in sizes.items() if own
+        )
         rule = "must multiply to" if inputs.gpus is not None else "must not exceed"
         reason = counts or f"{given}: the sizes of a plan {rule} the GPUs"
         return InfeasibleError(

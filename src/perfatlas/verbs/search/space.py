@@ -95,7 +95,7 @@ class Family:
 
 
 def families(
-    inputs: SearchInputs, rejected: Counter[str], chunks: tuple[float, ...]
+    inputs: SearchInputs, rejected: Counter[str], chunks: tuple[float, ...], reasons: set[str]
 ) -> Iterator[Family]:
     """Yield the candidates of each system, engine with settings, format and number of draft tokens.
 
@@ -103,6 +103,7 @@ def families(
         inputs: The search.
         rejected: Receives the number of candidates that each rule refuses.
         chunks: Tokens of a step, NaN for the default of the engine.
+        reasons: Receives why combinations are not supported.
 
     Raises:
         InvalidSpecError: A name is unknown, or a field is missing.
@@ -120,6 +121,7 @@ def families(
             if alone or refused == len(choices):
                 raise
             rejected[UNSUPPORTED] += 1
+            reasons.add(str(error))
             continue
         shared, exchange = _identity(fields, base)
         if (shared, exchange) in told:  # fp8 and fp8_dynamic may be one format

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 POOLS: Final = ("prefill", "decode")
 # titles of the chart of a page: of one objective, of several ones
-CHART_TITLES: Final = ("Frontier of throughput and speed", "Frontier of the objectives")
 SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
 X: Final = "output_tokens_per_s_per_user"

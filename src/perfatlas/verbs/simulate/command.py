@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
+    CHART_TITLES,
     OUTPUT,
     SWITCH,
     File,
@@ -73,7 +74,7 @@ class SimulateFlags:
             UsageError: A trace window without --trace, --html-script without --html, or two
                 searches.
         """
-        self.page.check()
+        self.page.check(CHART_TITLES["simulate"])
         if self.find_rate and self.find_replicas:
             raise UsageError("--find-rate and --find-replicas exclude each other; set one of them")
         window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}

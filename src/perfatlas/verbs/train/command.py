@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
+    CHART_TITLES,
     OUTPUT,
     File,
     Output,
@@ -75,7 +76,7 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
     import perfatlas
 
     extra, output = extra or TrainFlags(), output or OutputFlags()
-    extra.page.check()
+    extra.page.check(CHART_TITLES["train"])
     set_fields = set_flags(flags, extra.scenario)
     if wants_table(output):
         for flag in extra.files():

@@ -1,0 +1,69 @@
+"""Titles of the charts that the page of each verb may have.
+
+A title that ends in an ellipsis goes on with a value of the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REST: Final = "…"
+CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "estimate": (
+        "output tokens/s per GPU over output tokens/s per user",
+        "Energy over time per output token (TPOT)",
+        "Energy over clock ratio",
+        "Power over clock ratio",
+        "Energy over power cap",
+        "Power over power cap",
+    ),
+    "fleet schedule": ("Where the GPU time goes",),
+    "goodput": (
+        "Where the time goes",
+        "Distribution of the time to finish",
+        "Distribution of the goodput",
+        "Goodput decomposition",
+        "Gain from single changes",
+    ),
+    "search": ("Frontier of throughput and speed", "Frontier of the objectives"),
+    "simulate": (
+        "Latency distributions",
+        "Time to first token by arrival",
+        "Requests in the engines",
+        "KV cache in use",
+        "Serving replicas",
+        "Power",
+        f"Slowest request by {REST}",
+        f"Slowest 1% by {REST}",
+    ),
+    "train": (
+        "Where the time goes",
+        "Where the energy goes",
+        "Memory of the fullest GPU",
+        f"Memory over the step, pipeline rank {REST}",
+        "Passes of the pipeline",
+        "Passes of the pipeline, beginning of the step",
+        "Passes of the pipeline, end of the step",
+    ),
+}
+
+
+def may_be_title(wanted: str, title: str) -> bool:
+    """Return whether a text may be, or be part of, the title of a chart.
+
+    Args:
+        wanted: The text, in any case.
+        title: The title, with an ellipsis for its end where that is a value.
+
+    Example:
+        >>> from perfatlas.commands.flags.chart_titles import may_be_title
+        >>> [may_be_title(word, "Slowest 1% by …") for word in ("slowest", "1% by TTFT", "pie")]
+        [True, True, False]
+    """
+    word, known = wanted.casefold(), title.removesuffix(REST).casefold()
+    if word in known or not title.endswith(REST):
+        return word in known
+    return any(word.startswith(known[place:]) for place in range(len(known)))

@@ -1,0 +1,56 @@
+"""Charts that --figure-chart names: known before anything is computed, and those of the pages."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.commands.flags import CHART_TITLES, may_be_title
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL: Final = ["--model", "meta-llama/Llama-3.1-8B", "--system", "h100_sxm"]
+JOB: Final = [*MODEL, "--gpus", "16", "--global-batch", "64", "--sequence-length", "2048"]
+SLOW: Final = ["--checkpoint-write-s", "30", "--restart-s", "300", "--mtti-s", "28440"]
+PAGES: Final = {
+    "by batch": ("estimate", [*MODEL, "--frontier"]),
+    "by clock": ("estimate", [*MODEL, "--frontier", "--frontier-over", "clock_ratio"]),
+    "by power": ("estimate", [*MODEL, "--frontier", "--frontier-over", "power_cap_w"]),
+    "simulated": ("simulate", [*MODEL, "--request-rate", "2", "--num-requests", "40"]),
+    "training": ("train", JOB),
+    "pipeline": ("train", [*JOB, "--pp", "2"]),
+    "searched": ("search", [*MODEL, "--gpus", "1", "--num-simulated", "0"]),
+    "goodput": ("goodput", [*SLOW, "--gpus", "1024"]),
+    "scheduled": (
+        "fleet schedule", ["--nodes", "8", "--num-jobs", "50", "--load", "0.8"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_charts_of_a_page_are_known(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb, words = PAGES[name]
+    page = tmp_path / "page.html"
+    assert main([*verb.split(), *words, "--html", str(page)]) == 0, capsys.readouterr().err
+    found = re.findall(r'<figure aria-label="([^"]*)"', page.read_text("utf-8"))
+    assert found
+    for title in map(unescape, found):
+        assert any(may_be_title(title, known) for known in CHART_TITLES[verb]), title
+
+
+@pytest.mark.parametrize("verb", CHART_TITLES)
+def test_an_unknown_chart_is_refused_before_computing(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # nothing else of the question is given, so that any later step would refuse it for that
+    frontier = ["--frontier"] if verb == "estimate" else []
+    image = ["--figure", str(tmp_path / "a.svg"), "--figure-chart", "pie"]
+    assert main([*verb.split(), *frontier, *image]) == 2
+    assert f"the charts are: {CHART_TITLES[verb][0]}" in " ".join(capsys.readouterr().err.split())
