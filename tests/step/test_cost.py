@@ -12,7 +12,7 @@ from perfatlas.models import StepTokens
 from perfatlas.operators import Phase
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.step import StepContext, decode_step, prefill_step, rank_operators
+from perfatlas.step import StepContext, decode_step, prefill_step, prefill_work, rank_operators
 from perfatlas.verbs.estimate import estimate
 
 # Llama-3.1-8B: 32 layers of 4096, 32 query and 8 key-value heads of 128, 14336 wide, vocabulary
@@ -103,6 +103,15 @@ def test_prefill_dispatches_every_layer_from_the_host() -> None:
     tiny = prefill_step(context("vllm"), StepTokens(batch=one, q_len=one, kv_len=one))
     dispatch = host.step_s + host.per_sequence_s + 32 * host.per_layer_prefill_s
     assert tiny.total_s()[0] == pytest.approx(max(dispatch, (LINEAR + HEAD) * 2 / 4.8e12), rel=0.01)
+
+
+def test_eager_prefill_takes_as_long_as_published() -> None:
+    # SGLang before 0.5.10: sgl-project/sglang pull 12160 and wejoncy/sfllm pull 46
+    for model, tp, published_s in (("deepseek-v3", 8, 82.64e-3), ("qwen3-4b", 1, 16.6e-3)):
+        asked = context("sglang@0.5.9", model=model, tp=tp)
+        one = np.ones(1)
+        step = prefill_work(asked, StepTokens(batch=one, q_len=one, kv_len=one))
+        assert step.host_s_C[0] == pytest.approx(published_s, rel=0.01)
 
 
 def test_a_rank_runs_its_share_and_the_collectives() -> None:

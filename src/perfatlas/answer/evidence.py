@@ -246,6 +246,11 @@ def interval_remark(question: Candidates, steps: PricedSteps) -> str:
         for cost in (steps.decode, steps.prefill)
         for low_C, high_C in (step_limits(cost, tails),)
     ]
+    if not tails.deviation:
+        return (
+            f"{INTERVAL}; {', '.join(limits)}: the spread of their operators between laboratories;"
+            " errors of engine and load are not included"
+        )
     return (
         f"{INTERVAL}; {', '.join(limits)}: the spread of their operators between laboratories and"
         f" that of whole runs, in quadrature, from {spread.runs:,} runs of {spread.sources} sources"

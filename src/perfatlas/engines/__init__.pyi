@@ -4,6 +4,9 @@ from .catalog import (
     engine_names as engine_names,
     resolve_engine as resolve_engine,
 )
+from .host_times import (
+    Launches as Launches,
+)
 from .laboratories import (
     LABORATORIES as LABORATORIES,
     OperatorSpread as OperatorSpread,

@@ -1,12 +1,27 @@
-"""Host times of an engine: its scheduler, step by step, and its front end."""
+"""Host times of an engine: its scheduler, step by step, and its front end.
+
+Shape legend: C candidates.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+
+
+class Launches(NamedTuple):
+    """What the host launches in a step without CUDA graphs.
+
+    Args:
+        operators_C: Operators, each counted in every layer (C,).
+        expert_layers_C: Layers with experts (C,).
+    """
+
+    operators_C: FloatArray
+    expert_layers_C: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +34,8 @@ class HostTime:
         per_layer_prefill_s: Kernel launch time per layer if no full CUDA graph runs [s].
         per_operator_prefill_s: Time to launch one operator of a step with prompts, if such steps
             run without any CUDA graph [s].
+        per_expert_layer_prefill_s: Further time to launch the routing and the experts of one layer
+            of such a step [s].
         per_penalized_token_s: Time per output token that decoding sequences have so far, if
             requests set sampling penalties [s]; None if unknown.
         penalties: Whether requests set sampling penalties.
@@ -33,17 +50,20 @@ class HostTime:
     source: str
     per_penalized_token_s: float | None = None
     per_operator_prefill_s: float = 0.0
+    per_expert_layer_prefill_s: float = 0.0
     penalties: bool = False
 
-    def prefill_launch_s(self, layers: FloatArray | float, operators: FloatArray) -> FloatArray:
+    def prefill_launch_s(self, layers: FloatArray | float, launches: Launches) -> FloatArray:
         """Return the time to launch the kernels of a step with prompts (C,) [s].
 
         Args:
             layers: Layers that it runs.
-            operators: Operators that it runs, each counted in every layer (C,).
+            launches: What it launches if no CUDA graph runs.
         """
         launch_s_C: FloatArray = (
-            layers * self.per_layer_prefill_s + operators * self.per_operator_prefill_s
+            layers * self.per_layer_prefill_s
+            + launches.operators_C * self.per_operator_prefill_s
+            + launches.expert_layers_C * self.per_expert_layer_prefill_s
         )
         return launch_s_C
 

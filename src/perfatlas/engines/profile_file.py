@@ -87,6 +87,7 @@ _HOST: Final = Record(
         "per_sequence": needed(TIME, *HOST, into="per_sequence_s"),
         "per_layer_prefill": needed(TIME, *HOST, into="per_layer_prefill_s"),
         "per_operator_prefill": perhaps(TIME, *HOST, into="per_operator_prefill_s"),
+        "per_expert_layer_prefill": perhaps(TIME, *HOST, into="per_expert_layer_prefill_s"),
         "per_penalized_token": perhaps(TIME, *HOST, into="per_penalized_token_s"),
         "overlapped": needed(Flag(), *HOST),
         "ref": REF,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.engines import Launches
 from perfatlas.models import StepTokens, step_operators
 from perfatlas.operators import (
     Attention,
@@ -90,14 +91,16 @@ def prefill_work(
     return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s, batches_C=batches)
 
 
-def launched_operators(operators: Sequence[Operator]) -> FloatArray:
-    """Return how many operators a step launches, each counted in every layer (C,).
+def launched_operators(operators: Sequence[Operator]) -> Launches:
+    """Return what the host launches in a step without CUDA graphs.
 
     Args:
         operators: Those of the step.
     """
+    experts = [op.count for op in operators if isinstance(op, GroupedGemm)]
     count_C: FloatArray = np.sum([op.count for op in operators], axis=0)
-    return count_C
+    expert_layers_C: FloatArray = np.sum([np.zeros_like(count_C), *experts], axis=0)
+    return Launches(operators_C=count_C, expert_layers_C=expert_layers_C)
 
 
 def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> Step:

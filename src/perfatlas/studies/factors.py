@@ -123,6 +123,7 @@ def scaled_profile(profile: EngineProfile, host: float, front: float) -> EngineP
             per_sequence_s=work.per_sequence_s * host,
             per_layer_prefill_s=work.per_layer_prefill_s * host,
             per_operator_prefill_s=work.per_operator_prefill_s * host,
+            per_expert_layer_prefill_s=work.per_expert_layer_prefill_s * host,
             per_penalized_token_s=work.history_token_s() * host,
         ),
         front=replace(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 TAILS: Final = (0.05, 0.95)
 DIGITS: Final = 4
-ROUNDING: Final = 1e-6
 HEADER: Final = (
     "# How far time per output token was from predicted, in ln(measured / predicted): written by\n"
     "# lab.write_step_errors from the runs of `perfatlas validate steps` (aiconfigurator-core\n"
@@ -69,10 +68,10 @@ def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def unseen_networks(rows: Sequence[Row]) -> list[Row]:
-    """Return, per engine and network, the number of runs inside an interval fitted without them.
+    """Return, per engine and network, the number of runs inside the errors of other networks.
 
-    For every network the tails come from the engine's other networks. Where the predicted interval
-    is wider than the shipped tails, it is due to kernel errors and unchanged.
+    For every network the tails come from the engine's other networks. They are not those of the
+    printed interval, which is composed of the errors of all sources.
 
     Args:
         rows: From `predict_runs`.
@@ -85,16 +84,16 @@ def unseen_networks(rows: Sequence[Row]) -> list[Row]:
             others = [row for row in own if row["network"] != network]
             if not others:
                 continue
-            tails = error_tails(others)
             asked = [row for row in own if row["network"] == network]
-            inside = [_holds(row, *tails) for row in asked]
+            low, high = error_tails(others)
+            inside = (low <= residuals(asked)) & (residuals(asked) <= high)
             found.append(
                 {
                     "engine": engine,
                     "network": network,
                     "dense": asked[0]["dense"],
                     "rows": len(asked),
-                    "held": sum(inside),
+                    "held": int(inside.sum()),
                     "tpot_inside_90_unseen": float(np.mean(inside)),
                 }
             )
@@ -109,18 +108,6 @@ def share_held(networks: Sequence[Row]) -> float | None:
     """
     runs = sum(row["rows"] for row in networks)
     return sum(row["held"] for row in networks) / runs if runs else None
-
-
-def _holds(row: Row, low: float, high: float) -> bool:
-    shipped = step_errors()[row["backend"]]
-    value = float(np.log(row["tpot_measured_s"] / row["tpot_s"]))
-    printed_low = float(np.log(row["tpot_s_low"] / row["tpot_s"]))
-    printed_high = float(np.log(row["tpot_s_high"] / row["tpot_s"]))
-    if printed_low < shipped.q05 - ROUNDING:
-        low = min(low, printed_low)
-    if printed_high > shipped.q95 + ROUNDING:
-        high = max(high, printed_high)
-    return low <= value <= high
 
 
 def step_error_rows(rows: Sequence[Row], sha256: str) -> dict[str, Mapping[str, Any]]:

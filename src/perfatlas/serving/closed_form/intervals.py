@@ -68,13 +68,16 @@ def step_tails(question: Candidates) -> StepTails:
     Args:
         question: The candidates.
 
-    Limits: None for tier bound and for the ideal engine: their interval is that of the kernels. An
-        engine without measured runs has the same errors as the others. A release that borrows
-        its profile is wider by the spread between adjacent releases, whatever their distance.
+    Limits: None for tier bound, whose interval is that of the kernels. The ideal engine has the
+        errors of its operators on other machines, and none of whole runs. An engine without
+        measured runs has the same errors as the others. A release that borrows its profile is
+        wider by the spread between adjacent releases, whatever their distance.
     """
-    if question.tier == "bound" or question.profile.name == IDEAL:
+    if question.tier == "bound":
         return KERNELS_ONLY
     whole = whole_run_spread()
+    if question.profile.name == IDEAL:
+        return StepTails(lower=whole.lower, upper=whole.upper)
     slower, faster = release_limits(question.profile)
     return StepTails(
         center=step_spreads()[model_kind(question)].center,

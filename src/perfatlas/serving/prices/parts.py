@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.engines import Launches
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step import Step, StepContext, StepCost
 
@@ -53,14 +54,14 @@ class StepParts:
         shared: Names of the operators of the linear part.
         quantities: Columns of the priced record, summed over a part (N).
         keys: Keys per sequence of the decode steps that decide the clock of their linear part.
-        prefill_operators: Operators of a step with prompts, each counted in every layer (1,).
+        prefill_launches: What the host launches in a step with prompts, each (1,).
     """
 
     context: StepContext
     shared: frozenset[str]
     quantities: tuple[str, ...]
     keys: float
-    prefill_operators: FloatArray
+    prefill_launches: Launches
 
     def decode(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the linear part, and the other decode operators without keys, each (N, R).
@@ -187,7 +188,7 @@ def step_parts(
         shared=frozenset(shared - apart),
         quantities=tuple(quantities),
         keys=keys,
-        prefill_operators=launched_operators(prefill),
+        prefill_launches=launched_operators(prefill),
     )
 
 
