@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.train.inputs import TrainInputs
 
 MOST_ADVICE: Final = 3
-# Fields that one advice changes at most, beside dp and the GPUs.
+# Fields that an advised change has at most, beside dp and the GPUs.
 MOST_FIELDS: Final = 4
 MOST_GPUS: Final = 131_072.0
 # Ranks of one parallel size at most.
