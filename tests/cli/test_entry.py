@@ -353,3 +353,9 @@ def test_numbers_are_read_with_their_units(capsys: pytest.CaptureFixture[str]) -
     assert told["results"]["jobs"] == 1000
     assert told["scenario"]["load"] == 0.9
     assert told["scenario"]["repair_s"] == 7200.0
+
+
+def test_a_training_step_does_not_import_masked_arrays() -> None:
+    asked = ("--model", "meta-llama/Llama-3.1-8B", "--system", "h100_sxm", "--gpus", "16")
+    imported = imported_by("train", *asked, "--tp", "2", "--pp", "2", "--global-batch", "64")
+    assert not imported & {"numpy.ma", "scipy", "pyarrow"}

@@ -14,6 +14,13 @@ CASES: dict[str, dict[str, Any]] = {
     "tensor parallel": {"model": "meta-llama/Llama-3.1-70B", "gpus": 16, "tp": 8},
     "one node of a large model": {"model": "meta-llama/Llama-3.1-405B", "gpus": 8, "tp": 8},
     "experts": {"model": "Qwen/Qwen3-30B-A3B", "gpus": 8},
+    "experts on few GPUs": {"model": "deepseek-ai/DeepSeek-V3", "gpus": 64, "ep": 8},
+    "a given dp": {"model": "meta-llama/Llama-3.1-70B", "gpus": 64, "dp": 64},
+    "without sequence parallelism": {
+        "model": "meta-llama/Llama-3.1-70B",
+        "gpus": 64,
+        "sequence_parallel": False,
+    },
     "large micro-batch": {"model": "meta-llama/Llama-3.1-8B", "gpus": 8, "micro_batch": 8},
 }
 
@@ -27,3 +34,23 @@ def test_every_change_that_is_advised_fits(asked: dict[str, Any]) -> None:
     for advice in refused.value.advice:
         changes: dict[str, Any] = dict(re.findall(r"(\w+) = (\w+)", advice))
         assert train(**{**asked, **changes}).results["memory"]["fits"]
+
+
+def test_advice_is_the_smallest_change_on_the_fewest_gpus() -> None:
+    asked = {"system": "h100_sxm", "global_batch": 128, "sequence_length": 8192}
+    with pytest.raises(InfeasibleError) as refused:
+        train(**asked, model="meta-llama/Llama-3.1-405B", gpus=1024, tp=8, pp=16, vpp=8)
+    assert all(advice.count("=") == 1 for advice in refused.value.advice)
+
+    # 2 + 4 + 12 bytes of 405.9 billion parameters need 86 of these GPUs at least
+    with pytest.raises(InfeasibleError) as refused:
+        train(**asked, model="meta-llama/Llama-3.1-405B", gpus=64)
+    assert all(advice.endswith("gpus = 128") for advice in refused.value.advice)
+
+
+def test_advice_does_not_end_without_a_word() -> None:
+    with pytest.raises(InfeasibleError, match="shorter sequences or GPUs with more memory"):
+        train(
+            model="meta-llama/Llama-3.1-405B", system="h100_sxm", sequence_length=2**26, gpus=1,
+            global_batch=1,
+        )  # fmt: skip

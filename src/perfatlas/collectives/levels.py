@@ -317,7 +317,8 @@ def _across_nodes(query: CollectiveQuery, crosses_U: FlagArray, inside_U: Names)
 
 def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool) -> list[str]:
     """Return the notes on groups that span nodes."""
-    crossed = [query.systems[place] for place in np.unique(query.index_U[crosses_U]).tolist()]
+    places = np.flatnonzero(np.bincount(query.index_U[crosses_U])).tolist()
+    crossed = [query.systems[place] for place in places]
     return [FABRIC_NOTE, *assumed_fabrics(crossed), *([NODES_NOTE] if beyond else [])]
 
 

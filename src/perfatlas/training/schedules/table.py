@@ -88,7 +88,7 @@ def pipeline_refusals(
     """
     names_C = np.asarray(schedule_C, dtype=np.str_)
     refusals = [""] * len(names_C)
-    for name in np.unique(names_C).tolist():
+    for name in sorted(set(names_C.tolist())):
         schedule = find_schedule(name)
         (places,) = np.nonzero(names_C == name)
         size = PipelineSize(

@@ -32,6 +32,7 @@ from .run import (
 )
 from .states import (
     checkpoint_bytes as checkpoint_bytes,
+    state_bytes as state_bytes,
 )
 from .timeline import (
     StepTimeline as StepTimeline,

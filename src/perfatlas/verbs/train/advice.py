@@ -5,14 +5,17 @@ Shape legend: C changed layouts.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.models import parameter_counts
 from perfatlas.quantities import InfeasibleError, format_quantity
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems, take_layouts
-from perfatlas.training.step import training_steps
+from perfatlas.training.step import state_bytes, training_steps
 from perfatlas.verbs.train.results import memory_of
 
 if TYPE_CHECKING:
@@ -20,16 +23,25 @@ if TYPE_CHECKING:
 
     from perfatlas.training.recipe import Recipe
     from perfatlas.training.step import TrainingMemory, TrainingQuestion
+    from perfatlas.verbs.train.inputs import TrainInputs
 
 MOST_ADVICE: Final = 3
-MOST_RANKS: Final = 4096.0
-SIZES: Final = ("tp", "pp", "cp", "dp", "ep")
+# Fields that an advised change has at most, beside dp and the GPUs.
+MOST_FIELDS: Final = 4
+MOST_GPUS: Final = 131_072.0
+# Ranks of one parallel size at most.
+MOST_RANKS: Final = 512.0
+# Tokens of a sequence that a rank keeps at least where cp grows, as in a search of layouts.
+LEAST_TOKENS: Final = 1024.0
 
 
-def does_not_fit(question: TrainingQuestion, memory: TrainingMemory, at: int) -> InfeasibleError:
+def does_not_fit(
+    inputs: TrainInputs, question: TrainingQuestion, memory: TrainingMemory, at: int
+) -> InfeasibleError:
     """Return the error of a candidate that does not fit, with changes that do.
 
     Args:
+        inputs: The fields of the candidate.
         question: The candidates.
         memory: Their memory.
         at: Position of the candidate.
@@ -49,43 +61,82 @@ def does_not_fit(question: TrainingQuestion, memory: TrainingMemory, at: int) ->
         f"the step needs {_bytes(facts['total_bytes'])} per GPU ({listed}) and a GPU has"
         f" {_bytes(facts['capacity_bytes'])}."
     )
-    found = list(changes_that_fit(question, at))[:MOST_ADVICE]
+    found = changes_that_fit(inputs, question, at)
     advice = tuple(f"set {change}" for change in found)
     if not advice and (pinned := _pinning(question.recipe)):
         advice = (f"leave out {pinned}: no change of recompute, zero or micro_batch fits with it",)
     elif not advice:
-        advice = ("no single change of recompute, zero, micro_batch, tp, pp, cp, dp or ep fits",)
+        advice = (
+            (
+                "no change of recompute, zero, micro_batch, tp, pp, cp and ep fits on up to"
+                f" {MOST_GPUS:,.0f} GPUs: use shorter sequences or GPUs with more memory"
+            ),
+        )
     return InfeasibleError(message, advice=advice, memory=facts)
 
 
-def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
-    """Yield changes of one or two fields with which a candidate fits, the smallest first.
+def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -> list[str]:
+    """Return the smallest changes with which a candidate fits, as text.
+
+    Changes on the same GPUs come before those with more, and changes of fewer fields before those
+    of more; of a field, the smallest change.
 
     Args:
+        inputs: The fields of the candidate.
         question: The candidates.
         at: Position of the candidate.
     """
     one = take_layouts(question.layouts, np.array([at]))
+    pinned = bool(_pinning(question.recipe))
     domain = question.systems[int(question.index_C[at])].device.scale_up.domain_size
-    changes = list(_changes(one, domain, () if _pinning(question.recipe) else SIZES))
-    if not changes:
-        return
-    layouts = _stacked([_changed(one, change) for change in changes])
-    asked = replace(question, layouts=layouts, index_C=np.full(layouts.size, question.index_C[at]))
-    broken_C = np.zeros(layouts.size, np.bool_)
+    options = _recipe_options(one) if pinned else _recipe_options(one) | _sizes(one, domain)
+    for gpus in one.gpus if pinned else _gpu_counts(question, at, float(one.gpus[0])):
+        for fields in range(MOST_FIELDS + 1):
+            changes = [
+                dict(zip(names, values, strict=True))
+                for names in combinations(options, fields)
+                for values in product(*(options[name] for name in names))
+            ]
+            layouts = _changed(inputs, one, changes, gpus)
+            found = _fitting(question, at, changes, layouts)
+            if found:
+                said = inputs.dp is not None
+                return [_change_text(change, one, new, dp_given=said) for change, new in found]
+    return []
+
+
+def _fitting(
+    question: TrainingQuestion, at: int, changes: list[dict[str, float]], layouts: Layouts
+) -> list[tuple[dict[str, float], Layouts]]:
+    """Return the first changes whose layouts fit, of different fields each."""
+    broken_C = (layouts.dp < 1.0) | (layouts.dp % 1.0 != 0.0)
+    broken_C |= (layouts.pp > question.layouts.pp[at]) & (layouts.micro_batches < layouts.pp)
     for problem in layout_problems(question.architecture, layouts, question.schedule):
         broken_C |= problem.broken_C
     whole = np.flatnonzero(~broken_C)
     if not whole.size:
-        return
-    valid = replace(asked, layouts=take_layouts(layouts, whole), index_C=asked.index_C[whole])
-    told: list[dict[str, float]] = []
-    for position in np.flatnonzero(training_steps(valid).memory.fits):
-        change = changes[whole[position]]
-        if any(shorter.items() <= change.items() for shorter in told):
-            continue  # a part of it fits already
-        told.append(change)
-        yield _change_text(change, one, take_layouts(layouts, whole[[position]]))
+        return []
+    index_C = np.full(whole.size, question.index_C[at])
+    valid = replace(question, layouts=take_layouts(layouts, whole), index_C=index_C)
+    found: list[tuple[dict[str, float], Layouts]] = []
+    for place in whole[training_steps(valid).memory.fits].tolist():
+        if all(earlier.keys() != changes[place].keys() for earlier, _ in found):
+            found.append((changes[place], take_layouts(layouts, np.array([place]))))
+    return found[:MOST_ADVICE]
+
+
+def _gpu_counts(question: TrainingQuestion, at: int, gpus: float) -> Iterator[float]:
+    """Yield the GPUs of a layout and their doublings that hold the states of the model at least."""
+    each, recipe = state_bytes(question), question.recipe
+    states = min(each.states, each.end_states) * (1.0 - recipe.optimizer_offload)
+    trained = min(each.weights, each.end_weights) + question.gradient_bytes + states
+    least = min(each.weights, each.end_weights, each.frozen) if recipe.lora_rank else trained
+    device = question.systems[int(question.index_C[at])].device
+    model_bytes = least * parameter_counts(question.architecture).total
+    while gpus <= MOST_GPUS:
+        if gpus * device.memory_bytes >= model_bytes:
+            yield gpus
+        gpus *= 2.0
 
 
 def _pinning(recipe: Recipe) -> str:
@@ -97,62 +148,61 @@ def _pinning(recipe: Recipe) -> str:
     return " and ".join(given)
 
 
-def _changes(
-    one: Layouts, domain: float, sizes: tuple[str, ...] = SIZES
-) -> Iterator[dict[str, float]]:
-    """Yield changes of a layout, the cheapest first; tp grows within a scale-up domain only.
-
-    Args:
-        one: The layout.
-        domain: GPUs of a scale-up domain.
-        sizes: Parallel sizes that may grow; none where replicas or stages are given for the others.
-    """
+def _recipe_options(one: Layouts) -> dict[str, list[float]]:
+    """Return the values to which fields of a layout may change on the same ranks."""
     full = float(RECOMPUTE_LEVELS.index("full"))
-    cheap: list[dict[str, float]] = []
-    if one.recompute[0] < full:
-        cheap.append({"recompute": full})
-    if one.zero[0] < 3:
-        cheap += [{"zero": float(zero)} for zero in range(int(one.zero[0]) + 1, 4)]
-    if one.micro_batch[0] > 1:
-        cheap.append({"micro_batch": max(one.micro_batch[0] // 2, 1.0)})
-    yield from cheap
-    for first, second in ((cheap[0], later) for later in cheap[1:]):
-        yield first | second
-    for name in sizes:
-        size = 2.0 * float(getattr(one, name)[0])
-        while size <= (domain if name == "tp" else MOST_RANKS):
-            yield {name: size}
-            yield from ({name: size} | change for change in cheap)
-            size *= 2.0
-
-
-def _changed(one: Layouts, change: Mapping[str, float]) -> Layouts:
-    """Return a layout with some fields changed, on as many GPUs as before where dp allows it."""
-    fields: dict[str, Any] = {
-        name: np.array([value], dtype=getattr(one, name).dtype) for name, value in change.items()
+    half = one.micro_batch[0] // 2
+    options = {
+        "recompute": [full] if one.recompute[0] < full else [],
+        "zero": [float(zero) for zero in range(int(one.zero[0]) + 1, 4)],
+        "micro_batch": sorted({half, 1.0}, reverse=True) if half >= 1 else [],
     }
-    for name in ("tp", "pp", "cp"):
-        if name in change and one.dp[0] * getattr(one, name)[0] % change[name] == 0:
-            fields["dp"] = one.dp * getattr(one, name) / change[name]
-    return replace(one, **fields)
+    return {name: values for name, values in options.items() if values}
 
 
-def _stacked(layouts: list[Layouts]) -> Layouts:
-    return Layouts(
-        **{name: np.concatenate([vars(one)[name] for one in layouts]) for name in vars(layouts[0])}
-    )
+def _sizes(one: Layouts, domain: float) -> dict[str, list[float]]:
+    """Return the parallel sizes to which those of a layout may double; tp stays in a domain."""
+    most = {
+        "tp": domain,
+        "pp": MOST_RANKS,
+        "ep": MOST_RANKS,
+        "cp": one.sequence_length[0] / LEAST_TOKENS,
+    }
+    sizes: dict[str, list[float]] = {}
+    for name, limit in most.items():
+        size = 2.0 * float(getattr(one, name)[0])
+        values = [size * 2.0**step for step in range(int(math.log2(MOST_GPUS)))]
+        sizes[name] = [value for value in values if value <= min(limit, MOST_RANKS)]
+    return {name: values for name, values in sizes.items() if values}
 
 
-def _change_text(change: Mapping[str, float], one: Layouts, changed: Layouts) -> str:
-    """Return a change as text, with the GPUs if it needs others."""
+def _changed(
+    inputs: TrainInputs, one: Layouts, changes: list[dict[str, float]], gpus: float
+) -> Layouts:
+    """Return a layout with each of some changes (C,), on a number of GPUs."""
+    columns: dict[str, Any] = {
+        name: np.array([change.get(name, value[0]) for change in changes], value.dtype)
+        for name, value in vars(one).items()
+    }
+    columns["dp"] = gpus / (columns["tp"] * columns["pp"] * columns["cp"])
+    if inputs.sequence_parallel is None:
+        columns["sequence_parallel"] = columns["tp"] > 1.0
+    return Layouts(**columns)
+
+
+def _change_text(
+    change: Mapping[str, float], one: Layouts, changed: Layouts, *, dp_given: bool
+) -> str:
+    """Return a change as text, with dp and the GPUs if it needs others."""
     words = [
-        f"{name} = {RECOMPUTE_LEVELS[int(value)] if name == 'recompute' else f'{value:g}'}"
+        f"{name} = {RECOMPUTE_LEVELS[int(value)] if name == 'recompute' else f'{value:.0f}'}"
         for name, value in change.items()
-        if name != "dp"
     ]
+    if dp_given and changed.dp[0] != one.dp[0]:
+        words.append(f"dp = {changed.dp[0]:.0f}")
     if changed.gpus[0] != one.gpus[0]:
-        words.append(f"gpus = {changed.gpus[0]:g}")
-    return " and ".join(words)
+        words.append(f"gpus = {changed.gpus[0]:.0f}")
+    return ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1]
 
 
 def _bytes(value: float) -> str:

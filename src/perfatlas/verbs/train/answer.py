@@ -85,7 +85,7 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         raise InvalidSpecError(problem.sentence(0))
     steps = training_steps(question)
     if not steps.memory.fits[0]:
-        raise does_not_fit(question, steps.memory, 0)
+        raise does_not_fit(inputs, question, steps.memory, 0)
     if (error := broken_limit(question, steps, 0)) is not None:
         raise error
     return Answer(
@@ -154,7 +154,7 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
                 remarks = step_remarks(inputs[at], said[place], graphs_act=graphs_act[place])
                 found[at] = dict(flat_results(row | own)), remarks
             else:
-                found[at] = does_not_fit(question, steps.memory, place)
+                found[at] = does_not_fit(inputs[at], question, steps.memory, place)
     return Answered.of([found[at] for at in range(len(inputs))])
 
 
