@@ -41,6 +41,7 @@ ENTRANCE: Final = ROOT / "docs" / "index.md"
 # Of other tools, and of our benchmarks.
 FOREIGN: Final = frozenset(
     {
+        "--aic",
         "--aic-python",
         "--api-server-count",
         "--append-result",

@@ -25,6 +25,7 @@ def test_no_time_is_below_its_roofline(copies: int) -> None:
         shape,
         bound_s_CO=np.full(shape, 2.0),
         code_CO=np.full(shape, BOUND_MEMORY, np.int8),
+        **{name: np.zeros(shape) for name in ("time_s_CO", "low_s_CO", "high_s_CO")},
     )
     candidate_R, operator_R = (one.ravel() for one in np.indices(shape))
     write_times(prices, (candidate_R, operator_R), operator_R, found)
