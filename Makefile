@@ -49,6 +49,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/perfatlas validate measured --page docs/tier-measured.md
 	$(BIN)/perfatlas validate steps
 	$(BIN)/perfatlas validate serving --page docs/validation-traffic.md
+	$(BIN)/perfatlas validate outside --page docs/validation-outside.md
 	$(BIN)/perfatlas validate fleet
 	-$(BIN)/python -m tests.laws.random_questions 800
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'study or hypothesis' --hypothesis-profile=thorough

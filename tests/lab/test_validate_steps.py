@@ -355,7 +355,7 @@ def test_a_sample_of_real_serving_is_predicted_as_before() -> None:
     assert found["tpot_mape"] < 0.1400
     assert found["tpot_median_error"] < 0.1105
     assert abs(found["tpot_bias"]) < 0.0485
-    # the printed interval is that of unseen sources, without the errors of these engines as outer limits
+    # the printed interval is that of unseen sources, without outer limits of these engines
     assert found["tpot_inside_90"] > 0.915
 
 
