@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_ITEMS: Final = 12  # length up to which a list of numbers is shown in full
 LONGEST_BRIEF: Final = 72  # letters of a value in brief output
+NOTHING: Final = frozenset({"0 s", "0 B"})  # values of parts that an entry does not have
 GENERAL: Final = "general"  # group of values whose name has no prefix
 SOURCES: Final = ("source", "sources")
 
@@ -68,7 +69,7 @@ def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
 def print_grouped(console: Console, values: Sequence[SourcedValue], *, levels: int = 1) -> None:
     """Write values without their sources: one line per group, then how many have which kind.
 
-    Values longer than a line are left to `print_sourced`.
+    Values longer than a line, and times and sizes of zero, are left to `print_sourced`.
 
     Args:
         console: From `open_terminal`.
@@ -77,7 +78,11 @@ def print_grouped(console: Console, values: Sequence[SourcedValue], *, levels: i
             `device.memory.bandwidth` share a line.
     """
     groups: dict[str, list[str]] = {}
-    short = [value for value in values if len(value.value) <= LONGEST_BRIEF]
+    short = [
+        value
+        for value in values
+        if len(value.value) <= LONGEST_BRIEF and value.value not in NOTHING
+    ]
     heads = {value.field.partition(".")[0] for value in short if "." in value.field}
     for value in short:
         words = value.field.split(".")
