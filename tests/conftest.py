@@ -58,6 +58,11 @@ def pytest_make_collect_report(
         return (yield)
 
 
+def pytest_configure() -> None:
+    """Look for garbage rarely: trees of syntax and of the compiler are many objects, and stay."""
+    gc.set_threshold(100_000, 20, 100)
+
+
 def pytest_collection_finish() -> None:
     """Let no collection of garbage look again at what was imported, and stays."""
     LOCK.unlink(missing_ok=True)
