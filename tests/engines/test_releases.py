@@ -66,6 +66,19 @@ def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
         assert abs(wide) == pytest.approx(math.hypot(narrow, move), rel=0.02)
 
 
+def test_llama_4_has_full_attention_before_chunked_attention_came() -> None:
+    asked = {"model": "meta-llama/Llama-4-Scout-17B-16E-Instruct", "system": "h200_sxm", "tp": 4}
+    old, new = (
+        perfatlas.estimate(**asked, format="fp8", mode="static", batch=8, isl=20000, engine=engine)
+        for engine in ("trtllm@0.20", "trtllm@1.0")
+    )
+    # three of four layers keep 20,000 tokens instead of a chunk of 8,192
+    old_bytes, new_bytes = (one.results["memory"]["kv_bytes"] for one in (old, new))
+    assert old_bytes > 1.5 * new_bytes
+    assert old.results["ttft_s"] > new.results["ttft_s"]
+    assert any("attends to the whole cache" in one for one in _notes(old))
+
+
 def test_a_release_newer_than_its_profile_is_rather_faster() -> None:
     spread = release_spread()
     profiles = (resolve_engine("vllm@0.13"), resolve_engine("trtllm@0.14"))
