@@ -67,9 +67,10 @@ def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
 
 
 def test_llama_4_has_full_attention_before_chunked_attention_came() -> None:
-    asked = {"model": "meta-llama/Llama-4-Scout-17B-16E-Instruct", "system": "h200_sxm", "tp": 4}
+    model = "meta-llama/Llama-4-Scout-17B-16E-Instruct"
+    asked: dict[str, Any] = {"system": "h200_sxm", "tp": 4, "batch": 8, "isl": 20000}
     old, new = (
-        perfatlas.estimate(**asked, format="fp8", mode="static", batch=8, isl=20000, engine=engine)
+        perfatlas.estimate(**asked, model=model, format="fp8", mode="static", engine=engine)
         for engine in ("trtllm@0.20", "trtllm@1.0")
     )
     # three of four layers keep 20,000 tokens instead of a chunk of 8,192
