@@ -201,12 +201,10 @@ def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Field
         "attention_dp": None,
         "ep": None,
         "kv_format": None,
-        "expert_distribution": "uniform",
+        "expert_distribution": rules["expert_distribution"].get(row["model"], "uniform"),
     }
     formats: Fields = rules["formats"][row["precision"]]
     experts = resolve_model(fields["model"]).architecture.has_experts
-    if experts:
-        fields["expert_distribution"] = rules["expert_distribution"]["value"]
     if experts and row["doc_version"] in rules["expert_parallel"]["releases"]:
         fields["ep"] = fields["tp"]
         if row["model"] in rules["expert_parallel"]["attention_dp"]:
