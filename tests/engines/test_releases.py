@@ -36,6 +36,8 @@ ASKED: dict[str, Any] = {
         ("vllm@1.0", "vllm@1.0", "vllm@0.24"),
         ("TRTLLM@0.16", "trtllm@0.16", "trtllm@0.17"),
         ("trtllm@0.20.1", "trtllm@0.20", ""),
+        ("trtllm@0.18", "trtllm@0.18", "trtllm@0.17"),
+        ("trtllm@0.21", "trtllm@0.21", "trtllm@1.0"),
         ("trtllm@1.2", "trtllm@1.2", "trtllm@1.3"),
     ],
 )
