@@ -34,7 +34,10 @@ ASKED: dict[str, Any] = {
         ("vllm@0.110", "vllm@0.110", "vllm@0.24"),
         ("vllm@0.2", "vllm@0.2", "vllm@0.11"),
         ("vllm@1.0", "vllm@1.0", "vllm@0.24"),
-        ("TRTLLM@0.17", "trtllm@0.17", "trtllm@1.0"),
+        ("TRTLLM@0.16", "trtllm@0.16", "trtllm@0.17"),
+        ("trtllm@0.20.1", "trtllm@0.20", ""),
+        ("trtllm@0.18", "trtllm@0.18", "trtllm@0.17"),
+        ("trtllm@0.21", "trtllm@0.21", "trtllm@1.0"),
         ("trtllm@1.2", "trtllm@1.2", "trtllm@1.3"),
     ],
 )
@@ -51,12 +54,12 @@ def test_what_is_no_release_is_refused() -> None:
 def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
     own, other = (
         perfatlas.estimate(**ASKED, mode="static", engine=engine)
-        for engine in ("trtllm", "trtllm@0.17")
+        for engine in ("trtllm", "trtllm@0.14")
     )
     assert own.results["tpot_s"] == other.results["tpot_s"]
-    assert any("trtllm@0.17 has no profile: that of trtllm@1.0" in one for one in _notes(other))
+    assert any("trtllm@0.14 has no profile: that of trtllm@0.17" in one for one in _notes(other))
     assert not any("has no profile" in one for one in _notes(own))
-    # 0.17 is older than 1.0: it may be as much slower as releases became faster, but hardly faster
+    # 0.14 is older than 0.17: it may be as much slower as releases became faster, but hardly faster
     spread = release_spread()
     for end, move in (("high", spread.q95), ("low", spread.q05)):
         wide, narrow = (
@@ -65,9 +68,23 @@ def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
         assert abs(wide) == pytest.approx(math.hypot(narrow, move), rel=0.02)
 
 
+def test_llama_4_has_full_attention_before_chunked_attention_came() -> None:
+    model = "meta-llama/Llama-4-Scout-17B-16E-Instruct"
+    asked: dict[str, Any] = {"system": "h200_sxm", "tp": 4, "batch": 8, "isl": 20000}
+    old, new = (
+        perfatlas.estimate(**asked, model=model, format="fp8", mode="static", engine=engine)
+        for engine in ("trtllm@0.20", "trtllm@1.0")
+    )
+    # three of four layers keep 20,000 tokens instead of a chunk of 8,192
+    old_bytes, new_bytes = (one.results["memory"]["kv_bytes"] for one in (old, new))
+    assert old_bytes > 1.5 * new_bytes
+    assert old.results["ttft_s"] > new.results["ttft_s"]
+    assert any("attends to the whole cache" in one for one in _notes(old))
+
+
 def test_a_release_newer_than_its_profile_is_rather_faster() -> None:
     spread = release_spread()
-    profiles = (resolve_engine("vllm@0.13"), resolve_engine("trtllm@0.17"))
+    profiles = (resolve_engine("vllm@0.13"), resolve_engine("trtllm@0.14"))
     assert [one.borrowed_is_newer for one in profiles] == [False, True]
     limits = [release_limits(one) for one in (*profiles, resolve_engine("vllm"))]
     assert limits[0] == (-spread.q05, spread.q95)

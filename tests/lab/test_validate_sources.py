@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from perfatlas.lab.laboratories import (
     source_rows,
     spread_rows,
 )
-from perfatlas.lab.laboratories.sources import offline_runs
+from perfatlas.lab.laboratories.sources import offline_runs, source_rules
 from perfatlas.lab.laboratories.spread import Errors, fitted_tails
 from perfatlas.quantities import MissingDependencyError
 
@@ -53,6 +55,17 @@ def test_token_gaps_of_the_second_laboratory_keep_their_errors() -> None:
     found = {one.source: np.median(np.abs(one.predicted_s / one.measured_s - 1)) for one in sources}
     assert found["ML.ENERGY H100"] < 0.075  # of all tasks; budgets that may only shrink
     assert found["ML.ENERGY B200"] < 0.170
+
+
+def test_explored_rows_of_trtllm_are_those_of_the_hash_and_its_models_are_known() -> None:
+    rules = source_rules()["trtllm"]
+    for group in rules["explored"]["groups"]:
+        model, gpu = group.split("|")
+        assert int(hashlib.sha256(group.encode()).hexdigest(), 16) % 2 == 1
+        assert model in rules["models"]
+        assert gpu in rules["systems"]
+    assert set(rules["expert_distribution"]) <= set(rules["models"])
+    assert set(rules["expert_parallel"]["attention_dp"]) <= set(rules["models"])
 
 
 def test_the_last_round_of_an_offline_benchmark_runs_what_is_left() -> None:

@@ -32,6 +32,22 @@ def test_an_nvfp4_checkpoint_runs_weight_only_on_hopper() -> None:
     assert own.results["tpot_s"] < answer.results["tpot_s"]
 
 
+def test_a_cache_format_that_nobody_states_is_told() -> None:
+    asked = {"model": "Qwen/Qwen3-32B", "system": "b200_sxm", "engine": "trtllm"}
+    for scenario, told in (
+        ({**asked, "format": "nvfp4"}, True),
+        ({**asked, "format": "nvfp4", "kv_format": "fp8"}, False),
+        ({**asked, "model": "nvidia/Qwen3-32B-NVFP4"}, False),
+        (asked, False),
+    ):
+        answer = estimate(**scenario, **ASKED)
+        notes = [said for said in answer.evidence.assumptions if said.startswith("kv_format bf16")]
+        assert bool(notes) is told, scenario
+        assert answer.scenario["kv_format"] == (
+            "bf16" if told or scenario is asked else "fp8_static"
+        )
+
+
 def test_an_engine_without_such_kernels_is_refused() -> None:
     asked = {"model": "nvidia/Qwen3-32B-NVFP4", "system": "h100_sxm", "engine": "trtllm"}
     with pytest.raises(UnsupportedError, match="fp4"):

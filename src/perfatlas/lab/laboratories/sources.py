@@ -201,11 +201,14 @@ def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Field
         "attention_dp": None,
         "ep": None,
         "kv_format": None,
+        "expert_distribution": rules["expert_distribution"].get(row["model"], "uniform"),
     }
     formats: Fields = rules["formats"][row["precision"]]
     experts = resolve_model(fields["model"]).architecture.has_experts
-    if experts and row["doc_version"] in rules["attention_dp"]["releases"]:
-        fields |= {"tp": 1, "attention_dp": fields["tp"], "ep": fields["tp"]}
+    if experts and row["doc_version"] in rules["expert_parallel"]["releases"]:
+        fields["ep"] = fields["tp"]
+        if row["model"] in rules["expert_parallel"]["attention_dp"]:
+            fields |= {"tp": 1, "attention_dp": fields["tp"]}
     return fields | formats
 
 

@@ -18,6 +18,14 @@ _HAVE_MARLIN: Final = ("vllm", "sglang", "")
 _WEIGHT_ONLY_SOURCE: Final = (
     "docs.vllm.ai, features/quantization/modelopt; sgl-project/sglang pull request 19652"
 )
+# Formats of weights whose published checkpoints mostly quantize the KV cache too.
+_CACHED_IN_FP8: Final = ("fp8_static", "nvfp4")
+_CACHE_NOTE: Final = (
+    "kv_format {kv}: neither the scenario nor the checkpoint of this model sets it. {gemm}"
+    " checkpoints of NVIDIA Model Optimizer mostly state an fp8 KV cache, which holds twice as many"
+    " tokens (kv_cache_quant_algo of nvidia/Qwen3-32B-NVFP4 and nvidia/Llama-3.1-70B-Instruct-FP8;"
+    " not of nvidia/DeepSeek-R1-NVFP4); for one of them, set kv_format to fp8"
+)
 
 
 class FormatNames(NamedTuple):
@@ -99,6 +107,8 @@ def resolve_formats(
     moe = pick("moe_format", requested.moe_format or requested.format, moe_stated)
     kv = _cache_format(requested.kv_format, checkpoint.kv_format)
     attention = _cache_format(requested.attention_format, checkpoint.kv_format)
+    if requested.kv_format is None and checkpoint.kv_format is None and gemm in _CACHED_IN_FP8:
+        notes.append(_CACHE_NOTE.format(kv=kv, gemm=gemm))
     return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(notes)
 
 
