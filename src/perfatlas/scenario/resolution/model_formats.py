@@ -18,6 +18,10 @@ _HAVE_MARLIN: Final = ("vllm", "sglang", "")
 _WEIGHT_ONLY_SOURCE: Final = (
     "docs.vllm.ai, features/quantization/modelopt; sgl-project/sglang pull request 19652"
 )
+_HALF_SOURCE: Final = (
+    "vllm/config: an automatic dtype that the device lacks falls back to float16;"
+    " sglang/srt/model_executor/model_runner.py: float16 below compute capability 8.0"
+)
 
 
 class FormatNames(NamedTuple):
@@ -61,6 +65,7 @@ def resolve_formats(
     Precedence: the specific flag, `format`, the checkpoint's quantization config, bf16. Loose
     names such as "fp8" become the engine's documented default on the device. A checkpoint whose
     products the tensor cores do not support runs weight-only where the engine has such kernels.
+    Unset formats are fp16 on tensor cores that multiply it and not bf16.
 
     Args:
         requested: Requested format names.
@@ -72,12 +77,13 @@ def resolve_formats(
         UnsupportedError: A format is unknown.
     """
     checkpoint = architecture.checkpoint
-    notes: list[str] = []
+    half = _half_format(device)
+    notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {_HALF_SOURCE}"]
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
         given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
-        name = (stated if same else given or stated) or "bf16"
+        name = (stated if same else given or stated) or half
         meant = profile.alias(name, device.architecture if device else "")
         alias = meant.value if meant else name
         weight_only = _weight_only(alias, profile, device) if given is None else None
@@ -97,9 +103,16 @@ def resolve_formats(
     gemm = pick("gemm_format", requested.gemm_format or requested.format, checkpoint.gemm_format)
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
     moe = pick("moe_format", requested.moe_format or requested.format, moe_stated)
-    kv = _cache_format(requested.kv_format, checkpoint.kv_format)
-    attention = _cache_format(requested.attention_format, checkpoint.kv_format)
-    return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(notes)
+    kv = _cache_format(requested.kv_format or checkpoint.kv_format or half)
+    attention = _cache_format(requested.attention_format or checkpoint.kv_format or half)
+    found = ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention, head=half)
+    return found, tuple(notes)
+
+
+def _half_format(device: FormatSupport | None) -> str:
+    """Return the 16-bit format that engines use unless told: fp16 where there is no bf16."""
+    lacks = device is not None and "bf16" not in device.peaks and "fp16" in device.peaks
+    return "fp16" if lacks else "bf16"
 
 
 def _weight_only(name: str, profile: EngineProfile, device: FormatSupport | None) -> str | None:
@@ -110,8 +123,8 @@ def _weight_only(name: str, profile: EngineProfile, device: FormatSupport | None
     return _WEIGHT_ONLY.get(name) if profile.kernel_family in _HAVE_MARLIN else None
 
 
-def _cache_format(given: str | None, stated: str | None) -> str:
-    name = (given or stated or "bf16").casefold()
+def _cache_format(given: str) -> str:
+    name = given.casefold()
     chosen = get_format("fp8_static" if name == "fp8" else name)
     if not chosen.cache:
         known = ", ".join(f.name for f in formats().values() if f.cache)
