@@ -1,6 +1,8 @@
-"""Cards without measured kernels, from their datasheets: their figures, and what they are priced by."""
+"""Cards without measured kernels: the figures of their datasheets, and what prices them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ CARDS = {
     "h100_nvl": (835.5, 60.0, 3938.0, 64.0, 400.0),
 }
 WITHOUT_BF16 = ("t4", "v100_sxm2_16gb", "v100_sxm2_32gb", "v100_pcie")
-ASKED = {"model": "Qwen/Qwen3-0.6B", "batch": 4, "isl": 512, "osl": 8}
+ASKED: dict[str, Any] = {"model": "Qwen/Qwen3-0.6B", "batch": 4, "isl": 512, "osl": 8}
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -44,7 +46,7 @@ def test_a_card_has_the_figures_of_its_datasheet(name: str) -> None:
 
 @pytest.mark.parametrize("name", CARDS)
 def test_a_card_without_kernels_of_its_own_has_a_wide_interval(name: str) -> None:
-    asked = {"m": 4096, "n": 4096, "k": 4096, "format": "fp16", "system": name}
+    asked: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "format": "fp16", "system": name}
     answer = perfatlas.kernel_gemm(**asked)
     time_s, low_s, high_s = (answer.results[f"time_s{end}"] for end in ("", "_low", "_high"))
     # not faster than its peak, and as far apart as kernels of two laboratories at least
