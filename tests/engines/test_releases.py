@@ -92,6 +92,17 @@ def test_a_release_newer_than_its_profile_is_rather_faster() -> None:
     assert limits[2] == (0.0, 0.0)
 
 
+def test_a_release_may_be_slower_by_what_changed_since() -> None:
+    # vLLM 0.6 was published as 1.8 and 2.7 times as fast as 0.5
+    profiles = [resolve_engine(f"vllm@{version}") for version in ("0.5", "0.6", "0.10", "0.13")]
+    assert [one.borrowed_gain for one in profiles] == [2.7, 1.0, 1.0, 1.0]
+    slower, faster = release_limits(profiles[0])
+    assert slower == pytest.approx(math.log(2.7))
+    assert faster == -release_spread().q05
+    answer = perfatlas.estimate(**ASKED, mode="static", engine="vllm@0.5")
+    assert any("published gain of what changed, 2.7 times" in one for one in _notes(answer))
+
+
 def test_synchronous_scheduling_adds_host_time_to_every_step() -> None:
     old, new = (
         perfatlas.estimate(**ASKED, mode="static", engine=engine).results["tpot_s"]

@@ -87,7 +87,7 @@ def test_wider_tensor_cores_leave_the_vector_units_alone() -> None:
             ["unknown system 'h2000'; did you mean 'h200_sxm'? `perfatlas catalog systems`"],
         ),
         ("H1000", ["did you mean 'h100'"]),
-        ("rtx", ["ambiguous system 'rtx': rtx_4090, rtx_5090, rtx_pro_6000_server"]),
+        ("rtx", ["ambiguous system 'rtx': rtx_3090, rtx_4090, rtx_5090, rtx_6000_ada"]),
         ("", ["unknown system"]),
         ("h2000{device.tdp=1W}", ["did you mean 'h200_sxm'"]),
         ("h200_sxm{device.memory.bandwith=6TB/s}", ["did you mean 'device.memory.bandwidth'"]),

@@ -28,6 +28,7 @@ def found() -> Any:  # noqa: ANN401 - a fixture's value
         source("nccl-h200", "nccl-h200-4g"),
         source("automodel", "automodel-super120b"),
         source("lmdeploy", "lmdeploy-7b-1-128-2048"),
+        source("matmul", "matmul-t4"),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outside, "outside_sources", lambda: few)
@@ -38,7 +39,9 @@ def test_every_measurement_says_where_it_is_published() -> None:
     sources = outside.outside_sources()
     rows = [row for one in sources for row in one["rows"]]
     assert all(one[name] or name == "fields" for one in sources for name in STATED)
-    assert len({row["id"] for row in rows}) == len(rows) == 199
+    assert len({row["id"] for row in rows}) == len(rows)
+    batches = [sum(len(one["rows"]) for one in sources if one["batch"] == n) for n in (1, 2)]
+    assert batches == [199, 109]
     assert all(row["value"] > 0.0 and row["metric"] for row in rows)
     assert {one["command"] for one in sources} <= outside.FUNCTIONS.keys()
 
@@ -46,8 +49,11 @@ def test_every_measurement_says_where_it_is_published() -> None:
 def test_halves_follow_from_the_names() -> None:
     halves = [outside.half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
     assert set(halves) == {outside.EXPLORED, outside.HELD_OUT}
-    rows = [row["id"] for one in outside.outside_sources() for row in one["rows"]]
-    assert sum(outside.half_of(row) == outside.EXPLORED for row in rows) == 104
+    explored = [0, 0]
+    for one in outside.outside_sources():
+        own = [outside.half_of(row["id"]) == outside.EXPLORED for row in one["rows"]]
+        explored[one["batch"] - 1] += sum(own)
+    assert explored == [104, 63]
 
 
 def test_rates_have_the_limits_of_their_time(found: Any) -> None:  # noqa: ANN401
@@ -66,6 +72,13 @@ def test_a_refused_question_keeps_its_reason(found: Any) -> None:  # noqa: ANN40
     assert "a GPU has" in row["refused"]
     summary = next(one for one in found["by_source"] if one["source"] == row["source"])
     assert (summary["measurements"], summary["answered"], summary["median_error"]) == (1, 0, None)
+
+
+def test_batches_and_devices_are_summed_apart(found: Any) -> None:  # noqa: ANN401
+    totals = {(one["batch"], one["rows"]): one["measurements"] for one in found["totals"]}
+    assert (totals[1, "all"], totals[2, "all"]) == (5, 1)
+    devices = {(one["device"], one["batch"]): one["measurements"] for one in found["by_device"]}
+    assert (devices["a100_sxm", 1], devices["t4", 2]) == (2, 1)
 
 
 def test_the_page_has_every_measurement(found: Any) -> None:  # noqa: ANN401

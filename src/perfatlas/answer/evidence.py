@@ -151,11 +151,12 @@ def engine_assumptions(question: Candidates) -> list[str]:
         hidden = "overlapped with the GPU" if host.overlapped else "added to GPU time"
         remarks.append(f"host time per step {hidden}: {host.source}")
     if question.profile.borrowed:
-        spread = release_spread()
+        spread, gain = release_spread(), question.profile.borrowed_gain
+        changed = f", and the published gain of what changed, {gain:g} times" if gain > 1.0 else ""
         remarks.append(
             f"{question.profile.id} has no profile: that of {question.profile.borrowed} is used,"
             f" and the interval is wider by the spread of {spread.runs} configurations between"
-            f" releases (`{spread.command}`)"
+            f" releases (`{spread.command}`){changed}"
         )
     if question.model.architecture.has_experts:
         remarks.append(f"expert load: {question.expert_distribution}")

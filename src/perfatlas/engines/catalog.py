@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import zip_longest
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,7 +140,7 @@ def _of_release(name: str, version: str) -> EngineProfile:
     older = [one for one in own if _version_key(one) <= asked]
     newer = [one for one in own if _version_key(one) > asked]
     near = [*older[-1:], *newer[:1]]
-    near = [one for one in near if not _change_between(name, _version_key(one), asked)] or near
+    near = [one for one in near if not _gains_between(name, _version_key(one), asked)] or near
     nearest = min(near, key=lambda one: _apart(_version_key(one), asked))
     if f"{version}.".startswith(nearest.split("@")[1] + "."):
         return _load(nearest)
@@ -149,19 +150,22 @@ def _of_release(name: str, version: str) -> EngineProfile:
         version=version,
         borrowed=nearest,
         borrowed_is_newer=nearest in newer,
+        borrowed_gain=prod(_gains_between(name, _version_key(nearest), asked)),
     )
 
 
 @cache
-def _changed_defaults(name: str) -> tuple[tuple[int, ...], ...]:
-    """Return the releases of an engine that changed a default setting."""
+def _changed_defaults(name: str) -> Mapping[tuple[int, ...], float]:
+    """Return the releases of an engine that changed a default setting, and its published gain."""
     text = resources.files("perfatlas").joinpath(CHANGES).read_text("utf-8")
-    changes = tomllib.loads(text)["change"]
-    return tuple(_version_key(f"{name}@{c['version']}") for c in changes if c["engine"] == name)
+    changes = (change for change in tomllib.loads(text)["change"] if change["engine"] == name)
+    return {_version_key(f"{name}@{one['version']}"): one.get("gain", 1.0) for one in changes}
 
 
-def _change_between(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return any(min(one, other) < at <= max(one, other) for at in _changed_defaults(name))
+def _gains_between(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> list[float]:
+    """Return the gains of the changes between two releases."""
+    changes = _changed_defaults(name).items()
+    return [gain for at, gain in changes if min(one, other) < at <= max(one, other)]
 
 
 def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

@@ -290,6 +290,8 @@ class EngineProfile:
         full_attention: Models whose sliding windows the engine does not apply, None for none.
         borrowed: Release whose profile stands for this one, "" for a profile of its own.
         borrowed_is_newer: Whether that release came after this one.
+        borrowed_gain: Largest published ratio of rates of changed defaults between the two, the
+            newer to the older; 1 for none.
         earlier_kernels: Kernels of earlier releases, None where none are known.
     """
 
@@ -316,6 +318,7 @@ class EngineProfile:
     full_attention: FullAttention | None = None
     borrowed: str = ""
     borrowed_is_newer: bool = False
+    borrowed_gain: float = 1.0
     earlier_kernels: EarlierKernels | None = None
 
     @property

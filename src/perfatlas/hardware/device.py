@@ -40,7 +40,7 @@ class Device:
     Args:
         name: Catalog name.
         vendor: Vendor.
-        architecture: Architecture: ampere, ada, hopper, blackwell,
+        architecture: Architecture: volta, turing, ampere, ada, hopper, blackwell,
             blackwell_workstation, cdna3, cdna4, tpu, cpu, other.
         calibration_relative: Device whose kernel calibration is used, "" for none.
         peak_flop_per_s: Dense peaks {bf16, fp16, tf32, fp32, fp64, fp8, fp4, int8} [FLOP/s].

@@ -12,6 +12,8 @@ FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
 # Formats computed by the matrix units; their dense peaks scale with the units' width.
 MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
 ARCHITECTURES: Final = (
+    "volta",
+    "turing",
     "ampere",
     "ada",
     "hopper",

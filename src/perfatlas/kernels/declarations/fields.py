@@ -62,8 +62,10 @@ def fitted_format(format_name: str) -> str:
 # Formats without rows of their own, and those whose kernels stand for them: Marlin reads both, and
 # only the expansion of a weight differs. On 1,640 rows of Marlin experts with mxfp4
 # weights on H100, H200 and L40S (vLLM and SGLang) the fits of int4_wo have median errors of 10 to
-# 15%, at other model sizes than they were fitted to.
-SUBSTITUTES: Final = {"nvfp4_wo": ("int4_wo",)}
+# 15%, at other model sizes than they were fitted to. Products of fp8 with a scale for a block run
+# on Blackwell as those of mxfp8: DeepGEMM (README) packs its scales as UE8M0 for the block-scaled
+# instruction of SM100; Hopper scales both outside of the tensor cores.
+SUBSTITUTES: Final = {"nvfp4_wo": ("int4_wo",), "mxfp8": ("fp8_block",)}
 
 
 def fitted_formats(format_name: str) -> tuple[str, ...]:

@@ -61,14 +61,21 @@ class SiliconRows:
         self._first: dict[str, int] = {}
 
     def first(self, format_name: str) -> int:
-        """Return the row of the first device for products in a format."""
+        """Return the row of the first device for products in a format.
+
+        Operators that multiply nothing name bf16 for all 16-bit elements; a device without it
+        reads them in fp16. Its products in bf16 are refused before.
+        """
         peak = get_format(format_name).tensor_peak
         if peak not in self._first:
             self._first[peak] = len(self.rows)
-            self.rows += [
-                silicon_row(device, format_name)
-                if peak in device.peak_flop_per_s
-                else np.zeros(NUM_SILICON)
-                for device in self.devices
-            ]
+            self.rows += [_row_or_zeros(device, peak, format_name) for device in self.devices]
         return self._first[peak]
+
+
+def _row_or_zeros(device: Device, peak: str, format_name: str) -> FloatArray:
+    if peak in device.peak_flop_per_s:
+        return silicon_row(device, format_name)
+    if peak == "bf16" and "fp16" in device.peak_flop_per_s:
+        return silicon_row(device, "fp16")
+    return np.zeros(NUM_SILICON)

@@ -17,11 +17,12 @@ from perfatlas.verbs.kernel import kernel_gemm
 from perfatlas.verbs.train import train
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.answer import Answer
 
-RUNS: Final = "data/validation/outside_runs.toml"
+# Each file is a batch, committed before its first score.
+BATCHES: Final = ("data/validation/outside_runs.toml", "data/validation/outside_runs_2.toml")
 FUNCTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     "kernel gemm": kernel_gemm,
     "collective": collective,
@@ -41,9 +42,9 @@ def validate_outside(progress: Callable[[str], None] = lambda _: None) -> Row:
         progress: Called with the name of each measurement before it is predicted.
 
     Returns:
-        `rows`: every measurement with its prediction, error, 90% interval and half, or the reason
-        why it has no prediction; `totals`, `by_scale`, `by_source`: their medians; `collected`: the
-        sources.
+        `rows`: every measurement with its prediction, error, 90% interval, batch and half, or the
+        reason why it has no prediction; `totals`, `by_scale`, `by_device`, `by_source`: their
+        medians, batches apart; `collected`: the sources.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -54,33 +55,27 @@ def validate_outside(progress: Callable[[str], None] = lambda _: None) -> Row:
         for run in source["rows"]:
             progress(run["id"])
             rows.append(_scored(source, run))
-    halves = (EXPLORED, HELD_OUT)
-    parts = {"all": rows} | {half: [row for row in rows if row["half"] == half] for half in halves}
-    scales = dict.fromkeys(row["scale"] for row in rows)
     return {
-        "totals": [_summary({"rows": name}, own) for name, own in parts.items()],
-        "by_scale": [
-            _summary({"scale": scale, "half": half}, _matching(rows, scale=scale, half=half))
-            for scale in scales
-            for half in halves
-            if _matching(rows, scale=scale, half=half)
-        ],
-        "by_source": [
-            _summary({"source": source["title"]}, _matching(rows, source=source["title"]))
-            for source in sources
-        ],
+        "totals": [*_of_batch(rows, 1), *_of_batch(rows, 2)],
+        "by_scale": _grouped(rows, "batch", "scale", "half"),
+        "by_device": _grouped(rows, "device", "batch"),
+        "by_source": _grouped(rows, "batch", "source"),
         "rows": rows,
         "collected": [
-            {name: source[name] for name in ("title", "url", "date", "note")} for source in sources
+            {name: source[name] for name in ("batch", "title", "url", "date", "note")}
+            for source in sources
         ],
     }
 
 
 @cache
 def outside_sources() -> tuple[Mapping[str, Any], ...]:
-    """Return the sources of the shipped data file with their measurements."""
-    text = resources.files("perfatlas").joinpath(RUNS).read_text("utf-8")
-    return tuple(tomllib.loads(text)["source"])
+    """Return the sources of the shipped data files with their batch and measurements."""
+    return tuple(
+        {**source, "batch": batch}
+        for batch, path in enumerate(BATCHES, start=1)
+        for source in _batch(path)["source"]
+    )
 
 
 def half_of(name: str) -> str:
@@ -92,16 +87,22 @@ def half_of(name: str) -> str:
     Returns:
         `explored`, which may lead to a change, or `held out`, which may not.
     """
-    text = resources.files("perfatlas").joinpath(RUNS).read_text("utf-8")
-    below = tomllib.loads(text)["explored_below"]
+    below = _batch(BATCHES[0])["explored_below"]  # one rule for all batches
     return EXPLORED if int(hashlib.sha256(name.encode()).hexdigest()[0], 16) < below else HELD_OUT
 
 
+def _batch(path: str) -> Mapping[str, Any]:
+    return tomllib.loads(resources.files("perfatlas").joinpath(path).read_text("utf-8"))
+
+
 def _scored(source: Mapping[str, Any], run: Mapping[str, Any]) -> Row:
+    system = run["fields"].get("system") or source["fields"]["system"]
     shared = {
         "id": run["id"],
         "source": source["title"],
+        "batch": source["batch"],
         "scale": source["scale"],
+        "device": system.partition("{")[0],
         "half": half_of(run["id"]),
         "metric": run["metric"],
         "published": run["value"],
@@ -134,11 +135,24 @@ def _limits(
     return predicted * time_s / high_s, predicted * time_s / low_s
 
 
-def _matching(rows: Iterable[Row], **fields: str) -> list[Row]:
-    return [row for row in rows if all(row[name] == value for name, value in fields.items())]
+def _of_batch(rows: Sequence[Row], batch: int) -> list[Row]:
+    """Return the summaries of a batch and of its halves."""
+    own = [row for row in rows if row["batch"] == batch]
+    parts = {"all": own} | {
+        half: [row for row in own if row["half"] == half] for half in (EXPLORED, HELD_OUT)
+    }
+    return [_summary({"batch": batch, "rows": name}, part) for name, part in parts.items() if own]
 
 
-def _summary(names: Mapping[str, str], rows: Sequence[Row]) -> Row:
+def _grouped(rows: Sequence[Row], *names: str) -> list[Row]:
+    """Return the summary of each combination of values, in order of first occurrence."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return [_summary(dict(zip(names, key, strict=True)), own) for key, own in groups.items()]
+
+
+def _summary(names: Mapping[str, Any], rows: Sequence[Row]) -> Row:
     """Return medians over measurements with a prediction, and the worst of them."""
     answered = [row for row in rows if row["predicted"] is not None]
     judged = [row for row in answered if row["inside_90"] is not None]

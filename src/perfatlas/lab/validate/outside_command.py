@@ -19,6 +19,7 @@ SUMMARY: Final = {
 WORST: Final = {"worst": "worst", "worst_error": "its error"}
 CELLS: Final = {
     "id": "measurement",
+    "batch": "batch",
     "half": "half",
     "published": "published",
     "predicted": "predicted",
@@ -28,9 +29,10 @@ CELLS: Final = {
     "inside_90": "in 90%",
 }
 TABLES: Final = (
-    ("totals", "all measurements", {"rows": ""} | SUMMARY),
-    ("by_scale", "by scale", {"scale": "", "half": "half"} | SUMMARY),
-    ("by_source", "by source", {"source": ""} | SUMMARY | WORST),
+    ("totals", "all measurements", {"batch": "batch", "rows": ""} | SUMMARY),
+    ("by_scale", "by scale", {"batch": "batch", "scale": "", "half": "half"} | SUMMARY),
+    ("by_device", "by device", {"device": "", "batch": "batch"} | SUMMARY),
+    ("by_source", "by source", {"batch": "batch", "source": ""} | SUMMARY | WORST),
 )
 
 

@@ -23,7 +23,16 @@ SUMMARY: Final = {
     "inside_90": "in 90%",
     "width": "high/low",
 }
-CELLS: Final = ("measurement", "half", "published", "predicted", "error", "90% interval", "inside")
+CELLS: Final = (
+    "measurement",
+    "batch",
+    "half",
+    "published",
+    "predicted",
+    "error",
+    "90% interval",
+    "inside",
+)
 
 
 def write_outside_page(path: Path, found: Mapping[str, Any]) -> None:
@@ -49,9 +58,16 @@ def page_text(found: Mapping[str, Any]) -> str:
     text = resources.files("perfatlas").joinpath(TEMPLATE).read_text("utf-8")
     worst = {"worst": "worst", "worst_error": "its error"}
     parts = (
-        ("{totals}", _summaries(found["totals"], {"rows": ""})),
-        ("{scales}", _summaries(found["by_scale"], {"scale": "scale", "half": "half"})),
-        ("{sources}", _summaries(found["by_source"], {"source": "source"}, worst)),
+        ("{totals}", _summaries(found["totals"], {"batch": "batch", "rows": ""})),
+        (
+            "{scales}",
+            _summaries(found["by_scale"], {"batch": "batch", "scale": "scale", "half": "half"}),
+        ),
+        ("{devices}", _summaries(found["by_device"], {"device": "device", "batch": "batch"})),
+        (
+            "{sources}",
+            _summaries(found["by_source"], {"batch": "batch", "source": "source"}, worst),
+        ),
         ("{collected}", _collected(found["collected"])),
         ("{cells}", _cells(found["rows"])),
         ("{refused}", _refused(found["rows"])),
@@ -83,10 +99,14 @@ def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a figure or a name
 
 
 def _collected(sources: Sequence[Mapping[str, Any]]) -> str:
-    columns = ("title", "date", "url", "note")
-    return table(
-        ["source", "date", "published in", "read as"], [[s[c] for c in columns] for s in sources]
-    )
+    columns = {
+        "title": "source",
+        "batch": "batch",
+        "date": "date",
+        "url": "published in",
+        "note": "read as",
+    }
+    return table(list(columns.values()), [[str(s[c]) for c in columns] for s in sources])
 
 
 def _cells(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -100,6 +120,7 @@ def _cell(row: Mapping[str, Any]) -> list[str]:
         interval = f"{format_value(metric, row['low'])} to {format_value(metric, row['high'])}"
     return [
         row["id"],
+        str(row["batch"]),
         row["half"],
         format_value(metric, row["published"]),
         format_value(metric, row["predicted"]),

@@ -26,6 +26,10 @@ _CACHE_NOTE: Final = (
     " tokens (kv_cache_quant_algo of nvidia/Qwen3-32B-NVFP4 and nvidia/Llama-3.1-70B-Instruct-FP8;"
     " not of nvidia/DeepSeek-R1-NVFP4); for one of them, set kv_format to fp8"
 )
+_HALF_SOURCE: Final = (
+    "vllm/config: an automatic dtype that the device lacks falls back to float16;"
+    " sglang/srt/model_executor/model_runner.py: float16 below compute capability 8.0"
+)
 
 
 class FormatNames(NamedTuple):
@@ -69,6 +73,7 @@ def resolve_formats(
     Precedence: the specific flag, `format`, the checkpoint's quantization config, bf16. Loose
     names such as "fp8" become the engine's documented default on the device. A checkpoint whose
     products the tensor cores do not support runs weight-only where the engine has such kernels.
+    Unset formats are fp16 on tensor cores that multiply it and not bf16.
 
     Args:
         requested: Requested format names.
@@ -80,12 +85,13 @@ def resolve_formats(
         UnsupportedError: A format is unknown.
     """
     checkpoint = architecture.checkpoint
-    notes: list[str] = []
+    half = _half_format(device)
+    notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {_HALF_SOURCE}"]
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
         given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
-        name = (stated if same else given or stated) or "bf16"
+        name = (stated if same else given or stated) or half
         meant = profile.alias(name, device.architecture if device else "")
         alias = meant.value if meant else name
         weight_only = _weight_only(alias, profile, device) if given is None else None
@@ -105,11 +111,18 @@ def resolve_formats(
     gemm = pick("gemm_format", requested.gemm_format or requested.format, checkpoint.gemm_format)
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
     moe = pick("moe_format", requested.moe_format or requested.format, moe_stated)
-    kv = _cache_format(requested.kv_format, checkpoint.kv_format)
-    attention = _cache_format(requested.attention_format, checkpoint.kv_format)
+    kv = _cache_format(requested.kv_format or checkpoint.kv_format or half)
+    attention = _cache_format(requested.attention_format or checkpoint.kv_format or half)
     if requested.kv_format is None and checkpoint.kv_format is None and gemm in _CACHED_IN_FP8:
         notes.append(_CACHE_NOTE.format(kv=kv, gemm=gemm))
-    return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(notes)
+    found = ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention, head=half)
+    return found, tuple(notes)
+
+
+def _half_format(device: FormatSupport | None) -> str:
+    """Return the 16-bit format that engines use unless told: fp16 where there is no bf16."""
+    lacks = device is not None and "bf16" not in device.peaks and "fp16" in device.peaks
+    return "fp16" if lacks else "bf16"
 
 
 def _weight_only(name: str, profile: EngineProfile, device: FormatSupport | None) -> str | None:
@@ -120,8 +133,8 @@ def _weight_only(name: str, profile: EngineProfile, device: FormatSupport | None
     return _WEIGHT_ONLY.get(name) if profile.kernel_family in _HAVE_MARLIN else None
 
 
-def _cache_format(given: str | None, stated: str | None) -> str:
-    name = (given or stated or "bf16").casefold()
+def _cache_format(given: str) -> str:
+    name = given.casefold()
     chosen = get_format("fp8_static" if name == "fp8" else name)
     if not chosen.cache:
         known = ", ".join(f.name for f in formats().values() if f.cache)

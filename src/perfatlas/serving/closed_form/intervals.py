@@ -10,6 +10,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -92,8 +93,9 @@ def step_tails(question: Candidates) -> StepTails:
 def release_limits(profile: EngineProfile) -> tuple[float, float]:
     """Return how much slower and how much faster a release may be than its profile, in ln(time).
 
-    Releases become faster: that of a borrowed profile moved on, or was behind. Both 0 for a profile
-    of its own.
+    Releases become faster: that of a borrowed profile moved on, or was behind, by as much as
+    adjacent releases differ or as the changes between the two were published to gain. Both 0 for
+    a profile of its own.
 
     Args:
         profile: The engine.
@@ -101,7 +103,8 @@ def release_limits(profile: EngineProfile) -> tuple[float, float]:
     if not profile.borrowed:
         return 0.0, 0.0
     spread = release_spread()
-    gained, lost = max(spread.q95, 0.0), max(-spread.q05, 0.0)
+    gained = max(spread.q95, log(profile.borrowed_gain), 0.0)
+    lost = max(-spread.q05, 0.0)
     return (gained, lost) if profile.borrowed_is_newer else (lost, gained)
 
 

@@ -1,0 +1,81 @@
+"""Cards without measured kernels: the figures of their datasheets, and what prices them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import perfatlas
+from perfatlas.engines import resolve_engine
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import UnsupportedError
+
+# fp16 and fp32 peaks [TFLOP/s], memory bandwidth and link per direction [GB/s], TDP [W], as printed
+CARDS = {
+    "t4": (65.0, 8.1, 320.0, 16.0, 70.0),
+    "v100_sxm2_16gb": (125.0, 15.7, 900.0, 150.0, 300.0),
+    "v100_sxm2_32gb": (125.0, 15.7, 900.0, 150.0, 300.0),
+    "v100_pcie": (112.0, 14.0, 900.0, 16.0, 250.0),
+    "a10": (125.0, 31.2, 600.0, 32.0, 150.0),
+    "a30": (165.0, 10.3, 933.0, 32.0, 165.0),
+    "a100_pcie": (312.0, 19.5, 1935.0, 32.0, 300.0),
+    "rtx_3090": (71.2, 35.6, 936.0, 32.0, 350.0),
+    "rtx_a6000": (154.8, 38.7, 768.0, 32.0, 300.0),
+    "l40": (181.05, 90.5, 864.0, 32.0, 300.0),
+    "rtx_6000_ada": (364.2, 91.1, 960.0, 32.0, 300.0),
+    "h100_nvl": (835.5, 60.0, 3938.0, 64.0, 400.0),
+}
+WITHOUT_BF16 = ("t4", "v100_sxm2_16gb", "v100_sxm2_32gb", "v100_pcie")
+ASKED: dict[str, Any] = {"model": "Qwen/Qwen3-0.6B", "batch": 4, "isl": 512, "osl": 8}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_card_has_the_figures_of_its_datasheet(name: str) -> None:
+    card = resolve_system(name).device
+    found = (
+        card.peak_flop_per_s["fp16"] / 1e12,
+        card.peak_flop_per_s["fp32"] / 1e12,
+        card.memory_bandwidth / 1e9,
+        card.scale_up.bandwidth / 1e9,
+        card.tdp_w,
+    )
+    assert found == pytest.approx(CARDS[name])
+    assert ("bf16" in card.peak_flop_per_s) == (name not in WITHOUT_BF16)
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_card_without_kernels_of_its_own_has_a_wide_interval(name: str) -> None:
+    asked: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "format": "fp16", "system": name}
+    answer = perfatlas.kernel_gemm(**asked)
+    time_s, low_s, high_s = (answer.results[f"time_s{end}"] for end in ("", "_low", "_high"))
+    # not faster than its peak, and as far apart as kernels of two laboratories at least
+    assert 2.0 * 4096**3 / (CARDS[name][0] * 1e12) <= low_s * 1.02
+    assert low_s < time_s < high_s
+    assert high_s / low_s > 1.4
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_card_without_bf16_runs_in_fp16_and_says_so(engine: str) -> None:
+    answer = perfatlas.estimate(**ASKED, system="t4", engine=engine)
+    assert answer.results["tpot_s_low"] < answer.results["tpot_s"] < answer.results["tpot_s_high"]
+    assert any("unset formats are fp16, not bf16" in one for one in answer.evidence.assumptions)
+    given = perfatlas.estimate(**ASKED, system="t4", engine=engine, format="fp16")
+    assert given.results["tpot_s"] == answer.results["tpot_s"]
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp8", "int4_wo"])
+def test_a_format_that_a_card_lacks_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"v100_pcie has no (bf16|fp8) tensor cores"):
+        perfatlas.estimate(**ASKED, system="v100_pcie", format=name)
+
+
+def test_the_budget_of_vllm_is_that_of_an_a100_on_every_a100() -> None:
+    # vllm/engine/arg_utils.py leaves out cards with a100 in their names
+    scheduler = resolve_engine("vllm").scheduler
+    budgets = {
+        name: scheduler.limits_on(name, resolve_system(name).device.memory_bytes)
+        for name in ("a100_sxm", "a100_pcie", "h100_nvl")
+    }
+    tokens = {name: limits.max_num_batched_tokens for name, limits in budgets.items()}
+    assert tokens == {"a100_sxm": 2048, "a100_pcie": 2048, "h100_nvl": 8192}
