@@ -155,3 +155,34 @@ def test_extrapolated_nodes_widen_the_slow_side_by_hand() -> None:
     few, many = (priced("h100_sxm", "all_gather", ranks, 2.0**16) for ranks in (64.0, 4096.0))
     assert many[1] / many[0] == pytest.approx(few[1] / few[0])
     assert math.log(many[2] / many[0]) - math.log(few[2] / few[0]) == pytest.approx(6.0 * 0.2062)
+
+
+def test_all_gather_of_an_empty_message_takes_the_hops_of_a_ring_by_hand() -> None:
+    # LL: 6.6 us, 512 - 64 = 448 hops of 1 us inside nodes and 63 of 2.7 us between them: 624.7 us
+    time_s, *_, notes = priced("h100_sxm", "all_gather", 512.0, 8.0)
+    assert time_s == pytest.approx(624.7e-6, rel=1e-3)
+    assert "one after the other" in notes
+    # 512 MiB: LL128 at 0.92 of the speed, 14 + 448 x 1.9 + 63 x 4 us = 1.12 ms later than at once
+    gather_s, _, _, _ = priced("h100_sxm", "all_gather", 512.0, 2.0**29)
+    moved_s = 2.0**29 * (511.0 / 512.0) / 400e9 / 0.92
+    assert 1.1172e-3 + moved_s < gather_s < 1.1172e-3 + 1.1 * moved_s
+
+
+def test_trees_of_all_reduce_do_not_pass_all_ranks() -> None:
+    assert priced("h100_sxm", "all_reduce", 4096.0, 8.0)[0] < 2e-4
+    assert priced("h100_sxm", "all_gather", 4096.0, 8.0)[0] > 4e-3
+
+
+def test_one_rank_per_node_gathers_by_trees_with_a_linear_part() -> None:
+    one = "h100_sxm{node.devices=1, device.scale_up.domain_size=1}"
+    few_s, many_s = (priced(one, "all_gather", ranks, 2.0**29)[0] for ranks in (64.0, 512.0))
+    # PAT: 3 more doublings of 4 us and 448 more ranks of 2.8 us, less than 448 hops of 4 us
+    assert 0.0 < many_s - few_s < 448 * 4.0e-6
+
+
+def test_a_slow_network_slows_every_hop_between_nodes() -> None:
+    near_s, far_s = (
+        priced(system, "reduce_scatter", 64.0, 8.0)[0]
+        for system in ("h100_sxm", "h100_sxm{fabric.latency=100us}")
+    )
+    assert far_s - near_s == pytest.approx(7 * (100e-6 - 2.7e-6), rel=0.2)

@@ -107,6 +107,18 @@ def test_no_step_is_below_its_bounds(
     assert np.median(bounds.step_s_C / steps.step_s_C) > 0.6
 
 
+def test_bounds_count_the_rank_with_most_layers_and_the_way_to_it() -> None:
+    """80 layers on 64 chunks: the fullest of 32 ranks holds 3 layers, a mean one 2.5."""
+    asked = question(
+        layouts(tp=4, pp=[4, 8, 32], vpp=[2, 3, 2], dp=[8, 4, 1], global_batch=512),
+        model="meta-llama/Llama-3.1-70B", engine="megatron", schedule="interleaved",
+    )  # fmt: skip
+    costs = micro_batch_costs(asked)
+    bound_s_C, step_s_C = lower_bounds(asked, costs).step_s_C, training_steps(asked).step_s_C
+    assert np.all(bound_s_C <= step_s_C)
+    assert np.all(bound_s_C > 0.95 * step_s_C)
+
+
 @pytest.mark.parametrize("recipe", [{"tensor_overlap": True}, {"sharding_replicas": 4}])
 def test_recipes_that_need_sizes_leave_out_layouts_without_them(recipe: dict[str, Any]) -> None:
     answer = search_training(**SMALL, **recipe, num_layouts=2)

@@ -17,6 +17,7 @@ from perfatlas.collectives.measured import correct_rows, with_table
 from perfatlas.collectives.notes import (
     EXPERTS_NOTE,
     FABRIC_NOTE,
+    HOPS_NOTE,
     NODE_NOTE,
     NODES_NOTE,
     RANKS_NOTE,
@@ -51,6 +52,7 @@ from perfatlas.collectives.physics import (
     library_time_s,
 )
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
+from perfatlas.collectives.rings import HOP_OPS, ring_between_nodes_s
 from perfatlas.collectives.topology import with_pcie_rings
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import unique_rows, with_fields
@@ -279,6 +281,8 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
+    if query.op in HOP_OPS:
+        time_U, latency_U = _with_hops(query, inner, time_U, latency_U)
     # Only exchanges between up to 8 nodes were measured. The error of one doubling of the ranks is
     # assumed to accumulate over further doublings of the nodes, on the slow side only: neglected
     # effects take time, and more nodes are not faster.
@@ -308,6 +312,29 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     )
 
 
+def _with_hops(
+    query: CollectiveQuery, inner: LevelTimes, time_U: FloatArray, latency_U: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return time and latency of the fabric, with the hops over all ranks (U,), (U,) [s].
+
+    Hops inside nodes are counted here, less the latency of the levels inside a node.
+    """
+    nodes_U = np.maximum(query.group.ranks_LU[2], 1.0)
+    hops = ring_between_nodes_s(
+        query.group.ranks_U,
+        nodes_U,
+        time_U - latency_U,
+        pcie_U=query.links.one_link_U > 0.0,
+        network_s_U=query.links.latency_s_LU[2],
+    )
+    hops_s_U = np.maximum(hops.latency_s_U - inner.latency_s_LU[:2].sum(axis=0), latency_U)
+    crosses_U = nodes_U > 1.0
+    return (
+        np.where(crosses_U, hops_s_U + hops.moving_s_U, time_U),
+        np.where(crosses_U, hops_s_U, latency_U),
+    )
+
+
 def _across_nodes(query: CollectiveQuery, crosses_U: FlagArray, inside_U: Names) -> Names:
     """Return the names of algorithms, of groups that span nodes with what they run inside (U,)."""
     alone_U = query.group.inside_LU[1] == 1.0
@@ -319,7 +346,8 @@ def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool)
     """Return the notes on groups that span nodes."""
     places = np.flatnonzero(np.bincount(query.index_U[crosses_U])).tolist()
     crossed = [query.systems[place] for place in places]
-    return [FABRIC_NOTE, *assumed_fabrics(crossed), *([NODES_NOTE] if beyond else [])]
+    many = HOPS_NOTE if query.op in HOP_OPS else NODES_NOTE
+    return [FABRIC_NOTE, *assumed_fabrics(crossed), *([many] if beyond else [])]
 
 
 def _by_trees(query: CollectiveQuery, crosses_U: FlagArray, inner: LevelTimes) -> bool:

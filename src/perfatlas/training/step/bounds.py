@@ -1,9 +1,10 @@
 """Lower bounds of the step time and of the memory of layouts, from the costs of a micro-batch.
 
 A search leaves out what a bound excludes: the layout takes at least as long, or needs at least as
-much memory, as its bound says. Bounds have no axis of stages and no order of passes.
+much memory, as its bound says. Bounds count the layers of ranks, but have no order of passes.
 
-Shape legend: C candidates, U distinct shapes, G segments, L recompute levels.
+Shape legend: C candidates, U distinct shapes, G segments, L recompute levels, D distinct pipelines,
+S stages, R ranks.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.sampling import expected_slowdown
+from perfatlas.training.layouts import distinct_rows, stage_layers, take_layouts
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import LAUNCHED
 from perfatlas.training.step.pairs import overlapped_experts_s
-from perfatlas.training.step.pipeline import copies_of_layers
+from perfatlas.training.step.pipeline import copies_of_layers, stages_held, sum_over_ranks
 from perfatlas.training.step.stages import group_shares, moe_share, stage_columns
 from perfatlas.training.step.states import shard_ranks, state_bytes
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.recipe import Recipe
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.question import TrainingQuestion
@@ -46,6 +48,26 @@ class StepBounds(NamedTuple):
 
     step_s_C: FloatArray
     memory_bytes_C: FloatArray
+
+
+class _RankLayers(NamedTuple):
+    """Layers of ranks that limit a pipeline, by distinct number of ranks and chunks (D,).
+
+    Args:
+        which_C: Distinct sizes of each candidate (C,).
+        first_D: Layers of the first rank.
+        most_D: Layers of the rank with most.
+        most_before_D: Layers in the stages before the first one of that rank.
+        last_D: Layers of the last rank.
+        last_before_D: Layers in the stages before its first one.
+    """
+
+    which_C: IntArray
+    first_D: FloatArray
+    most_D: FloatArray
+    most_before_D: FloatArray
+    last_D: FloatArray
+    last_before_D: FloatArray
 
 
 class _Shapes(NamedTuple):
@@ -70,9 +92,8 @@ def lower_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> StepBoun
         costs: Their micro-batches.
 
     Source: derived. The busiest rank works at least as long as a mean one. In a schedule with
-        whole backward passes, the last rank starts after a forward pass through the stages before
-        it, and a backward pass through them follows its own last one. Every stage has at least
-        floor(L/S) layers.
+        whole backward passes, a rank starts after a forward pass through the stages before its
+        first one, and a backward pass through them follows its own last one.
     """
     none_C = np.zeros(question.layouts.size)
     return StepBounds(_step_s(question, costs, none_C, none_C), _memory_bytes(question, costs))
@@ -171,14 +192,13 @@ def _step_s(
     layouts, schedule = question.layouts, find_schedule(question.schedule)
     shapes, level_C, at = _shapes(question, costs), layouts.recompute, costs.index_C
     layer_s_C = shapes.layer_s_LU[level_C, at] + sharding_s_C
-    head_s_C = shapes.head_s_LU[level_C, at]
-    all_s_C = question.architecture.num_layers * layer_s_C + shapes.ends_s_LU[level_C, at]
+    head_s_C, ends_s_C = shapes.head_s_LU[level_C, at], shapes.ends_s_LU[level_C, at]
+    all_s_C = question.architecture.num_layers * layer_s_C + ends_s_C
     batches_C = layouts.micro_batches
     step_s_C = batches_C * all_s_C / layouts.pp
     if not (schedule.splits_backward or schedule.overlaps_pairs):
-        least_s_C = _least_layers(question) * layer_s_C
-        of_last_s_C = batches_C * (layouts.vpp * least_s_C + head_s_C)
-        step_s_C = np.maximum(step_s_C, (layouts.pp - 1.0) * least_s_C + of_last_s_C)
+        pipeline_s_C = _pipeline_s(question, layer_s_C, ends_s_C - head_s_C, head_s_C)
+        step_s_C = np.maximum(step_s_C, pipeline_s_C)
     if question.expert_overlap:
         step_s_C = step_s_C - overlapped_experts_s(question, costs)
     engine = question.engine
@@ -193,6 +213,61 @@ def _step_s(
     steady_s_C = step_s_C + collectives_s_C + engine.host_s_per_step
     bound_s_C: FloatArray = steady_s_C * (1.0 + slowdown_D[which_C])
     return bound_s_C
+
+
+def _pipeline_s(
+    question: TrainingQuestion,
+    layer_s_C: FloatArray,
+    embedding_s_C: FloatArray,
+    head_s_C: FloatArray,
+) -> FloatArray:
+    """Return the least time of a pipeline with whole backward passes (C,) [s].
+
+    A rank works on all micro-batches. Before its first pass and after its last one, a micro-batch
+    passes all stages before its first one.
+
+    Args:
+        question: The candidates.
+        layer_s_C: Both passes of a layer (C,) [s].
+        embedding_s_C: Both passes of the embedding (C,) [s].
+        head_s_C: Both passes of the head (C,) [s].
+    """
+    batches_C = question.layouts.micro_batches
+    ranks = _rank_layers(question)
+    at = ranks.which_C
+    first_s_C = batches_C * (ranks.first_D[at] * layer_s_C + embedding_s_C)
+    most_s_C = (batches_C * ranks.most_D[at] + ranks.most_before_D[at]) * layer_s_C
+    last_s_C = batches_C * (ranks.last_D[at] * layer_s_C + head_s_C)
+    last_s_C += ranks.last_before_D[at] * layer_s_C
+    longest_s_C: FloatArray = np.maximum(np.maximum(first_s_C, most_s_C), last_s_C)
+    return longest_s_C
+
+
+def _rank_layers(question: TrainingQuestion) -> _RankLayers:
+    """Return the layers of the ranks that limit a pipeline."""
+    recipe, layouts = question.recipe, question.layouts
+    first_D, which_C = distinct_rows(np.stack([layouts.pp, layouts.vpp], axis=1).astype(np.int64))
+    distinct = take_layouts(layouts, first_D)
+    layers_DS = stage_layers(
+        question.architecture.num_layers,
+        distinct,
+        recipe.first_stage_layers,
+        recipe.last_stage_layers,
+        recipe.stage_layers,
+    )
+    of_ranks_DR = sum_over_ranks(layers_DS, stages_held(question.schedule, distinct))
+    before_DR = (np.cumsum(layers_DS, axis=1) - layers_DS)[:, : of_ranks_DR.shape[1]]
+    row_D, last_D = np.arange(first_D.size), distinct.pp.astype(np.int64) - 1
+    # of the ranks with most layers, the one that starts last
+    most_D = of_ranks_DR.shape[1] - 1 - of_ranks_DR[:, ::-1].argmax(axis=1)
+    return _RankLayers(
+        which_C=which_C,
+        first_D=of_ranks_DR[:, 0],
+        most_D=of_ranks_DR[row_D, most_D],
+        most_before_D=before_DR[row_D, most_D],
+        last_D=of_ranks_DR[row_D, last_D],
+        last_before_D=before_DR[row_D, last_D],
+    )
 
 
 def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:

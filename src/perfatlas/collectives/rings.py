@@ -1,0 +1,96 @@
+"""NCCL between nodes: latency that grows with the ranks of an all-gather or a reduce-scatter.
+
+Shape legend: U unique shapes, A algorithms and protocols.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+RINGS: Final = "data/collectives/nccl_rings.toml"
+# Trees serve all-reduce alone.
+HOP_OPS: Final = ("all_gather", "reduce_scatter")
+MICROSECOND: Final = 1e-6
+
+
+class FabricTimes(NamedTuple):
+    """The fastest algorithm and protocol of each group.
+
+    Args:
+        latency_s_U: Its hops, one after the other (U,) [s].
+        moving_s_U: Its transfer (U,) [s].
+    """
+
+    latency_s_U: FloatArray
+    moving_s_U: FloatArray
+
+
+def ring_between_nodes_s(
+    ranks_U: FloatArray,
+    nodes_U: FloatArray,
+    wire_s_U: FloatArray,
+    *,
+    pcie_U: NDArray[np.bool_],
+    network_s_U: FloatArray,
+) -> FabricTimes:
+    """Return latency and transfer of the fastest all-gather or reduce-scatter over nodes (U,) [s].
+
+    A ring passes its n ranks one after the other, n - nodes hops inside nodes and nodes - 1 between
+    them. Groups with one rank per node may use PAT, whose latency has a logarithmic and a linear
+    part.
+
+    Args:
+        ranks_U: Ranks of the group (U,).
+        nodes_U: Nodes of the group (U,).
+        wire_s_U: Transfer through a rank's share of the NICs at the full speed of a ring (U,) [s].
+        pcie_U: Where hops inside a node use PCIe (U,).
+        network_s_U: Minimum latency of a hop between nodes (U,) [s].
+
+    Source: `ncclTopoTuneModel` in src/graph/tuning.cc of NVIDIA/nccl.
+
+    Limits: Constants of NCCL's own choice of algorithms, not times that were measured here.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.collectives.rings import ring_between_nodes_s
+        >>> gpus, nodes, wire_s = (np.array([each]) for each in (512.0, 64.0, 1e-3))
+        >>> near = {"pcie_U": np.zeros(1, np.bool_), "network_s_U": np.zeros(1)}
+        >>> ring = ring_between_nodes_s(gpus, nodes, wire_s, **near)
+        >>> float(ring.latency_s_U[0].round(7))  # 14 us, 448 hops of 1.9 us and 63 of 4 us
+        0.0011172
+    """
+    data = _data()
+    network_us_U = network_s_U / MICROSECOND
+    latency, moving = [], []
+    for one in data["protocol"]:
+        inside_us_U = np.where(pcie_U, one["pcie_us"], one["nvlink_us"])
+        between_us_U = np.maximum(one["network_us"], network_us_U)
+        hops_us_U = (ranks_U - nodes_U) * inside_us_U + (nodes_U - 1.0) * between_us_U
+        latency.append(one["base_us"] + hops_us_U)
+        moving.append(wire_s_U / one["bandwidth"])
+    pat = data["pat"]
+    doubling_us_U = np.maximum(pat["doubling_us"], network_us_U)
+    tree_us_U = pat["base_us"] + np.log2(nodes_U) * doubling_us_U + ranks_U * pat["rank_us"]
+    latency.append(np.where(ranks_U == nodes_U, tree_us_U, np.inf))
+    moving.append(wire_s_U / pat["bandwidth"])
+    latency_s_AU, moving_s_AU = np.stack(latency) * MICROSECOND, np.stack(moving)
+    fastest_U = (latency_s_AU + moving_s_AU).argmin(axis=0)
+    at_U = np.arange(fastest_U.size)
+    return FabricTimes(latency_s_AU[fastest_U, at_U], moving_s_AU[fastest_U, at_U])
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    return tomllib.loads(resources.files("perfatlas").joinpath(RINGS).read_text("utf-8"))
