@@ -34,6 +34,14 @@ USELESS_HZ: Final = (1.83e9, 1.59e9)  # between which published decodes become n
 SLOPE: Final = 1.10  # power over that range: published are 1.07 to 1.13
 CLOCKS: Final = tuple(float(one) for one in np.arange(1.0, 0.25, -0.05).round(2))
 RACK_GPUS: Final = 72
+# Served by vLLM, of the Serial Alice benchmark: model, system, sequences, result and its value.
+SERVED: Final = (
+    ("mistralai/Mistral-7B-v0.1", "h100_sxm", 1, "energy_per_output_token_j", 2.635),
+    ("mistralai/Mistral-7B-v0.1", "h100_sxm", 128, "energy_per_output_token_j", 0.0497),
+    ("microsoft/Phi-3-mini-4k-instruct", "h200_sxm", 128, "power_w", 516.9),
+    ("microsoft/Phi-3-mini-4k-instruct", "b200_sxm", 128, "power_w", 606.0),
+)
+LENGTHS: Final = {"isl": 128, "osl": 256}  # assumed: that publication states none
 
 
 def clock_figures() -> list[tuple[str, float, float]]:
@@ -45,6 +53,9 @@ def clock_figures() -> list[tuple[str, float, float]]:
         sequences; Qwen3-4B stands for them.
     """
     product = kernel_gemm(system="h200_sxm", **PRODUCT).results["flop_per_s"] / 1e12
+    fp8 = (
+        kernel_gemm(system="h200_sxm", format="fp8_static", **PRODUCT).results["flop_per_s"] / 1e12
+    )
     zeros = kernel_gemm(system="h200_sxm", input_distribution="zeros", **PRODUCT)
     zeros = zeros.results["flop_per_s"] / 1e12
     watts = estimate(**DECODE, batch=1).results["power_w"]
@@ -53,6 +64,7 @@ def clock_figures() -> list[tuple[str, float, float]]:
         ("H200 product in bf16, random values: TFLOP/s", 788.0, product),
         ("H200 product in bf16, zeros: TFLOP/s", 894.0, zeros),
         ("H200 product in bf16, zeros over random values", 894.0 / 788.0, zeros / product),
+        ("H200 in fp8 over bf16, served (here a product): rate", 1.68, fp8 / product),
         ("H800 clock under large products: GHz (as an H100)", 1.6, _product_clock_hz() / 1e9),
         ("H200 decode of one sequence: W, at most", 300.0, watts),
         ("the same if its host needs 16.6 ms for a step: W, at most", 300.0, waiting),
@@ -70,6 +82,19 @@ def clock_figures() -> list[tuple[str, float, float]]:
         ("H200 decode at 137 W: power at 1.83 over 1.59 GHz", SLOPE, _slope(137.0)),
         ("H200 decode at 300 W: power at 1.83 over 1.59 GHz", SLOPE, _slope(300.0)),
         ("GB300 NVL72 rack, GPUs at their TDP: kW", 120.0, _rack_w("gb300") / 1e3),
+        *_served(),
+    ]
+
+
+def _served() -> list[tuple[str, float, float]]:
+    """Return published power and energy of models that run with one engine on one GPU."""
+    return [
+        (
+            f"{model.partition('/')[2]}, {system}, {batch} sequences: {result}",
+            published,
+            estimate(model=model, system=system, batch=batch, **LENGTHS).results[result],
+        )
+        for model, system, batch, result, published in SERVED
     ]
 
 
