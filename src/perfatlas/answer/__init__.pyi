@@ -17,6 +17,7 @@ from .choices import (
 from .clock_notes import (
     clock_causes as clock_causes,
     clock_note as clock_note,
+    power_warnings as power_warnings,
     raised_clock_notes as raised_clock_notes,
     raised_step_notes as raised_step_notes,
 )

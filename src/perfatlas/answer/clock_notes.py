@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.energy import board_energy
+from perfatlas.serving.closed_form import unreached_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray
-    from perfatlas.step import Placement, StepCost
+    from perfatlas.step import Candidates, Placement, StepCost
 
 ZEROS_ALONE: Final = ("tensors of zeros",)
 ROUNDING: Final = 1e-9  # relative, above which a power exceeds its limit
@@ -56,6 +58,17 @@ def raised_step_notes(cost: StepCost, placement: Placement) -> Iterator[tuple[in
     watts_C = power.on_w + cost.energy_j() / cost.total_s()
     subject = f"{cost.operators[0].phase} steps"
     yield from raised_clock_notes(subject, placement.clock_ratio_C, watts_C, power.cap_w)
+
+
+def power_warnings(question: Candidates, steps: Sequence[StepCost]) -> list[str]:
+    """Return warnings of power limits without effect and of clocks that power would not leave.
+
+    Args:
+        question: The candidates.
+        steps: The steps that they run.
+    """
+    raised = (raised_step_notes(cost, question.placement) for cost in steps)
+    return [text for _, text in chain(unreached_limits(question), *raised)]
 
 
 def clock_causes(

@@ -16,8 +16,8 @@ from .cost import (
     PricedStep as PricedStep,
     Step as Step,
     StepCost as StepCost,
-    gather_steps as gather_steps,
 )
+from .gathered import gather_steps as gather_steps
 from .memory import (
     candidate_memory as candidate_memory,
     does_not_fit as does_not_fit,

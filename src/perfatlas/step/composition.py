@@ -6,25 +6,31 @@ Shape legend: C candidates, O operators, S steps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.energy import CappedClock, StepEnergy, capped_clock_ratio, energy_share, locked_ratio
 from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.pricing import exposed
-from perfatlas.step.cost import StepCost, gather_steps
+from perfatlas.step.cost import StepCost
+from perfatlas.step.gathered import OF_CLOCK, gather_steps
 from perfatlas.step.streams import exposed_share
-from perfatlas.step.sums import StepClock
+from perfatlas.step.sums import OperatorSums, StepClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.engines import EngineProfile
     from perfatlas.kernels.tiers import ClockPrices
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step.context import StepContext
-    from perfatlas.step.cost import GatheredSteps, PricedStep, Step
+    from perfatlas.step.cost import PricedStep, Step
+    from perfatlas.step.gathered import GatheredSteps
+
+MOST_TAKEN: Final = 0.8  # share of the candidates up to which only they are priced again
 
 
 def step_costs(
@@ -75,8 +81,16 @@ def _limited(
     last = _Evaluated(np.ones_like(energy.time_s), full)
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
-        steps, last.prices = _priced_at(gathered, ratio_SC, last.prices)
-        costs = tuple(compose_streams(priced, context.profile) for priced in steps)
+        changed_X = np.flatnonzero((ratio_SC != last.ratio_SC).any(axis=0))
+        if gathered.one_family and changed_X.size < MOST_TAKEN * ratio_SC.shape[1]:
+            steps, _ = gathered.take(changed_X).at(ratio_SC[:, changed_X])
+            some = [compose_streams(priced, context.profile) for priced in steps]
+            costs = tuple(
+                _replaced(cost, changed_X, one) for cost, one in zip(last.costs, some, strict=True)
+            )
+        else:
+            steps, last.prices = _priced_at(gathered, ratio_SC, last.prices)
+            costs = tuple(compose_streams(priced, context.profile) for priced in steps)
         last.ratio_SC, last.costs = ratio_SC, costs
         return _energy(costs)
 
@@ -105,6 +119,33 @@ def _priced_at(
     if np.all(ratio_SC == 1.0):
         return gathered.full(), None
     return gathered.at(ratio_SC, last)
+
+
+def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
+    """Return the cost of a step with some candidates at another clock.
+
+    Args:
+        cost: The step of all candidates.
+        some_X: Positions of those at another clock (X,).
+        found: Their step.
+    """
+
+    def placed(all_: NDArray[Any], some: NDArray[Any]) -> NDArray[Any]:
+        copied = all_.copy()
+        copied[some_X] = some
+        return copied
+
+    names = (*OF_CLOCK, "chip_energy_j_CO")
+    changed = {
+        name: placed(getattr(cost.prices, name), getattr(found.prices, name)) for name in names
+    }
+    return replace(
+        cost,
+        prices=with_fields(cost.prices, **changed),
+        hidden_s_CO=placed(cost.hidden_s_CO, found.hidden_s_CO),
+        host_s_C=placed(cost.host_s_C, found.host_s_C),
+        priced_sums=OperatorSums(*map(placed, cost.sums, found.sums)),
+    )
 
 
 def _energy(costs: Sequence[StepCost]) -> StepEnergy:

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.energy import with_energy
-from perfatlas.kernels.tiers import gather_operators
-from perfatlas.operators import Collective
-from perfatlas.pricing import TIERS, join, select, total
-from perfatlas.step.links import price_links
+from perfatlas.pricing import TIERS, total
 from perfatlas.step.sums import TINY, operator_sums, unlimited_share
 
 if TYPE_CHECKING:
@@ -25,10 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
-    from perfatlas.step.context import StepContext
     from perfatlas.step.sums import OperatorSums, StepClock
 
 
@@ -183,105 +176,3 @@ class StepCost:
         for name, code in TIERS.items():
             codes_C += code * (runs_CO & parts[name]).any(axis=1)
         return codes_C
-
-
-def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
-    """Return steps on one rank whose shapes are gathered; shared shapes are priced once.
-
-    Args:
-        steps: Steps of one scenario, such as prefill and decode.
-        context: Engine, systems and tier; its clocks and power limits are not read.
-    """
-    compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
-    links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
-    devices = context.placement.sustained()
-    gathered = gather_operators(
-        list(chain(*compute)),
-        devices,
-        family=context.profile.kernels,
-        tier=context.tier,
-        silicon_version=context.silicon_version,
-    )
-    operators = tuple((*own, *between) for own, between in zip(compute, links, strict=True))
-    return GatheredSteps(
-        steps=tuple(steps),
-        operators=operators,
-        counts=tuple(np.stack([op.count for op in own], axis=1) for own in operators),
-        devices=devices,
-        gathered=gathered,
-        moved=price_links(list(chain(*links)), context),
-        contends=context.tier != "bound",
-        zeros_C=context.placement.zeros_C,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GatheredSteps:
-    """Steps whose shapes are gathered, to be priced at several clocks; links are unaffected.
-
-    Args:
-        steps: The steps (S).
-        operators: Operators of each step, collectives last (S).
-        counts: Executions of each operator of each step (S), each (C, O).
-        devices: Device of each candidate at its sustained clock.
-        gathered: Operators of all steps without collectives.
-        moved: Prices of the collectives of all steps.
-        contends: Whether streams slow each other down.
-        zeros_C: Whether all tensors hold zeros (C,); None if none do.
-    """
-
-    steps: tuple[Step, ...]
-    operators: tuple[tuple[Operator, ...], ...]
-    counts: tuple[FloatArray, ...]
-    devices: DeviceColumns
-    gathered: GatheredOperators
-    moved: PricedOperators
-    contends: bool
-    zeros_C: NDArray[np.bool_] | None
-
-    def full(self, *, random: bool = False) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at the sustained clock.
-
-        Args:
-            random: Whether energies are those of random values, whatever the tensors hold.
-        """
-        return self._priced(self.gathered.full(), random=random)
-
-    def at(
-        self, ratio_SC: FloatArray, last: ClockPrices | None = None
-    ) -> tuple[tuple[PricedStep, ...], ClockPrices]:
-        """Return the prices of each step at other clocks, as steps and as their operators.
-
-        Args:
-            ratio_SC: Clock of each step over the sustained clock (S, C).
-            last: Operators at other clocks; those whose clock is the same keep their prices.
-        """
-        widths = [own - links for own, links in self._widths()]
-        found = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
-        return self._priced(found.fastest()), found
-
-    def _widths(self) -> list[tuple[int, int]]:
-        """Return the number of operators of each step, and of its collectives (S)."""
-        return [
-            (len(own), sum(isinstance(one, Collective) for one in own)) for own in self.operators
-        ]
-
-    def _priced(self, prices: PricedOperators, *, random: bool = False) -> tuple[PricedStep, ...]:
-        found, first, first_link = [], 0, 0
-        zeros_C = None if random else self.zeros_C
-        for place, (all_, links) in enumerate(self._widths()):
-            own, operators = all_ - links, self.operators[place]
-            mine = select(prices, slice(first, first + own))
-            theirs = select(self.moved, slice(first_link, first_link + links))
-            found.append(
-                PricedStep(
-                    operators=operators,
-                    count_CO=self.counts[place],
-                    prices=with_energy(operators, join((mine, theirs)), self.devices, zeros_C),
-                    step=self.steps[place],
-                    devices=self.devices,
-                    contends=self.contends,
-                )
-            )
-            first, first_link = first + own, first_link + links
-        return tuple(found)

@@ -48,6 +48,19 @@ class DeviceColumns:
             return np.ones(self.index_C.shape[0])
         return self.clock_ratio_C
 
+    def take(self, some_X: IntArray) -> DeviceColumns:
+        """Return the devices of some candidates.
+
+        Args:
+            some_X: Positions of the candidates (X,).
+        """
+        clock_C = self.clock_ratio_C
+        return DeviceColumns(
+            devices=self.devices,
+            index_C=self.index_C[some_X],
+            clock_ratio_C=None if clock_C is None else clock_C[some_X],
+        )
+
     def at_clock(self, ratio: float) -> DeviceColumns:
         """Return the same devices with all clocks scaled by a ratio.
 

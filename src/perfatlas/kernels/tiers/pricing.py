@@ -21,13 +21,13 @@ from perfatlas.kernels.tiers.matches import Matches
 from perfatlas.kernels.tiers.row_times import write_times
 from perfatlas.measurements.calibrations import kernel_families
 from perfatlas.operators import with_fields
-from perfatlas.pricing import choose, write
+from perfatlas.pricing import choose, take, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
 
 Tier = Literal["auto", "bound", "physics", "measured"]
@@ -110,6 +110,14 @@ class GatheredOperators:
         """Return the prices at the clock of each candidate."""
         return _fastest([family.full for family in self.families])
 
+    def take(self, some_X: IntArray) -> GatheredOperators:
+        """Return the operators of some candidates.
+
+        Args:
+            some_X: Positions of the candidates (X,).
+        """
+        return GatheredOperators(families=tuple(one.take(some_X) for one in self.families))
+
     def at(self, ratio_CO: FloatArray, last: ClockPrices | None = None) -> ClockPrices:
         """Return the prices at other clocks; entries with the clock of the last ones keep theirs.
 
@@ -165,6 +173,16 @@ class _Family:
     devices: DeviceColumns
     full: PricedOperators
     models: tuple[ModelRows, ...]
+
+    def take(self, some_X: IntArray) -> _Family:
+        """Return the operators of some candidates, of which only formats are read from here on."""
+        every = self.devices.index_C.size
+        return _Family(
+            operators=self.operators,
+            devices=self.devices.take(some_X),
+            full=take(self.full, some_X),
+            models=tuple(rows.take(some_X, every) for rows in self.models),
+        )
 
     def at(
         self, ratio_CO: FloatArray, last_CO: FloatArray, last: PricedOperators

@@ -251,12 +251,12 @@ def _clocks() -> list[Row]:
 
 
 def _operators() -> list[Row]:
-    """Return the published power of large products on one H200."""
+    """Return the published power of a served model on one H200; a large product stands for it."""
     shape = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
     published = {"bf16": 662.8, "fp8_static": 661.7}
     return [
         _figure(
-            f"H200 product in {name}: W",
+            f"H200 in {name}, served (here a product): W",
             watts,
             None,
             kernel_gemm(format=name, **shape).results["power_w"],

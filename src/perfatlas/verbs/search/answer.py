@@ -12,6 +12,7 @@ from perfatlas.answer import (
     AnsweredRun,
     breakdown_rows,
     merged_evidence,
+    power_warnings,
     question_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
@@ -220,9 +221,10 @@ def _answer(
     scores = [leader.score for leader in leaders]
     plans = []
     evidence, breakdown = [], []
+    warnings = [inputs.mix.warning] if inputs.mix.warning else []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
-        steps, grounds = _priced(read_scenario(fields))
+        steps, grounds, warned = _priced(read_scenario(fields))
         following = scores[number + 1] if number + 1 < len(scores) else None
         plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
         if leader.is_lowered:
@@ -234,6 +236,7 @@ def _answer(
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
+        warnings += warned
     notes = [*_notes(inputs, ranking), *(f"not searched: {why}" for why in sorted(found.reasons))]
     results: dict[str, Any] = {
         "plans": plans,
@@ -255,7 +258,7 @@ def _answer(
         results=results,
         breakdown=breakdown[0],
         evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
-        warnings=(inputs.mix.warning,) if inputs.mix.warning else (),
+        warnings=tuple(dict.fromkeys(warnings)),
     )
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)
@@ -295,21 +298,26 @@ def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
     return notes
 
 
-def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:
-    """Return the breakdown of a prefill chunk and a decode step, and the evidence."""
+def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence, list[str]]:
+    """Return the breakdown of a prefill chunk and a decode step, the evidence, and warnings."""
     if scenario.mode == "disaggregated":
         rates = evaluate_pools(scenario)
         (first, prefill), (second, decode) = rates.prefill, rates.decode
         pools = (question_evidence(first, prefill), question_evidence(second, decode))
         evidence = merged_evidence(*pools, rates.notes())
+        warned = [
+            *power_warnings(first, (prefill.prefill,)),
+            *power_warnings(second, (decode.decode,)),
+        ]
     else:
         question, prefill = evaluate_one(scenario)
         decode, evidence = prefill, question_evidence(question, prefill)
+        warned = power_warnings(question, (prefill.prefill, prefill.decode))
     rows = [
         *breakdown_rows(prefill.prefill, "prefill", 0),
         *breakdown_rows(decode.decode, "decode", 0),
     ]
-    return rows, evidence
+    return rows, evidence, warned
 
 
 def _complete(inputs: SearchInputs) -> dict[str, Any]:

@@ -1,0 +1,202 @@
+"""Steps whose shapes are gathered once, to be priced at several clocks.
+
+Shape legend: C candidates, O operators, S steps, X some candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.energy import with_energy
+from perfatlas.kernels.tiers import gather_operators
+from perfatlas.operators import Collective, with_fields
+from perfatlas.pricing import join, select, take
+from perfatlas.step.cost import PricedStep, Step
+from perfatlas.step.links import price_links
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
+    from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.pricing import PricedOperators
+    from perfatlas.step.context import StepContext
+
+# Columns of kernels that depend on the clock.
+OF_CLOCK: Final = ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO", "code_CO")
+
+
+def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
+    """Return steps on one rank whose shapes are gathered; shared shapes are priced once.
+
+    Args:
+        steps: Steps of one scenario, such as prefill and decode.
+        context: Engine, systems and tier; its clocks and power limits are not read.
+    """
+    compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
+    links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
+    devices = context.placement.sustained()
+    gathered = gather_operators(
+        list(chain(*compute)),
+        devices,
+        family=context.profile.kernels,
+        tier=context.tier,
+        silicon_version=context.silicon_version,
+    )
+    operators = tuple((*own, *between) for own, between in zip(compute, links, strict=True))
+    return GatheredSteps(
+        steps=tuple(steps),
+        operators=operators,
+        counts=tuple(np.stack([op.count for op in own], axis=1) for own in operators),
+        devices=devices,
+        gathered=gathered,
+        moved=price_links(list(chain(*links)), context),
+        contends=context.tier != "bound",
+        zeros_C=context.placement.zeros_C,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatheredSteps:
+    """Steps whose shapes are gathered, to be priced at several clocks; links are unaffected.
+
+    Args:
+        steps: The steps (S).
+        operators: Operators of each step, collectives last (S).
+        counts: Executions of each operator of each step (S), each (C, O).
+        devices: Device of each candidate at its sustained clock.
+        gathered: Operators of all steps without collectives.
+        moved: Prices of the collectives of all steps.
+        contends: Whether streams slow each other down.
+        zeros_C: Whether all tensors hold zeros (C,); None if none do.
+    """
+
+    steps: tuple[Step, ...]
+    operators: tuple[tuple[Operator, ...], ...]
+    counts: tuple[FloatArray, ...]
+    devices: DeviceColumns
+    gathered: GatheredOperators
+    moved: PricedOperators
+    contends: bool
+    zeros_C: NDArray[np.bool_] | None
+
+    @property
+    def one_family(self) -> bool:
+        """Whether the kernels of one family run, at any clock."""
+        return len(self.gathered.families) == 1
+
+    def full(self, *, random: bool = False) -> tuple[PricedStep, ...]:
+        """Return the prices of each step at the sustained clock.
+
+        Args:
+            random: Whether energies are those of random values, whatever the tensors hold.
+        """
+        if random:
+            return self._priced(self.gathered.full(), random=True)
+        return self._sustained
+
+    def at(
+        self, ratio_SC: FloatArray, last: ClockPrices | None = None
+    ) -> tuple[tuple[PricedStep, ...], ClockPrices]:
+        """Return the prices of each step at other clocks, as steps and as their operators.
+
+        Args:
+            ratio_SC: Clock of each step over the sustained clock (S, C).
+            last: Operators at other clocks; those whose clock is the same keep their prices.
+        """
+        widths = [own - links for own, links in self._widths()]
+        found = self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T, last)
+        if not self.one_family:  # another family may be the fastest at another clock
+            return self._priced(found.fastest()), found
+        return self._at_clock(found.families[0]), found
+
+    def take(self, some_X: IntArray) -> GatheredSteps:
+        """Return the steps of some candidates.
+
+        Args:
+            some_X: Positions of the candidates (X,), ascending.
+        """
+        every = self.devices.index_C.size
+        return GatheredSteps(
+            steps=tuple(with_fields(one, **_taken(one, some_X, every)) for one in self.steps),
+            operators=tuple(
+                tuple(with_fields(one, **_taken(one, some_X, every)) for one in own)
+                for own in self.operators
+            ),
+            counts=tuple(count_CO[some_X] for count_CO in self.counts),
+            devices=self.devices.take(some_X),
+            gathered=self.gathered.take(some_X),
+            moved=take(self.moved, some_X),
+            contends=self.contends,
+            zeros_C=None if self.zeros_C is None else self.zeros_C[some_X],
+        )
+
+    def _widths(self) -> list[tuple[int, int]]:
+        """Return the number of operators of each step, and of its collectives (S)."""
+        return [
+            (len(own), sum(isinstance(one, Collective) for one in own)) for own in self.operators
+        ]
+
+    def _priced(self, prices: PricedOperators, *, random: bool = False) -> tuple[PricedStep, ...]:
+        found, first, first_link = [], 0, 0
+        for place, (all_, links) in enumerate(self._widths()):
+            own = all_ - links
+            mine = select(prices, slice(first, first + own))
+            theirs = select(self.moved, slice(first_link, first_link + links))
+            found.append(self._step(place, join((mine, theirs)), random=random))
+            first, first_link = first + own, first_link + links
+        return tuple(found)
+
+    def _at_clock(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
+        """Return the prices of each step at other clocks; only `OF_CLOCK` columns are joined."""
+        found, first = [], 0
+        for place, ((all_, links), full) in enumerate(
+            zip(self._widths(), self._sustained, strict=True)
+        ):
+            own = all_ - links
+            changed = {
+                name: np.concatenate(
+                    (
+                        getattr(prices, name)[:, first : first + own],
+                        getattr(full.prices, name)[:, own:],
+                    ),
+                    axis=1,
+                )
+                for name in OF_CLOCK
+            }
+            found.append(self._step(place, with_fields(full.prices, **changed)))
+            first += own
+        return tuple(found)
+
+    @cached_property
+    def _sustained(self) -> tuple[PricedStep, ...]:
+        return self._priced(self.gathered.full())
+
+    def _step(self, place: int, prices: PricedOperators, *, random: bool = False) -> PricedStep:
+        """Return one step with the energies of its operators."""
+        operators, zeros_C = self.operators[place], None if random else self.zeros_C
+        return PricedStep(
+            operators=operators,
+            count_CO=self.counts[place],
+            prices=with_energy(operators, prices, self.devices, zeros_C),
+            step=self.steps[place],
+            devices=self.devices,
+            contends=self.contends,
+        )
+
+
+def _taken(record: Step | Operator, some_X: IntArray, every: int) -> dict[str, FloatArray]:
+    """Return the columns (C,) of a step or an operator for some of every candidate, by name."""
+    return {
+        name: values[some_X]
+        for name, values in vars(record).items()
+        if isinstance(values, np.ndarray) and values.shape == (every,)
+    }
