@@ -1,8 +1,8 @@
 """Steps through several numbers of pipeline stages, from the prices of one of them.
 
 A rank that is charged with all layers runs the same operators whatever the number of its stages; a
-step through p stages has p - 1 transfers of the hidden state in addition. So steps that differ in p
-alone are priced once, with one transfer.
+step through p stages has p - 1 transfers of the hidden state in addition, and so has each pass of
+a drafter. So steps that differ in p alone are priced once, through two stages.
 
 Shape legend: V distinct steps but for their stages, U steps, O operators.
 """
@@ -10,6 +10,7 @@ Shape legend: V distinct steps but for their stages, U steps, O operators.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -45,12 +46,14 @@ class StagedSteps(NamedTuple):
     Args:
         priced: The steps that are priced, through two stages at the sustained clock (V).
         place_U: The priced step of each step (U,).
+        transfers_U: Transfers between stages over those of the priced step (U,).
         cost: Cost of all steps, without their operators (U).
         tier_codes: How operators are priced, as `StepCost.tier_codes` (U,).
     """
 
     priced: StepCost
     place_U: IntArray
+    transfers_U: FloatArray
     cost: StepCost
     tier_codes: IntArray
 
@@ -60,13 +63,19 @@ class StagedSteps(NamedTuple):
         The energy is that where the TDP lowers no voltage.
 
         Args:
-            some: Positions of operators that are no transfers.
+            some: Positions of the operators.
         """
         prices, count_VO = self.priced.prices, self.priced.count_CO[:, some]
-        time_s_U, chip_j_U, memory_j_U = (
-            (count_VO * values_VO[:, some]).sum(axis=1)[self.place_U]
-            for values_VO in (prices.time_s_CO, prices.chip_energy_j_CO, prices.memory_energy_j_CO)
-        )
+        moved_O = _transfers(self.priced)[some]
+
+        def summed(values_VO: FloatArray) -> FloatArray:
+            each_VO = count_VO * values_VO[:, some]
+            own_V, moved_V = each_VO[:, ~moved_O].sum(axis=1), each_VO[:, moved_O].sum(axis=1)
+            total_U: FloatArray = own_V[self.place_U] + self.transfers_U * moved_V[self.place_U]
+            return total_U
+
+        time_s_U, chip_j_U = summed(prices.time_s_CO), summed(prices.chip_energy_j_CO)
+        memory_j_U = summed(prices.memory_energy_j_CO)
         clock, sums = self.cost.clock, self.cost.sums
         energy_j_U = chip_j_U * clock.energy_share * unlimited_share(clock) + memory_j_U
         return (
@@ -78,14 +87,13 @@ class StagedSteps(NamedTuple):
 def differs_by_transfers(context: StepContext) -> bool:
     """Return whether steps through several numbers of stages differ by their transfers alone.
 
-    Not with drafts, which have stages of their own, nor where two batches alternate, or power or a
-    lock sets the clock of each step.
+    Not where two batches alternate, or where power or a lock sets the clock of each step.
 
     Args:
         context: Engine, systems and plan of the steps.
     """
     alternate = context.profile.batch_overlap.value == "two_batch"
-    return not (context.drafts or alternate or context.limits_act())
+    return not (alternate or context.limits_act())
 
 
 def staged_steps(
@@ -102,10 +110,11 @@ def staged_steps(
     """
     (priced,) = gather_steps((step,), context).full()
     two = compose_streams(priced, context.profile)
-    is_transfer_O = np.array([op.name == TRANSFER for op in two.operators])
+    is_transfer_O = _transfers(two)
     transfers_U = of_all.plan.pp - 1.0
     sums = _sums(two, is_transfer_O, place_U, transfers_U)
-    work_s_U = two.host_work_s_C[place_U] + (transfers_U - (STAGES - 1.0)) * launch_s
+    number_U = two.count_CO[:, is_transfer_O].sum(axis=1)[place_U]
+    work_s_U = two.host_work_s_C[place_U] + (transfers_U - (STAGES - 1.0)) * number_U * launch_s
     host_s_U = work_s_U
     if context.profile.host.overlapped:
         host_s_U = np.maximum(work_s_U - sums.time_s, 0.0)
@@ -133,7 +142,12 @@ def staged_steps(
         _with_operators(two, some_O).tier_codes() for some_O in (~is_transfer_O, is_transfer_O)
     )
     codes_U = alone[place_U] | np.where(transfers_U > 0.0, moved[place_U], 0)
-    return StagedSteps(two, place_U, cost, codes_U)
+    return StagedSteps(two, place_U, transfers_U, cost, codes_U)
+
+
+def _transfers(cost: StepCost) -> NDArray[np.bool_]:
+    """Return which operators are transfers between stages (O,)."""
+    return np.array([op.name.endswith(TRANSFER) for op in cost.operators])
 
 
 def _with_operators(cost: StepCost, some_O: NDArray[np.bool_]) -> StepCost:
@@ -158,22 +172,28 @@ def _sums(
     prices, groups = two.prices, deviating_groups(two.prices)
     match_VO = np.where(prices.match_CO < 0, groups.group_M.size - 1, prices.match_CO)
     others_VO = np.where(is_transfer_O, 0.0, two.count_CO)
+    moved_VO = two.count_CO - others_VO
 
     def summed(count_VO: FloatArray) -> OperatorSums:
         found = operator_sums(count_VO, prices, two.clock)
         return OperatorSums(*(values_V[place_U] for values_V in found))
 
-    def beside(kind_M: IntArray) -> OperatorSums:
-        kind_VO = kind_M[match_VO]
-        own_V = kind_VO[:, is_transfer_O].max(axis=1)
-        return summed(np.where(kind_VO == own_V[:, None], others_VO, 0.0))
+    def added(kind_M: IntArray, names: Sequence[str]) -> list[FloatArray]:
+        """Return by how much the squares of some sums grow with the transfers (U,)."""
+        kind_VO, grown = kind_M[match_VO], [np.zeros_like(transfers_U) for _ in names]
+        for kind in np.unique(kind_VO[:, is_transfer_O]).tolist():
+            both = (summed(np.where(kind_VO == kind, some, 0.0)) for some in (others_VO, moved_VO))
+            for place, pair in enumerate(zip(*map(attrgetter(*names), both), strict=True)):
+                more = transfers_U * pair[1]
+                grown[place] += more * (2.0 * pair[0] + more)
+        return grown
 
-    without, one = summed(others_VO), summed(two.count_CO - others_VO)
-    same = beside(groups.group_M), beside(groups.class_M)
-    ends = {}
-    for name, own in (("below_s", same[0]), ("above_s", same[0]), ("laboratory_s", same[1])):
-        rest, part, each = (getattr(found, name) for found in (without, own, one))
-        apart = np.maximum(rest * rest - part * part, 0.0)
-        ends[name] = np.sqrt(apart + (part + transfers_U * each) ** 2)
-    plain = (a + transfers_U * b for a, b in zip(without, one, strict=True))
-    return OperatorSums(*plain)._replace(**ends)
+    without, one = summed(others_VO), summed(moved_VO)
+    below, above = added(groups.group_M, ("below_s", "above_s"))
+    laboratory, _ = added(groups.class_M, ("laboratory_s", "time_s"))
+    plain = OperatorSums(*(a + transfers_U * b for a, b in zip(without, one, strict=True)))
+    return plain._replace(
+        below_s=np.sqrt(without.below_s**2 + below),
+        above_s=np.sqrt(without.above_s**2 + above),
+        laboratory_s=np.sqrt(without.laboratory_s**2 + laboratory),
+    )

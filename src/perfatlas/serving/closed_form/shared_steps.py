@@ -218,10 +218,8 @@ class _Steps(NamedTuple):
         found = staged_steps(step, two.context(), place_U, some.context(), work.launch_s)
         totals = _Totals.of(found.cost)
         longer_U = found.priced.total_s()[place_U] / totals.time_s
-        used = (
-            share_V[place_U] * longer_U
-            for share_V in step_utilization(two, found.priced, work.occupied_U[first_V])
-        )
+        mfu_V, mbu_V = step_utilization(two, found.priced, work.occupied_U[first_V])
+        used = mfu_V[place_U] * longer_U, mbu_V[place_U] * longer_U
         return cls(found.priced, totals, *used, found.tier_codes, found)
 
 
