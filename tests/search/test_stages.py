@@ -27,9 +27,6 @@ LENGTHS: Final[dict[str, Any]] = {"isl": 3000, "osl": 200, "slo_tpot_s": 0.03, "
         {**EXPERTS, "engine": "vllm", "choices": ("max_num_batched_tokens=8192",)},
         {**EXPERTS, "engine": "sglang", "choices": ("max_num_batched_tokens=4096:8192",)},
         {**DENSE, "choices": ("speculative_depth=3",), "speculative_acceptance": 0.7},
-        {
-            **EXPERTS,
-        },
         {**EXPERTS, "engine": "trtllm", "choices": ("max_num_batched_tokens=8192",)},
     ],
 )
