@@ -177,7 +177,7 @@ def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
     search(mode="disaggregated", choices=("engine=vllm:ideal",), progress=told.append, **asked)
     assert len(told) == 4  # pairs of engines
-    assert all("deployments at batches priced; best so far" in line for line in told)
+    assert all("candidates priced; best so far" in line for line in told)
 
 
 @pytest.mark.parametrize(

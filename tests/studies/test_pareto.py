@@ -41,7 +41,7 @@ def test_the_set_is_that_of_the_definition(count: int) -> None:
     check()
 
 
-def test_blocks_of_points_give_the_set_of_all() -> None:
+def test_many_points_give_the_set_of_the_definition() -> None:
     columns = np.random.default_rng(7).normal(size=(3, 1200)).round(1)
     points = [tuple(point) for point in columns.T.tolist()]
     found = pareto_points(*columns)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.operators import unique_rows
 from perfatlas.parallelism.activations import activation_bytes
 from perfatlas.parallelism.cache import kv_bytes_per_sequence
+from perfatlas.parallelism.plan import PlanColumns
 from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from perfatlas.models import Architecture, ModelFormats
     from perfatlas.operators import FloatArray
-    from perfatlas.parallelism.plan import PlanColumns
     from perfatlas.parallelism.weights import Multiples
 
 
@@ -140,8 +141,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     """
     load, plan = question.load, question.plan
     formats, architecture = question.formats, question.architecture
-    padding = expert_padding_bytes(architecture, formats, plan, question.overheads.expert_multiples)
-    weights = weight_columns(architecture, formats, plan).stage_bytes + padding
+    weights = _weights_bytes(question)
     activations = activation_bytes(
         architecture,
         plan,
@@ -168,6 +168,18 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         max_sequences=room.sequences,
         fits=(fixed + kv_bytes <= capacity) & (load.sequences <= room.sequences),
     )
+
+
+def _weights_bytes(question: MemoryInputs) -> FloatArray:
+    """Return the weights with the padding of expert kernels (C,) [bytes], once for each plan."""
+    plan = question.plan
+    sizes = (plan.tp, plan.pp, plan.cp, plan.attention_dp, plan.ep, plan.moe_tp)
+    first_U, place_C = unique_rows(np.column_stack(sizes))
+    some = PlanColumns(**{name: values[first_U] for name, values in vars(plan).items()})
+    of_model = question.architecture, question.formats, some
+    padding_U = expert_padding_bytes(*of_model, question.overheads.expert_multiples)
+    weights_C: FloatArray = (weight_columns(*of_model).stage_bytes + padding_U)[place_C]
+    return weights_C
 
 
 def _outside(question: MemoryInputs) -> FloatArray:

@@ -31,6 +31,12 @@ from .phases import (
     prefill_work as prefill_work,
     rank_operators as rank_operators,
 )
+from .stages import (
+    STAGES as STAGES,
+    StagedSteps as StagedSteps,
+    differs_by_transfers as differs_by_transfers,
+    staged_steps as staged_steps,
+)
 from .sums import StepClock as StepClock
 from .tokens import (
     PrefillChunks as PrefillChunks,

@@ -74,10 +74,10 @@ def _limited(
         context: Clocks and power limits.
     """
     placement, power = context.placement, context.placement.power()
-    energy, calibrated = _energy(full), None
+    energy, calibrated = step_energy(full), None
     if placement.zeros_C is not None:
         random = gathered.full(random=True)
-        calibrated = _energy([compose_streams(one, context.profile) for one in random])
+        calibrated = step_energy([compose_streams(one, context.profile) for one in random])
     last = _Evaluated(np.ones_like(energy.time_s), full)
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
@@ -92,7 +92,7 @@ def _limited(
             steps, last.prices = _priced_at(gathered, ratio_SC, last.prices)
             costs = tuple(compose_streams(priced, context.profile) for priced in steps)
         last.ratio_SC, last.costs = ratio_SC, costs
-        return _energy(costs)
+        return step_energy(costs)
 
     capped = CappedClock(np.ones_like(energy.time_s), np.full_like(energy.time_s, np.nan))
     if context.power_acts():
@@ -148,8 +148,12 @@ def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
     )
 
 
-def _energy(costs: Sequence[StepCost]) -> StepEnergy:
-    """Return the totals that decide the clocks of steps, each (S, C)."""
+def step_energy(costs: Sequence[StepCost]) -> StepEnergy:
+    """Return the totals that decide the clocks of steps, each (S, C).
+
+    Args:
+        costs: The steps at the sustained clock (S).
+    """
     computing = [cost.count_CO * (cost.prices.code_CO == BOUND_COMPUTE) for cost in costs]
     compute_s, peak_s = (
         np.stack(

@@ -106,23 +106,34 @@ def operator_sums(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
         prices: Prices of one execution each.
         clock: The clock of the step.
     """
+    groups = deviating_groups(prices)
+    classes = groups.deviation_K.size
+    sums_SC = np.empty((len(OperatorSums._fields), count_CO.shape[0]))
+    _sum(
+        count_CO.reshape(-1),
+        _Columns(*(np.ascontiguousarray(getattr(prices, n)) for n in _Columns._fields)),
+        groups,
+        unlimited_share(clock),
+        _Parts(np.empty((PLAIN + classes, count_CO.shape[1])), np.empty((2, groups.group_M.size))),
+        sums_SC,
+    )
+    return OperatorSums(*sums_SC)
+
+
+def deviating_groups(prices: PricedOperators) -> DeviatingGroups:
+    """Return what deviates together among priced operators.
+
+    Args:
+        prices: The operators.
+    """
     classes = list(operator_spreads())
-    deviation_K = np.array([spread.deviation for spread in operator_spreads().values()])
     own_M = np.array([match.own for match in prices.matches], np.bool_)
     # the last stands for no calibration
     group_M = np.append(np.where(own_M, np.arange(own_M.size), own_M.size), own_M.size)
     class_M = np.full(group_M.size, len(classes))
     class_M[: len(prices.matches)] = [_class(match, classes) for match in prices.matches]
-    sums_SC = np.empty((len(OperatorSums._fields), count_CO.shape[0]))
-    _sum(
-        count_CO.reshape(-1),
-        _Columns(*(np.ascontiguousarray(getattr(prices, n)) for n in _Columns._fields)),
-        _Groups(group_M, class_M, deviation_K),
-        unlimited_share(clock),
-        _Parts(np.empty((PLAIN + len(classes), count_CO.shape[1])), np.empty((2, group_M.size))),
-        sums_SC,
-    )
-    return OperatorSums(*sums_SC)
+    deviation_K = np.array([spread.deviation for spread in operator_spreads().values()])
+    return DeviatingGroups(group_M, class_M, deviation_K)
 
 
 def _class(match: CalibrationMatch, classes: Sequence[str]) -> int:
@@ -155,7 +166,7 @@ class _Columns(NamedTuple):
     match_CO: IntArray
 
 
-class _Groups(NamedTuple):
+class DeviatingGroups(NamedTuple):
     """What deviates together.
 
     Args:
@@ -185,7 +196,7 @@ class _Parts(NamedTuple):
 def _sum(
     count_F: FloatArray,
     columns: _Columns,
-    groups: _Groups,
+    groups: DeviatingGroups,
     more_C: FloatArray,
     parts: _Parts,
     sums_SC: FloatArray,
@@ -220,7 +231,7 @@ def _sum(
 def _collect(
     count_F: FloatArray,
     columns: _Columns,
-    groups: _Groups,
+    groups: DeviatingGroups,
     more_C: FloatArray,
     parts: _Parts,
     c: int,

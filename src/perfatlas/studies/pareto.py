@@ -1,6 +1,6 @@
 """Pareto sets of two or three objectives.
 
-Shape legend: K objectives, N points, P points of the set, B points of a block, A kept points.
+Shape legend: K objectives, N points, P points of the set, A kept points.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.compiled import compiled
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 PAIR: Final = 2
-BLOCK: Final = 256  # points that are compared with one another
+FEW: Final = 128  # points that are all compared with one another
 
 
 def pareto_points(*objectives: FloatArray) -> IntArray:
@@ -52,27 +54,40 @@ def pareto_points(*objectives: FloatArray) -> IntArray:
 def _kept(values_NK: FloatArray) -> NDArray[np.bool_]:
     """Return which points no other one exceeds (N,); of equal points the first.
 
-    Points are visited in descending order of the sum of their ranks, so that none exceeds an
-    earlier one, and those that exceed most others come first.
+    Args:
+        values_NK: The points in descending order of the first objective, then of the others, so
+            that none exceeds an earlier one (N, K).
     """
-    ranks_NK = np.column_stack([np.unique(each, return_inverse=True)[1] for each in values_NK.T])
-    order = np.argsort(-ranks_NK.sum(axis=1), kind="stable")
-    kept_N = np.zeros(order.size, np.bool_)
-    known_AK = np.empty((0, ranks_NK.shape[1]), ranks_NK.dtype)
-    for first in range(0, order.size, BLOCK):
-        places = order[first : first + BLOCK]
-        places = places[~_exceeded(ranks_NK[places], known_AK)]
-        block_BK = ranks_NK[places]
-        reached_BB = np.all(block_BK[None, :, :] >= block_BK[:, None, :], axis=2)
-        places = places[~np.tril(reached_BB, -1).any(axis=1)]
-        kept_N[places] = True
-        known_AK = np.concatenate([known_AK, ranks_NK[places]])
-    return kept_N
+    kept_N = np.zeros(values_NK.shape[0], np.bool_)
+    if kept_N.size > FEW:
+        _mark(np.ascontiguousarray(values_NK), np.empty(kept_N.size, np.int64), kept_N)
+        return kept_N
+    reached_NN = np.all(values_NK[None, :, :] >= values_NK[:, None, :], axis=2)
+    earlier_NN = np.tril(reached_NN, -1)
+    return np.array(~earlier_NN.any(axis=1), np.bool_)
 
 
-def _exceeded(block_BK: IntArray, known_AK: IntArray) -> NDArray[np.bool_]:
-    """Return which points are reached in every objective by a point that is kept (B,)."""
-    reached_AB: NDArray[np.bool_] = np.ones((known_AK.shape[0], block_BK.shape[0]), np.bool_)
-    for known_A, block_B in zip(known_AK.T, block_BK.T, strict=True):
-        np.logical_and(reached_AB, known_A[:, None] >= block_B[None, :], out=reached_AB)
-    return np.array(reached_AB.any(axis=0), np.bool_)
+@compiled
+def _mark(values_NK: FloatArray, known_A: IntArray, kept_N: NDArray[np.bool_]) -> None:
+    """Mark the points that no earlier one reaches in every objective.
+
+    Args:
+        values_NK: The points, none of which exceeds an earlier one (N, K).
+        known_A: Overwritten: the marked points so far, the last that reached another one first.
+        kept_N: Receives the marks, all False at first (N,).
+    """
+    known, width = 0, values_NK.shape[1]
+    for point in range(values_NK.shape[0]):
+        reached = False
+        for place in range(known):
+            other, column = known_A[place], 0
+            while column < width and values_NK[other, column] >= values_NK[point, column]:
+                column += 1
+            if column == width:
+                known_A[place], known_A[0] = known_A[0], other
+                reached = True
+                break
+        if not reached:
+            kept_N[point] = True
+            known_A[known] = point
+            known += 1

@@ -37,13 +37,19 @@ from .latencies import (
     pipelined_s as pipelined_s,
     static_latencies as static_latencies,
 )
+from .pool_times import (
+    DecodeWorker as DecodeWorker,
+    PoolLoad as PoolLoad,
+    PoolTimes as PoolTimes,
+    PrefillWorker as PrefillWorker,
+    cache_link_s as cache_link_s,
+    fabric_latency_s as fabric_latency_s,
+    first_from as first_from,
+)
 from .pools import (
     FIRST_TOKEN as FIRST_TOKEN,
     POOL_RULES as POOL_RULES,
-    PoolLoad as PoolLoad,
     PoolRates as PoolRates,
-    cache_link_s as cache_link_s,
-    fabric_latency_s as fabric_latency_s,
 )
 from .power_limits import (
     breaks_limits as breaks_limits,
@@ -63,6 +69,7 @@ from .request_mix import (
 from .results import (
     MEMORY as MEMORY,
     common_nodes as common_nodes,
+    energy_columns as energy_columns,
     memory_columns as memory_columns,
     node_results as node_results,
     number_cells as number_cells,

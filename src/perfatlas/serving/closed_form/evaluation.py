@@ -132,7 +132,7 @@ def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
         decode: A decode step of each candidate.
         prefill: A prefill chunk, of which only the operators are read.
     """
-    columns = _columns_alone(decode, prefill)
+    columns = operators_alone(decode, prefill)
     time_CO = decode.count_CO * decode.prices.time_s_CO
     energy_CO = decode.unlimited_operator_energy_j()
     return AloneShares(
@@ -143,7 +143,12 @@ def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
     )
 
 
-def _columns_alone(decode: StepCost, prefill: StepCost) -> list[int]:
-    """Return the operators of a decode step that a mixed step runs in addition to the prefill."""
+def operators_alone(decode: StepCost, prefill: StepCost) -> list[int]:
+    """Return the operators of a decode step that a mixed step runs in addition to the prefill.
+
+    Args:
+        decode: A decode step.
+        prefill: A prefill chunk.
+    """
     shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
     return [i for i, op in enumerate(decode.operators) if op.name not in shared]

@@ -14,27 +14,30 @@ from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
-from perfatlas.serving.closed_form.evaluation import alone_shares
+from perfatlas.serving.closed_form.evaluation import alone_shares, operators_alone
 from perfatlas.serving.closed_form.latencies import Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, step_utilization
 from perfatlas.step import (
+    STAGES,
     PrefillChunks,
     candidate_memory,
     decode_work,
+    differs_by_transfers,
     prefill_work,
+    staged_steps,
     step_costs,
     take_columns,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from perfatlas.models import StepTokens
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.serving.closed_form.running_load import RunningLoad
-    from perfatlas.step import Candidates, Step, StepCost
+    from perfatlas.step import Candidates, StagedSteps, Step, StepCost
 
 SHARDED: tuple[str, ...] = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 
@@ -180,11 +183,12 @@ class _Steps(NamedTuple):
     """Distinct steps of one phase, priced.
 
     Args:
-        cost: Their cost.
+        cost: Their cost, or that of the steps through two stages from which theirs follows.
         totals: Their totals (U,).
         mfu: Their MFU (U,).
         mbu: Their MBU (U,).
         tiers: How their operators are priced, as `StepCost.tier_codes` (U,).
+        staged: Their cost where it follows from that of steps through two stages, else None.
     """
 
     cost: StepCost
@@ -192,13 +196,54 @@ class _Steps(NamedTuple):
     mfu: FloatArray
     mbu: FloatArray
     tiers: IntArray
+    staged: StagedSteps | None
 
     @classmethod
-    def of(cls, some: Candidates, step: Step, occupied_U: FloatArray) -> _Steps:
-        """Return the priced steps of candidates."""
-        (cost,) = step_costs([step], some.context())
-        used = step_utilization(some, cost, occupied_U)
-        return cls(cost, _Totals.of(cost), *used, cost.tier_codes())
+    def of(cls, some: Candidates, work: _Work) -> _Steps:
+        """Return the priced steps of candidates.
+
+        Args:
+            some: The candidates (U).
+            work: Their steps.
+        """
+        first_V, place_U = unique_rows(work.kind_UD)
+        if 2 * first_V.size > place_U.size or not differs_by_transfers(some.context()):
+            every = np.arange(place_U.size)
+            (cost,) = step_costs([work.steps(some, every)], some.context())
+            used = step_utilization(some, cost, work.occupied_U)
+            return cls(cost, _Totals.of(cost), *used, cost.tier_codes(), None)
+        two = some.take(first_V.tolist())
+        two = replace(two, plan=replace(two.plan, pp=np.full(first_V.shape, STAGES)))
+        step = work.steps(two, first_V)
+        found = staged_steps(step, two.context(), place_U, some.context(), work.launch_s)
+        totals = _Totals.of(found.cost)
+        longer_U = found.priced.total_s()[place_U] / totals.time_s
+        mfu_V, mbu_V = step_utilization(two, found.priced, work.occupied_U[first_V])
+        used = mfu_V[place_U] * longer_U, mbu_V[place_U] * longer_U
+        return cls(found.priced, totals, *used, found.tier_codes, found)
+
+
+class _Work(NamedTuple):
+    """Distinct steps of one phase, before they are priced.
+
+    Args:
+        steps: Returns the steps of candidates, given their positions among the distinct steps.
+        kind_UD: What distinguishes them, but for their pipeline stages (U, D).
+        occupied_U: Tokens of a step over those that it runs (U,).
+        launch_s: Host time to launch a transfer between stages [s].
+    """
+
+    steps: Callable[[Candidates, IntArray], Step]
+    kind_UD: FloatArray
+    occupied_U: FloatArray
+    launch_s: float
+
+
+def _alone(decode: _Steps, prefill: _Steps) -> AloneShares:
+    """Return the shares of decode steps that a mixed step runs in addition to its chunk (U,)."""
+    if decode.staged is None:
+        return alone_shares(decode.cost, prefill.cost)
+    return AloneShares(*decode.staged.shares(operators_alone(decode.cost, prefill.cost)))
 
 
 def evaluate_loads(
@@ -244,7 +289,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
         used[2:] = decode.mfu[step_C], decode.mbu[step_C]
         tiers |= decode.tiers[step_C]
         if prefill is not None:
-            alone = alone_shares(decode.cost, prefill.cost).take(step_C)
+            alone = _alone(decode, prefill).take(step_C)
     running = load_steps(loaded, (chunk, last, step), alone)
     latencies, low, high = predicted(loaded, running)
     return LoadResults(
@@ -266,10 +311,14 @@ def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
     batch_C, keys_C = loaded.decoding()
     history_C = loaded.question.context().history_C
     key = [batch_C, keys_C] if history_C is None else [batch_C, keys_C, history_C]
-    first_U, index_C = _distinct(loaded.question, key)
-    some = loaded.question.take(first_U.tolist())
-    step = decode_work(some.context(), batch_C[first_U], keys_C[first_U])
-    return _Steps.of(some, step, loaded.occupied()[first_U]), index_C
+    first_U, index_C, kind_UD = _distinct(loaded.question, key)
+    batch_U, keys_U = batch_C[first_U], keys_C[first_U]
+
+    def steps(some: Candidates, places: IntArray) -> Step:
+        return decode_work(some.context(), batch_U[places], keys_U[places])
+
+    work = _Work(steps, kind_UD, loaded.occupied()[first_U], 0.0)
+    return _Steps.of(loaded.question.take(first_U.tolist()), work), index_C
 
 
 def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
@@ -283,13 +332,20 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     both = _joined_tokens(chunks.tokens, _tokens_at(chunks.last_tokens, smaller))
     columns = [getattr(both, field.name) for field in fields(both)]
     key = [*(column for column in columns if column is not None), loaded.busy_ranks[rows]]
-    first_U, index = _distinct(loaded.question, key, rows)
+    first_U, index, kind_UD = _distinct(loaded.question, key, rows)
     some = loaded.question.take(rows[first_U].tolist())
-    step = prefill_work(some.context(), _tokens_at(both, first_U), loaded.busy_ranks[rows[first_U]])
+    busy_U = loaded.busy_ranks[rows[first_U]]
+
+    def steps(some: Candidates, places: IntArray) -> Step:
+        tokens = _tokens_at(both, first_U[places])
+        return prefill_work(some.context(), tokens, busy_U[places])
+
+    launch_s = some.profile.host.per_operator_prefill_s
+    work = _Work(steps, kind_UD, np.ones(first_U.size), launch_s)
     chunk_C = index[: chunks.count.size]
     last_C = chunk_C.copy()
     last_C[smaller] = index[chunks.count.size :]
-    return _Steps.of(some, step, np.ones(first_U.size)), chunk_C, last_C
+    return _Steps.of(some, work), chunk_C, last_C
 
 
 def _joined_tokens(first: StepTokens, second: StepTokens) -> StepTokens:
@@ -303,8 +359,10 @@ def _joined_tokens(first: StepTokens, second: StepTokens) -> StepTokens:
 
 def _distinct(
     question: Candidates, key: Sequence[FloatArray], rows: IntArray | None = None
-) -> tuple[IntArray, IntArray]:
-    """Return the first row of each distinct step (U,), and the step of each row (R,).
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the first row of each distinct step (U,), the step of each row (R,), and its kind.
+
+    Steps of one kind differ in their pipeline stages alone (U, D).
 
     Args:
         question: The candidates.
@@ -319,4 +377,7 @@ def _distinct(
         *(() if clock_C is None else (clock_C,)),
     ]
     own = columns if rows is None else [column[rows] for column in columns]
-    return unique_rows(np.column_stack([*own, *key]))
+    first_U, place_R = unique_rows(np.column_stack([*own, *key]))
+    kind = [one for name, one in zip(SHARDED, own, strict=False) if name != "pp"]
+    kind += [*own[len(SHARDED) :], *key]
+    return first_U, place_R, np.column_stack([one[first_U] for one in kind])

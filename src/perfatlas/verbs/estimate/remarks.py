@@ -114,8 +114,8 @@ def pool_warnings(
 
 def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:
     """Return a warning if prefill limits the decode pool to fewer sequences than priced (C)."""
-    rate_C, load = rates.prefill_rate("latencies"), rates.decode[0].load
-    seen, rest_s_C = rates.latencies("latencies"), rates.decoding("latencies").rest_s
+    rate_C, load = rates.times.prefill_rate("latencies"), rates.decode[0].load
+    seen, rest_s_C = rates.times.predicted, rates.times.decoding("latencies").rest_s
     most_C = seen.output_tokens_per_s * (1.0 + ROUNDING)
     reached_C = rate_C * rest_s_C / rates.load.decode_workers
     running_C = rate_C * seen.request_latency_s

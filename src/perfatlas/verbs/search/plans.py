@@ -56,13 +56,15 @@ def all_plans(
 def _rows(inputs: SearchInputs, free: set[str], *, has_experts: bool) -> Iterator[tuple[int, ...]]:
     """Yield tp, pp, cp, attention_dp, ep, moe_tp and dp of every plan."""
     exact, replicas = inputs.gpus is not None, inputs.allowed("dp")
+    experts = inputs.allowed("ep"), inputs.allowed("moe_tp")
+    most = inputs.most_gpus
     sizes = [inputs.allowed(name) or (None if name in free else (1,)) for name in REPLICA]
-    for tp, pp, cp, attention_dp in _divisions(sizes, inputs.most_gpus, exact=exact):
-        dp = inputs.most_gpus // (tp * pp * cp * attention_dp)
+    for tp, pp, cp, attention_dp in _divisions(sizes, most, exact=exact):
+        dp = most // (tp * pp * cp * attention_dp)
         for wanted in replicas or (dp,):
             if wanted > dp or (exact and wanted != dp):
                 continue
-            for ep, moe_tp in _expert_sizes(tp * attention_dp, inputs, has_experts=has_experts):
+            for ep, moe_tp in _expert_sizes(tp * attention_dp, experts, has_experts=has_experts):
                 yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
 
 
@@ -91,9 +93,14 @@ def _sizes(left: int, *, exact: bool) -> Sequence[int]:
     return [size for size, _ in _divisors(left)] if exact else range(1, left + 1)
 
 
-def _expert_sizes(ranks: int, inputs: SearchInputs, *, has_experts: bool) -> list[tuple[int, int]]:
-    """Return the divisions of the ranks into ep and moe_tp."""
-    own_ep, own_tp = inputs.allowed("ep"), inputs.allowed("moe_tp")
+def _expert_sizes(
+    ranks: int,
+    allowed: tuple[tuple[int, ...] | None, tuple[int, ...] | None],
+    *,
+    has_experts: bool,
+) -> list[tuple[int, int]]:
+    """Return the divisions of the ranks into ep and moe_tp, of which all or some are allowed."""
+    own_ep, own_tp = allowed
     if not has_experts:
         return list(product(own_ep or (1,), own_tp or (ranks,)))
     return [

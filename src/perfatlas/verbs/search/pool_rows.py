@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -142,12 +143,25 @@ def pool_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
         inputs: The search.
     """
     columns = found.candidates
-    size = int(columns["gpus"].size) if columns else 0
-    rows = [pool_row(columns, place, found.families, inputs) for place in range(size)]
-    names = dict.fromkeys(name for row in rows for name in row)
-    table = {name: [row.get(name) for row in rows] for name in names}
-    if columns:
-        meets = columns["slo_probability"] >= inputs.min_slo_probability
-        table["meets_slos"] = meets.tolist()
-        table["binding_constraint"] = columns["binding_constraint"].tolist()
+    if not columns:
+        return {}
+    families = columns["family"].tolist()
+    _, first_F = np.unique(columns["family"], return_index=True)
+    # one row of each family tells which columns there are, and what its rows have in common
+    rows = {families[p]: pool_row(columns, p, found.families, inputs) for p in sorted(first_F)}
+    table: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for row in rows.values() for name in row):
+        if name == "tier":
+            table[name] = tier_names(columns[name])
+        elif name in METRICS:
+            table[name] = [v if math.isfinite(v) else None for v in columns[name].tolist()]
+        elif name == "slo_probability":
+            table[name] = columns[name].tolist()
+        elif name in columns:  # numbers of GPUs, workers and sequences
+            table[name] = columns[name].astype(np.int64).tolist()
+        else:
+            table[name] = [rows[family].get(name) for family in families]
+    meets = columns["slo_probability"] >= inputs.min_slo_probability
+    table["meets_slos"] = meets.tolist()
+    table["binding_constraint"] = columns["binding_constraint"].tolist()
     return table

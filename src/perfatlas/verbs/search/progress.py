@@ -52,8 +52,7 @@ class SearchProgress:
         if within_slos(known, self._inputs):
             place = int(ranked(known, self._inputs)[0])
             words = f"best so far {self._row(plan_row(known, place, self._inputs))}"
-        what = "deployments at batches" if self._inputs.mode == "disaggregated" else "candidates"
-        self._tell(f"{known.size:,} {what} priced; {words}")
+        self._tell(f"{known.size:,} candidates priced; {words}")
         self._told = time.monotonic()
 
     def simulated(self, leader: Leader, number: int, count: int) -> None:
