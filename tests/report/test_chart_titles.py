@@ -21,6 +21,7 @@ PAGES: Final = {
     "by batch": ("estimate", [*MODEL, "--frontier"]),
     "by clock": ("estimate", [*MODEL, "--frontier", "--frontier-over", "clock_ratio"]),
     "by power": ("estimate", [*MODEL, "--frontier", "--frontier-over", "power_cap_w"]),
+    "compared": ("compare", [*MODEL, "--systems", "h200_sxm"]),
     "simulated": ("simulate", [*MODEL, "--request-rate", "2", "--num-requests", "40"]),
     "training": ("train", JOB),
     "pipeline": ("train", [*JOB, "--pp", "2"]),

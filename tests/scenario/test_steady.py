@@ -6,6 +6,7 @@ import pytest
 
 from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.deployments import closed_loop
 from perfatlas.verbs.estimate import estimate, estimate_table
 
 ASKED: dict[str, Any] = {
@@ -136,3 +137,20 @@ def test_a_cache_too_small_for_one_request_is_refused() -> None:
     tight |= {"kv_blocks": ASKED["isl"] + ASKED["osl"]}
     with pytest.raises(InfeasibleError, match="draft tokens needs a KV cache"):
         estimate(**tight, speculative_depth=8, speculative_acceptance=1.0)
+
+
+def test_simulated_requests_have_the_cached_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {**ASKED, "isl": 4096, "osl": 64, "concurrency": 16}
+    rates = []
+    for prefix in (0, 1000, 3000):
+        formula, simulated = (
+            estimate(**asked, prefix=prefix, method=method).results["output_tokens_per_s_per_gpu"]
+            for method in ("formula", "simulate")
+        )
+        # whole blocks of 16 tokens are cached: 992 of 1,000
+        assert simulated == pytest.approx(formula, rel=0.01), prefix
+        rates.append(simulated)
+    assert rates == sorted(rates)
+    monkeypatch.setattr(closed_loop, "MOST_BLOCKS", 1000)
+    with pytest.raises(InvalidSpecError, match="blocks of 100 tokens"):
+        estimate(**asked, prefix=100, method="simulate")

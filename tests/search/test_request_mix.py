@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_equal_classes_are_one_class(mode: str) -> None:
             assert two[name] == cells, name
 
 
-def test_a_trace_whose_prompts_repeat_warns_that_they_are_computed_in_full(tmp_path: Path) -> None:
+def test_repeated_prompts_of_a_trace_are_cached_or_computed_in_full(tmp_path: Path) -> None:
     rows = [
         '{"timestamp": 0, "input_length": 1024, "output_length": 9, "hash_ids": [1, 2]}',
         '{"timestamp": 5, "input_length": 1536, "output_length": 9, "hash_ids": [1, 2, 3]}',
@@ -56,10 +57,41 @@ def test_a_trace_whose_prompts_repeat_warns_that_they_are_computed_in_full(tmp_p
     trace = tmp_path / "trace.jsonl"
     trace.write_text("\n".join(rows) + "\n")
     asked = {**SMALL, "lengths_from": str(trace), "request_format": "mooncake"}
-    (warning,) = search(**asked).answer.warnings
+    found = search(**asked)
+    (warning,) = found.answer.warnings
     assert warning.startswith("40% of the prompt tokens")  # 1024 of 1024 + 1536
+    assert set(found.columns["prefix_caching"]) == {True, False}
+    assert search(**found.answer.scenario).results["plans"] == found.results["plans"]
     trace.write_text(rows[1] + "\n")
     assert search(**asked).answer.warnings == ()
+    with pytest.raises(InvalidSpecError, match="prefix_caching has no effect here"):
+        search(**asked, prefix_caching=True)
+
+
+def test_a_trace_of_one_length_is_a_search_with_its_cached_prefix(tmp_path: Path) -> None:
+    ids = [[0, 1, 2, 3], [0, 1, 14, 15], [0, 1, 24, 25]]
+    row = {"timestamp": 0, "input_length": 2048, "output_length": 100}
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(json.dumps({**row, "hash_ids": one}) + "\n" for one in ids))
+    asked = {**SMALL, "tp": 2, "concurrency": 16, "num_simulated": 1}
+    of_trace = search(**asked, lengths_from=str(trace), request_format="mooncake")
+    # 2 blocks of 512 tokens of the second and the third prompt: 2/3 of 1,024
+    given = search(**asked, isl=2048, osl=100, prefix=683)
+    for caching in (True, False):
+        first, second = (
+            found.columns["output_tokens_per_s_per_gpu"][
+                found.columns["prefix_caching"].index(caching)
+            ]
+            for found in (of_trace, given)
+        )
+        assert first == pytest.approx(second, rel=2e-3)
+    formula = of_trace.columns["output_tokens_per_s_per_gpu"][
+        of_trace.columns["prefix_caching"].index(True)
+    ]
+    for found in (of_trace, given):
+        (plan, *_) = found.results["plans"]
+        assert (plan["method"], plan["prefix_caching"]) == ("simulate", True)
+        assert plan["output_tokens_per_s_per_gpu"] == pytest.approx(formula, rel=0.02)
 
 
 def test_a_trace_is_its_classes(tmp_path: Path) -> None:

@@ -138,7 +138,6 @@ def test_damaged_blocks_are_named_and_computed_again(
     said = " ".join(capsys.readouterr().err.split())
     assert re.search(rf"run folder '.*{run.id}' is damaged: blocks/000006.parquet", said)
     assert "repeat the sweep with --resume" in said
-    (run.path / "summary.json").unlink()
     done = perfatlas.sweep(study, jobs=1, resume=True)
     assert done.warnings == ("2 damaged blocks computed again: 000004.parquet, 000006.parquet",)
     assert blocks_of(home) == whole

@@ -7,6 +7,8 @@ import errno
 import gc
 import os
 import sys
+from contextlib import suppress
+from functools import partial
 
 from perfatlas.version import __version__
 
@@ -15,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from cyclopts import App
+
 INTERRUPTED = 130
 UNREAD = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ends
 USAGE = 2
 DEFECT = 1
-COLLECTED_EVERY = 100_000  # new objects between two collections of garbage
+COLLECTED_EVERY = 500_000  # new objects between two collections of garbage
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,9 +73,14 @@ def _answer(words: list[str]) -> int:
         sys.stdout.write(f"{__version__}\n")
         code = 0
     else:
+        # no command multiplies large matrices; idle threads of the library that could would spin
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # a command uses no plugins of the library that validates fields, which would read the
+        # entry points of every installed package to find them
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         atexit.register(gc.freeze)  # skips the collection of all objects at exit
-        # importing makes a quarter of a million objects that stay: traversing them again and again
-        # takes a tenth of a short command
+        # importing makes a quarter of a million objects that stay: traversing them takes a
+        # twentieth of a short command, again and again a tenth
         gc.set_threshold(COLLECTED_EVERY)
         code = _run(_with_negative_values(_search_of_training(_apply_global_flags(words))))
     sys.stdout.flush()
@@ -154,7 +163,7 @@ def _run(words: list[str]) -> int:
     from perfatlas.quantities import PerfatlasError
 
     try:
-        code = app(words, exit_on_error=False, print_error=False)
+        code = _run_command(app, words)
     except UnknownOptionError as problem:
         _tell(unknown_option_text(problem))
         return USAGE
@@ -168,6 +177,24 @@ def _run(words: list[str]) -> int:
         _tell(refusal_text(problem).removeprefix("perfatlas: ").rstrip("\n"))
         return problem.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _run_command(app: App, words: list[str]) -> object:
+    """Run a command, which reads only the flags that the words name where these are valid.
+
+    Help and messages about invalid words list all flags.
+    """
+    from cyclopts import CycloptsError
+
+    from perfatlas.commands.flags import FlagsSignature
+
+    call = partial(app, words, exit_on_error=False, print_error=False)
+    command = app.parse_commands(words)[1][-1].default_command
+    signature = getattr(command, "__signature__", None)
+    if isinstance(signature, FlagsSignature) and not {"--help", "-h"} & set(words):
+        with suppress(CycloptsError), signature.limited_to(words):
+            return call()
+    return call()
 
 
 def _report_defect(

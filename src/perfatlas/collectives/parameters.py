@@ -18,7 +18,7 @@ from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations import (
     CalibrationMatch,
     find_calibration,
-    load_calibrations,
+    shipped_cell,
     with_overheads,
 )
 from perfatlas.quantities import UnsupportedError
@@ -208,7 +208,7 @@ def fabric_cells(
         UnsupportedError: The shipped calibration of the reference is missing.
     """
     reference = f"{FABRIC_REFERENCE}/{operator}/{family}/any"
-    shipped = load_calibrations(FABRIC_REFERENCE).get(reference)
+    shipped = shipped_cell(FABRIC_REFERENCE, operator, family, "any")
     if shipped is None:
         raise UnsupportedError(
             f"the calibration {reference!r}, which prices inter-node collectives, is missing;"

@@ -12,7 +12,6 @@ import inspect
 import struct
 import threading
 from functools import cache, update_wrapper
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -235,6 +234,8 @@ def optimized_entry(function: Callable[..., Any]) -> Entry:
 @cache
 def _surroundings() -> Mapping[str, Any]:
     """Return what all machine code depends on: processor, compiler and compiler options."""
+    from importlib.metadata import version
+
     told: dict[str, Any] = {"host": host()}
     for package in ("numba", "llvmlite", "numpy"):
         told[package] = version(package)

@@ -4,6 +4,7 @@ from .listing import (
     declared_metrics as declared_metrics,
     example_of as example_of,
     function_homes as function_homes,
+    has_fields as has_fields,
     questions as questions,
     text_fields as text_fields,
     verb_fields as verb_fields,

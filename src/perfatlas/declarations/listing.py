@@ -127,6 +127,21 @@ def _questions_of(package: str) -> dict[str, tuple[type, ...]]:
     return found
 
 
+def has_fields(command: str) -> bool:
+    """Return whether a command exists and can be asked fields.
+
+    Args:
+        command: Such as "estimate".
+
+    Example:
+        >>> from perfatlas.declarations import has_fields
+        >>> has_fields("estimate"), has_fields("catalog"), has_fields("estimat")
+        (True, False, False)
+    """
+    known = commands()
+    return command in known and command in _questions_of(known[command][0])
+
+
 @cache
 def verb_fields(command: str) -> dict[str, Field]:
     """Return the fields a command can be asked, by name.
@@ -159,8 +174,7 @@ def commands_with(name: str) -> list[str]:
         >>> commands_with("objective")
         ['search', 'search training']
     """
-    asked = [one for one, (package, _) in commands().items() if one in _questions_of(package)]
-    return [command for command in asked if name in verb_fields(command)]
+    return [one for one in commands() if has_fields(one) and name in verb_fields(one)]
 
 
 @cache

@@ -11,6 +11,7 @@ from .clock import (
     sustained_clock as sustained_clock,
 )
 from .nodes import (
+    NODE_COLUMNS as NODE_COLUMNS,
     node_columns as node_columns,
     node_power as node_power,
 )

@@ -96,6 +96,13 @@ def node_power(node: Node, end: str = "value") -> NodePower:
     )
 
 
+# power with its interval, GPUs, and the rate at which their electricity is paid for
+NODE_COLUMNS: Final = (
+    *("power_w", "power_w_low", "power_w_high"),
+    *("gpus", "output_tokens_per_s_per_gpu"),
+)
+
+
 def node_columns(
     columns: Mapping[str, FloatArray],
     nodes: Sequence[Node],
@@ -105,7 +112,7 @@ def node_columns(
     """Return the power of nodes and facility, and the cost of electricity, each (C,).
 
     Args:
-        columns: `power_w` with its interval, `gpus` and `output_tokens_per_s_per_gpu` (C,).
+        columns: Those of `NODE_COLUMNS`, each (C,).
         nodes: Node of the accelerators of each candidate (C).
         pue_C: Power of the facility over that of its nodes (C,), NaN if not given.
         usd_per_kwh_C: Price of electricity (C,) [USD], NaN if not given.

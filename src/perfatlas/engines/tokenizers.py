@@ -6,8 +6,9 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from statistics import median
 from typing import Final
+
+import numpy as np
 
 from perfatlas.quantities import parse_quantity
 
@@ -57,4 +58,4 @@ def tokenizing(vocab_size: int, text: str) -> Tokenizing:
         return Tokenizing(token_s=token_s, note=f"{kind} by {name}", source=raw["ref"])
     every = [parse_quantity(row[text], "s") for row in raw["vocabulary"]]
     note = f"{kind}, median of {len(every)} other vocabularies (this one was not measured)"
-    return Tokenizing(token_s=median(every), note=note, source=raw["ref"])
+    return Tokenizing(token_s=float(np.median(every)), note=note, source=raw["ref"])

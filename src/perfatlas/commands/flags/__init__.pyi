@@ -3,6 +3,7 @@ from .chart_titles import (
     may_be_title as may_be_title,
 )
 from .from_fields import (
+    FlagsSignature as FlagsSignature,
     flags_of as flags_of,
     set_flags as set_flags,
     takes_fields as takes_fields,

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 REST: Final = "…"
 CHART_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "compare": (
+        "Prefill by what bounds its operators",
+        "Decode step by what bounds its operators",
+        f"Prefill of {REST}",
+        f"Decode step of {REST}",
+    ),
     "estimate": (
         "output tokens/s per GPU over output tokens/s per user",
         "Energy over time per output token (TPOT)",

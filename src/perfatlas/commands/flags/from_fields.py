@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from contextlib import contextmanager
 from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path, PurePath
@@ -13,7 +15,7 @@ from perfatlas.declarations import verb_fields
 from perfatlas.quantities import repr_for_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cyclopts import Token
 
@@ -32,22 +34,80 @@ def takes_fields(verb: str) -> Callable[[Command], Command]:
     """
 
     def declare(command: Command) -> Command:
-        command.__annotations__["flags"] = flags_of(verb) | None
+        del command.__annotations__["flags"]  # the annotation of the signature holds then
+        command.__signature__ = FlagsSignature(verb, inspect.signature(command))  # type: ignore[attr-defined]
         return command
 
     return declare
 
 
-def flags_of(verb: str) -> Any:  # noqa: ANN401 - a class of flags, made here
+class FlagsSignature(inspect.Signature):
+    """The signature of a command; the class of its argument `flags` is made when it is read.
+
+    Args:
+        verb: Key of `QUESTIONS`.
+        own: The signature as declared.
+    """
+
+    def __init__(self, verb: str, own: inspect.Signature) -> None:
+        """Keep what is declared; nothing is read yet."""
+        super().__init__(return_annotation=own.return_annotation)
+        self._verb = verb
+        self._own = own.parameters
+        self._words: Sequence[str] | None = None
+        self._made: Mapping[str, inspect.Parameter] | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
+        """The declared arguments, `flags` with the class of its flags."""
+        if self._made is None:
+            flags = self._own["flags"].replace(annotation=flags_of(self._verb, self._words) | None)
+            self._made = {**self._own, "flags": flags}
+        return self._made
+
+    @contextmanager
+    def limited_to(self, words: Sequence[str]) -> Iterator[None]:
+        """Let the command take only the flags that a command line names, while the block runs.
+
+        The library that reads command lines examines every flag that a command takes, which would
+        be half of the time of reading one.
+
+        Args:
+            words: The command line.
+        """
+        made = self._made
+        self._words, self._made = words, None
+        try:
+            yield
+        finally:
+            self._words, self._made = None, made
+
+
+def flags_of(verb: str, words: Sequence[str] | None = None) -> Any:  # noqa: ANN401 - a class of flags, made here
     """Return the class with the flags of a verb's fields.
 
     Args:
         verb: Key of `QUESTIONS`.
+        words: A command line: only flags that it names, in the spelling of --help, and the first.
     """
-    rows = [(name, _hint(field), None) for name, field in verb_fields(verb).items()]
+    fields = verb_fields(verb)
+    if words is not None:
+        named = {word.partition("=")[0] for word in words if word.startswith("--")}
+        fields = {
+            name: field
+            for place, (name, field) in enumerate(fields.items())
+            if not place or named & _spellings(field)
+        }
+    rows = [(name, _hint(field), None) for name, field in fields.items()]
     own = {"__module__": __name__}
     made: Any = make_dataclass("Flags", rows, frozen=True, kw_only=True, namespace=own)
     return Parameter(name="*")(made)
+
+
+def _spellings(field: Field) -> set[str]:
+    """Return the flags of a field as --help shows them."""
+    flag = field.name.replace("_", "-")
+    return {f"--{flag}", f"--no-{flag}", f"--{field.row.alias}"}
 
 
 def set_flags(flags: object, scenario: Path | None = None) -> dict[str, Any]:

@@ -82,12 +82,12 @@ def reproduced(command: str, set_fields: Mapping[str, Any]) -> str:
         command: The verb with its subcommand, such as "kernel gemm", and its flags.
         set_fields: The fields that are set.
     """
-    from perfatlas.declarations import questions, verb_fields
+    from perfatlas.declarations import has_fields, verb_fields
     from perfatlas.report.text import reproduce_line
     from perfatlas.scenario.fields import resolved_name
 
     verb = command.partition(" --")[0]
-    known = verb_fields(verb) if verb in questions() else {}
+    known = verb_fields(verb) if has_fields(verb) else {}
     named = {
         name: resolved_name("systems", value)
         for name, value in set_fields.items()

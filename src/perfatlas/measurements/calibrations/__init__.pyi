@@ -7,6 +7,7 @@ from .calibration import (
     kernel_families as kernel_families,
     load_calibrations as load_calibrations,
     read_calibrations as read_calibrations,
+    shipped_cell as shipped_cell,
     user_calibrations as user_calibrations,
 )
 from .engine_transfer import (

@@ -131,6 +131,19 @@ def shipped_cells(device_name: str, operator: str, format_name: str) -> tuple[Ca
     return tuple(Calibration(**row) for row in tomllib.loads(text).get("calibration", []))
 
 
+def shipped_cell(
+    device_name: str, operator: str, family: str, format_name: str
+) -> Calibration | None:
+    """Return one shipped cell, None if there is none; only tables of its operator are parsed."""
+    cells = shipped_cells(device_name, operator, format_name)
+    return next((cell for cell in cells if cell.family == family), None)
+
+
+def has_shipped(device_name: str) -> bool:
+    """Return whether a device has shipped calibrations; nothing is parsed."""
+    return (calibration_folder() / f"{device_name}.toml").is_file()
+
+
 def user_calibrations(device_name: str) -> dict[str, Calibration]:
     """Return the user's calibrations of a device, by id; empty if there are none.
 

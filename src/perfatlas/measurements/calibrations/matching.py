@@ -11,7 +11,9 @@ from perfatlas.measurements.calibrations.calibration import (
     KERNELS,
     SUBSTITUTE_FAMILIES,
     Calibration,
+    has_shipped,
     load_calibrations,
+    shipped_cell,
     shipped_cells,
     user_cells,
     user_file,
@@ -231,7 +233,7 @@ def _find(
         return as_substitute(
             lent, f"{device_name} has no measured {operator} kernels; those of {relative} are used"
         )
-    calibrated = bool(load_calibrations(relative or device_name) or mine)
+    calibrated = has_shipped(relative or device_name) or bool(mine)
     return _from_donor(silicon, cell, hidden, calibrated=calibrated)
 
 
@@ -317,7 +319,7 @@ def _from_donor(
     if not calibrated:
         known = tuple(one for one in known if one.vendor == silicon.vendor)
     donor = donor_of(silicon, known, pairs)
-    lent = load_calibrations(donor).get(f"{donor}/{operator}/{lender}/{format_name}")
+    lent = shipped_cell(donor, operator, lender, format_name)
     if lent is None:
         return None
     apart = kernel_errors_apart(hidden) if operator in KERNELS else {}

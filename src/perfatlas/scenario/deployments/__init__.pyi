@@ -7,6 +7,7 @@ from .capacity import (
     reserved_blocks_note as reserved_blocks_note,
 )
 from .closed_loop import (
+    RequestSample as RequestSample,
     steady_state as steady_state,
 )
 from .engine_deployment import (

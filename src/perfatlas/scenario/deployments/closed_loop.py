@@ -27,6 +27,8 @@ from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import (
     all_at_once,
+    cached_start,
+    drawn_rows,
     empirical_lengths,
     plain_requests,
     range_around,
@@ -38,9 +40,11 @@ if TYPE_CHECKING:
     from perfatlas.operators import IntArray
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.serving.requests import Requests
 
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten times as many requests
 MOST_REQUESTS: Final = 11_000_000  # in one simulation
+MOST_BLOCKS: Final = 50_000_000  # of all their prompts, if these have a cached prefix
 FEWEST: Final = 24  # minimum number of measured requests
 BEYOND: Final = 10  # measured requests beyond a percentile
 SEED: Final = 0  # of lengths drawn from a sample
@@ -55,6 +59,22 @@ TOGETHER: Final = (
     "clients are spread evenly over their outputs; the intervals of TTFT and TPOT also hold clients"
     " that start together, whose prompts this scheduler keeps together"
 )
+
+
+class RequestSample(NamedTuple):
+    """Requests to draw from.
+
+    Args:
+        isl_E: Input tokens (E,).
+        osl_E: Output tokens (E,).
+        cached_E: Input tokens that a prefix cache has (E,).
+        hash_block: Tokens per hashed block of their prompts, 0 if they share nothing.
+    """
+
+    isl_E: IntArray
+    osl_E: IntArray
+    cached_E: IntArray
+    hash_block: int = 0
 
 
 class SteadyState(NamedTuple):
@@ -75,7 +95,7 @@ def steady_state(
     scenario: Scenario,
     known: Priced | None = None,
     percentile: float | None = None,
-    sample: tuple[IntArray, IntArray] | None = None,
+    sample: RequestSample | None = None,
 ) -> SteadyState:
     """Return latencies and throughput of a closed loop at the concurrency of a scenario.
 
@@ -85,8 +105,7 @@ def steady_state(
         known: Price tables of earlier calls, to reuse and extend.
         percentile: Also return this percentile of latencies, of as many requests as leave 10
             beyond it.
-        sample: Input and output tokens of requests to draw from, by default those of the scenario
-            for all.
+        sample: Requests to draw from, by default those of the scenario for all.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -194,7 +213,7 @@ def _closed_loop(
     scenario: Scenario,
     concurrency: int,
     percentile: float | None,
-    sample: tuple[IntArray, IntArray] | None,
+    sample: RequestSample | None,
 ) -> tuple[ResolvedTraffic, slice]:
     """Return the requests of a closed loop, and which of them are measured.
 
@@ -218,15 +237,39 @@ def _closed_loop(
         spread_N = np.arange(1, concurrency + 1) / concurrency
         osl_N[:concurrency] = np.ceil(osl_N[:concurrency] * spread_N)
     requests = plain_requests(all_at_once(total), isl_N, osl_N)
+    if scenario.prefix:
+        requests = _with_cached_prefix(requests, scenario, sample)
     return ResolvedTraffic(requests, concurrency, (), ()), window
 
 
+def _with_cached_prefix(
+    requests: Requests, scenario: Scenario, sample: RequestSample | None
+) -> Requests:
+    """Return requests whose prompts begin with what a prefix cache has.
+
+    Raises:
+        InvalidSpecError: The prefix is so short that prompts have too many blocks of its length.
+    """
+    cached_N, block = np.full_like(requests.isl_N, scenario.prefix), scenario.prefix
+    if sample is not None and sample.hash_block:
+        row_N = drawn_rows(requests.isl_N.size, sample.isl_E.size, SEED)
+        cached_N, block = sample.cached_E[row_N], sample.hash_block
+    blocks = int((-(-requests.isl_N // block)).sum())
+    if blocks > MOST_BLOCKS:
+        raise InvalidSpecError(
+            f"prefix = {scenario.prefix:,}: the prompts of {requests.isl_N.size:,} requests have"
+            f" {blocks:,} blocks of {block:,} tokens, and at most {MOST_BLOCKS:,} are simulated;"
+            " reduce concurrency, or set method = formula"
+        )
+    return cached_start(requests, cached_N, block)
+
+
 def _lengths(
-    scenario: Scenario, total: int, sample: tuple[IntArray, IntArray] | None
+    scenario: Scenario, total: int, sample: RequestSample | None
 ) -> tuple[IntArray, IntArray]:
     """Return the input and output tokens of requests (N,)."""
     if sample is not None:
-        return empirical_lengths(total, *sample, SEED)
+        return empirical_lengths(total, sample.isl_E, sample.osl_E, SEED)
     isl_N = np.full(total, scenario.isl)
     if scenario.osl_spread == 0.0:
         return isl_N, np.full(total, scenario.osl)
@@ -241,10 +284,10 @@ def _loop_note(scenario: Scenario) -> str:
     return f"of clients that start together and send {scenario.requests_per_client:,} each"
 
 
-def _lengths_note(scenario: Scenario, sample: tuple[IntArray, IntArray] | None) -> str:
+def _lengths_note(scenario: Scenario, sample: RequestSample | None) -> str:
     """Return the lengths of the requests."""
     if sample is not None:
-        return f"with lengths drawn from {sample[0].size:,} requests"
+        return f"with lengths drawn from {sample.isl_E.size:,} requests"
     if scenario.osl_spread > 0.0:
         low, high = range_around(scenario.osl, scenario.osl_spread)
         return f"all with {scenario.isl:,} input and {low:,} to {high:,} output tokens (uniform)"

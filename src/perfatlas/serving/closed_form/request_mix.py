@@ -36,11 +36,14 @@ class RequestClasses:
         isl_K: Input tokens (K,).
         osl_K: Output tokens (K,).
         weight_K: Share of the requests, which add up to 1 (K,).
+        prefix_K: Prompt tokens that a prefix cache has, where candidates have one (K,); None for
+            those of the candidates.
     """
 
     isl_K: FloatArray
     osl_K: FloatArray
     weight_K: FloatArray
+    prefix_K: FloatArray | None = None
 
     @property
     def token_share(self) -> FloatArray:
@@ -65,16 +68,22 @@ class RequestClasses:
         return replace(self, osl_K=np.ones_like(self.osl_K))
 
 
-def with_lengths(question: Candidates, lengths: tuple[float, float]) -> Candidates:
+def with_lengths(
+    question: Candidates, lengths: tuple[float, float], prefix: float | None = None
+) -> Candidates:
     """Return candidates with requests of other lengths.
 
     Args:
         question: The candidates.
         lengths: Input and output tokens.
+        prefix: Cached prompt tokens of candidates with a prefix cache; None for their own, as far
+            as the prompt is longer.
     """
-    shape = question.load.isl.shape
+    load, shape = question.load, question.load.isl.shape
     isl, osl = (np.full(shape, tokens) for tokens in lengths)
-    return replace(question, load=replace(question.load, isl=isl, osl=osl))
+    cached = load.prefix if prefix is None else np.where(load.prefix > 0.0, prefix, 0.0)
+    cached = np.minimum(cached, isl - 1.0)
+    return replace(question, load=replace(load, isl=isl, osl=osl, prefix=cached))
 
 
 def evaluate_mix(
@@ -107,10 +116,12 @@ def evaluate_mix(
         ((300.0, 20.0), (200.0, 25.0))
     """
     lengths = list(zip(classes.isl_K.tolist(), classes.osl_K.tolist(), strict=True))
-    if len(lengths) == 1:
-        return evaluate_loads(with_lengths(question, lengths[0]), memory, phase)
+    prefixes = [None] * len(lengths) if classes.prefix_K is None else classes.prefix_K.tolist()
+    own = [with_lengths(question, *one) for one in zip(lengths, prefixes, strict=True)]
+    if len(own) == 1:
+        return evaluate_loads(own[0], memory, phase)
     among = Among(classes.mean[1])
-    loaded = [running_load(with_lengths(question, one), memory, among) for one in lengths]
+    loaded = [running_load(one, memory, among) for one in own]
     share_K = classes.token_share
     mixed_steps = _weighted([one.mixed_steps for one in loaded], share_K)
     results = [load_results(replace(one, mixed_steps=mixed_steps), phase) for one in loaded]

@@ -11,6 +11,7 @@ from .arrivals import (
 from .columns import (
     TICKS_PER_SECOND as TICKS_PER_SECOND,
     Requests as Requests,
+    cached_start as cached_start,
     plain_requests as plain_requests,
     whole_ticks as whole_ticks,
 )
@@ -20,6 +21,7 @@ from .conversations import (
 )
 from .lengths import (
     LONGEST_TOKENS as LONGEST_TOKENS,
+    drawn_rows as drawn_rows,
     empirical_lengths as empirical_lengths,
     fixed_lengths as fixed_lengths,
     lognormal as lognormal,

@@ -84,3 +84,32 @@ def plain_requests(
         hash_H=np.zeros(0, np.int64),
         hash_block=0,
     )
+
+
+def cached_start(requests: Requests, cached_N: NDArray[np.int64], hash_block: int) -> Requests:
+    """Return requests whose prompts begin with as much of one common prompt as is cached.
+
+    A prefix cache has that part of every prompt once the longest was computed.
+
+    Args:
+        requests: Requests without hashes.
+        cached_N: Tokens of the common prompt (N,); a started block is common.
+        hash_block: Tokens per hashed block.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests import cached_start, plain_requests
+        >>> plain = plain_requests(np.zeros(2, np.int64), np.array([8, 12]), np.array([1, 1]))
+        >>> cached_start(plain, np.array([4, 8]), 4).hash_H.tolist()
+        [0, 4, 0, 1, 7]
+    """
+    count_N = -(-requests.isl_N // hash_block)
+    hash_first_N = np.append(0, np.cumsum(count_N))
+    block_H = np.arange(int(hash_first_N[-1])) - np.repeat(hash_first_N[:-1], count_N)
+    common_H = block_H < np.repeat(-(-cached_N // hash_block), count_N)
+    own_H = count_N.max(initial=0) + np.arange(block_H.size)
+    return requests._replace(
+        hash_first_N=hash_first_N,
+        hash_H=np.where(common_H, block_H, own_H),
+        hash_block=hash_block,
+    )

@@ -196,8 +196,20 @@ def empirical_lengths(
     for name, length_E in (("isl", isl_E), ("osl", osl_E)):
         _tokens(f"minimum {name} of the sample", int(length_E.min()))
         _tokens(f"maximum {name} of the sample", int(length_E.max()))
-    row_N = np.floor(stream(seed, "rows").random(num_requests) * isl_E.shape[0]).astype(np.int64)
+    row_N = drawn_rows(num_requests, isl_E.shape[0], seed)
     return isl_E[row_N].astype(np.int64), osl_E[row_N].astype(np.int64)
+
+
+def drawn_rows(num_requests: int, size: int, seed: int) -> Lengths:
+    """Return the rows of a sample that `empirical_lengths` draws (N,).
+
+    Args:
+        num_requests: Number of requests.
+        size: Rows of the sample.
+        seed: Random seed.
+    """
+    drawn_N = np.floor(stream(seed, "rows").random(num_requests) * size)
+    return drawn_N.astype(np.int64)
 
 
 def _sigma_of_median(median: float, p99: float | None, sigma: float | None) -> float:

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import OUTPUT, SWITCH, File, PageFlags, set_flags, takes_fields
+from perfatlas.commands.flags import (
+    CHART_TITLES,
+    OUTPUT,
+    SWITCH,
+    File,
+    PageFlags,
+    set_flags,
+    takes_fields,
+)
 from perfatlas.commands.output import print_json, write_page_files
 from perfatlas.files import check_writable, read_toml
 
@@ -49,7 +57,7 @@ def compare(
     from perfatlas.verbs.compare.text import print_comparison
 
     output = output or CompareFlags()
-    output.page.check()
+    output.page.check(CHART_TITLES["compare"])
     for path in output.page.files().values():
         check_writable(path)
     set_fields = set_flags(flags)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import bound_codes, tier_codes
-from perfatlas.energy import node_columns
+from perfatlas.energy import NODE_COLUMNS, node_columns
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.resolution import (
     EVALUATED,
@@ -151,9 +151,10 @@ class EstimateColumns:
             rows_C: Positions (C,).
             *pools: Candidates of each pool (C).
         """
-        given = self.resolution.columns.take(rows_C)
-        known = {name: values_N[rows_C] for name, values_N in self.columns.items()}
-        prices, nodes = (given.numbers("pue"), given.numbers("usd_per_kwh")), common_nodes(*pools)
+        given = self.resolution.columns
+        known = {name: self.columns[name][rows_C] for name in NODE_COLUMNS}
+        prices = given["pue"].numbers[rows_C], given["usd_per_kwh"].numbers[rows_C]
+        nodes = common_nodes(*pools)
         columns = node_columns(known, nodes, *prices)
         self.put(rows_C, columns)
         priced_C = np.isfinite(prices[0]) | np.isfinite(prices[1])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfatlas.answer import SYSTEMS, no_effect
+from perfatlas.files import DictionaryCells
 from perfatlas.hardware import changed_fields
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.estimate.columns import EstimateColumns, estimate_columns
@@ -73,7 +74,10 @@ def _own(found: EstimateColumns, rows: Table, rows_C: IntArray) -> _Predicted:
 
 def _systems(cells: Sequence[Any], rows_N: IntArray) -> dict[str, dict[str, str]]:
     """Return, for each system of rows that changes fields, the systems without each change."""
-    texts = dict.fromkeys(cells[row] for row in rows_N.tolist()) if len(cells) else {}
+    if isinstance(cells, DictionaryCells):
+        texts = [cells.values[code] for code in np.unique(cells.codes_N[rows_N]).tolist()]
+    else:
+        texts = list(dict.fromkeys(cells[row] for row in rows_N.tolist())) if len(cells) else []
     changed = {
         text: _changes(text)
         for text in texts

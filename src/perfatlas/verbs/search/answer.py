@@ -324,7 +324,8 @@ def _complete(inputs: SearchInputs) -> dict[str, Any]:
     """Return the fields of the search; sizes that are not given are searched, and have no value."""
     lengths = {"isl": inputs.isl, "osl": inputs.osl}
     # the mean lengths of a mix are derived
-    left_out = (*SIZES, *(() if inputs.mix.sample is None else lengths))
+    derived = (*lengths, *(("prefix",) if inputs.mix.cached else ()))
+    left_out = (*SIZES, *(() if inputs.mix.sample is None else derived))
     fields = {n: f for n, f in verb_fields("search").items() if n not in left_out}
     given = complete_scenario(fields, inputs, **(lengths if inputs.mix.sample is None else {}))
     return {**given, **inputs.pinned}

@@ -10,6 +10,7 @@ from perfatlas.vocabulary.fields import (
     NODE_MTBF,
     NODE_REPAIR,
     AllOf,
+    AnyOf,
     AnySet,
     CachedPrefix,
     Duration,
@@ -167,9 +168,10 @@ class RequestLengths:
             "Reuse KV blocks of the cached prefix of prompts.",
             default="both are searched",
             needs=WithMessage(
-                NotEqual("prefix", 0),
+                AnyOf(NotEqual("prefix", 0), AnySet("lengths_from", example="trace.jsonl")),
                 "prefix = 0, and prompts share nothing",
-                "set prefix, the cached part of a prompt",
+                "set prefix, the cached part of a prompt, or lengths_from, a trace with repeated"
+                " prompts",
                 "prefix",
             ),
             elsewhere=("enable_prefix_caching", "enable_radix_cache"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import PrivateAttr
@@ -166,10 +167,25 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
             "acceptance_by_position has no effect here: speculative_depth = 0; set"
             " speculative_depth, the most draft tokens to search"
         )
-    if inputs.mix.sample is None:
-        return inputs
+    return inputs if inputs.mix.sample is None else _with_mean_lengths(inputs)
+
+
+def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:
+    """Return a search whose lengths and cached prefix are the means of its requests.
+
+    Raises:
+        InvalidSpecError: Prefix caching is set, and prompts share nothing.
+    """
     isl, osl = (max(round(tokens), 1) for tokens in inputs.mix.classes.mean)
-    return inputs.model_copy(update={"isl": isl, "osl": osl})
+    lengths = {"isl": isl, "osl": osl}
+    if inputs.mix.cached:
+        lengths["prefix"] = min(math.ceil(inputs.mix.cached), isl - 1)
+    elif inputs.prefix_caching is not None:
+        raise InvalidSpecError(
+            f"prefix_caching has no effect here: no prompt of {inputs.lengths_from} repeats"
+            " the start of an earlier one; leave it out"
+        )
+    return inputs.model_copy(update=lengths)
 
 
 def _check_lengths(inputs: SearchInputs) -> None:

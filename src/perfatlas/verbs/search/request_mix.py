@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.scenario.deployments import RequestSample
 from perfatlas.serving.closed_form import RequestClasses
 from perfatlas.serving.requests import LONGEST_TOKENS
 from perfatlas.serving.traces import read_requests
@@ -32,24 +33,26 @@ class RequestMix:
     Args:
         classes: Their classes.
         source: What they are of, "" for given lengths.
-        sample: Lengths of requests, to draw from in simulations; None if all are equal.
-        repeated: Share of prompt tokens that repeat the start of an earlier prompt of the trace.
+        sample: Requests to draw from in simulations; None if all are equal.
+        cached: Mean prompt tokens of a request that repeat the start of an earlier prompt of the
+            trace.
     """
 
     classes: RequestClasses
     source: str = ""
-    sample: tuple[IntArray, IntArray] | None = None
-    repeated: float = 0.0
+    sample: RequestSample | None = None
+    cached: float = 0.0
 
     @property
     def warning(self) -> str:
-        """What the search leaves out of a trace, "" for nothing."""
-        if not self.repeated:
+        """What the search assumes of the repeated prompts of a trace, "" for nothing."""
+        if not self.cached:
             return ""
         return (
-            f"{self.repeated:.0%} of the prompt tokens of the trace repeat the start of an earlier"
-            " prompt; the search uses its lengths alone and computes every prompt in full, which"
-            " is pessimistic with prefix caching: run simulate --requests on the best plans"
+            f"{self.cached / self.classes.mean[0]:.0%} of the prompt tokens of the trace repeat the"
+            " start of an earlier prompt; with prefix caching, all of them count as cached, as in"
+            " one cache without limit, and those of several replicas or with evictions have fewer:"
+            " run simulate --requests on the best plans"
         )
 
     @property
@@ -103,9 +106,10 @@ def given_classes(classes: tuple[str, ...]) -> RequestMix:
     return RequestMix(
         classes=RequestClasses(isl_K=isl_K, osl_K=osl_K, weight_K=share_K),
         source="request_mix",
-        sample=(
-            np.repeat(isl_K.astype(np.int64), counts_K),
-            np.repeat(osl_K.astype(np.int64), counts_K),
+        sample=RequestSample(
+            isl_E=np.repeat(isl_K.astype(np.int64), counts_K),
+            osl_E=np.repeat(osl_K.astype(np.int64), counts_K),
+            cached_E=np.zeros(int(counts_K.sum()), np.int64),
         ),
     )
 
@@ -148,17 +152,27 @@ def classes_of_trace(path: str, request_format: str) -> RequestMix:
         own = class_N == part
         class_N[own] += osl_N[own] > np.median(osl_N[own])
     _, place_N, count_K = np.unique(class_N, return_inverse=True, return_counts=True)
-    isl_K, osl_K = (np.bincount(place_N, tokens_N) / count_K for tokens_N in (isl_N, osl_N))
+    cached_N = repeated_tokens(requests)
+    isl_K, osl_K, cached_K = (
+        np.bincount(place_N, tokens_N) / count_K for tokens_N in (isl_N, osl_N, cached_N)
+    )
     return RequestMix(
-        classes=RequestClasses(isl_K=isl_K, osl_K=osl_K, weight_K=count_K / count_K.sum()),
+        classes=RequestClasses(
+            isl_K=isl_K, osl_K=osl_K, weight_K=count_K / count_K.sum(), prefix_K=cached_K
+        ),
         source=f"{isl_N.size:,} requests of {path}",
-        sample=(isl_N.astype(np.int64), osl_N.astype(np.int64)),
-        repeated=repeated_share(requests),
+        sample=RequestSample(
+            isl_E=isl_N.astype(np.int64),
+            osl_E=osl_N.astype(np.int64),
+            cached_E=cached_N,
+            hash_block=requests.hash_block,
+        ),
+        cached=float(cached_N.mean()),
     )
 
 
-def repeated_share(requests: Requests) -> float:
-    """Return the share of prompt tokens that a cache without limit has when a request arrives.
+def repeated_tokens(requests: Requests) -> IntArray:
+    """Return the prompt tokens that one cache without limit has when each request arrives (N,).
 
     Hashes of blocks are chained, so that a known one ends a known start of a prompt. The last token
     of a prompt is always computed.
@@ -169,15 +183,16 @@ def repeated_share(requests: Requests) -> float:
     Example:
         >>> import numpy as np
         >>> from perfatlas.serving.requests import plain_requests
-        >>> from perfatlas.verbs.search.request_mix import repeated_share
+        >>> from perfatlas.verbs.search.request_mix import repeated_tokens
         >>> plain = plain_requests(np.arange(2), np.array([8, 12]), np.array([1, 1]))
         >>> first, hashes = np.array([0, 2, 5]), np.array([1, 2, 1, 2, 3])
-        >>> repeated_share(plain._replace(hash_first_N=first, hash_H=hashes, hash_block=4))
-        0.4
+        >>> repeated_tokens(plain._replace(hash_first_N=first, hash_H=hashes, hash_block=4))
+        array([0, 8])
     """
     counts_N = np.diff(requests.hash_first_N)
     owner_H = np.repeat(np.arange(counts_N.size), counts_N)
     _, first_U, place_H = np.unique(requests.hash_H, return_index=True, return_inverse=True)
     known_H = owner_H[first_U][place_H] < owner_H
-    tokens_N = np.bincount(owner_H, known_H, counts_N.size) * requests.hash_block
-    return float(np.minimum(tokens_N, requests.isl_N - 1).sum() / requests.isl_N.sum())
+    blocks_N = np.bincount(owner_H, known_H, counts_N.size).astype(np.int64)
+    cached_N: IntArray = np.minimum(blocks_N * requests.hash_block, requests.isl_N - 1)
+    return cached_N

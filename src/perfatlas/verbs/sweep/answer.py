@@ -97,7 +97,8 @@ def sweep(
     Args:
         study: The path of a study file, the name of one that comes with perfatlas, or its tables
             as a mapping.
-        resume: Whether to continue an interrupted run of the same study; otherwise it is refused.
+        resume: Whether to continue an interrupted run of the same study, which is refused
+            otherwise, and to compute damaged blocks again.
         jobs: Number of processes; 0 for one per processor.
         executor: processes of this machine, or dask.
         scheduler: Address of a Dask scheduler; "" for a cluster on this machine.
@@ -135,6 +136,8 @@ def sweep(
         run.create(described, text)
         described = run.describe()
         found = run.summary()
+        if resume and not all(map(run.is_whole, range(described["blocks"]))):
+            found = None  # blocks of a complete run were damaged afterwards
         tally = Tally(read_study(raw, name), described)
         if found is None:
             kept = _kept_blocks(run, described, tally, resume=resume)

@@ -6,6 +6,7 @@ from .clusters import (
 )
 from .conditions import (
     AllOf as AllOf,
+    AnyOf as AnyOf,
     AnySet as AnySet,
     Equals as Equals,
     Missing as Missing,
