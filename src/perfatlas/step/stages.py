@@ -17,7 +17,6 @@ import numpy as np
 
 from perfatlas.energy import StepEnergy, energy_share
 from perfatlas.step.composition import compose_streams, step_energy
-from perfatlas.step.cost import StepCost
 from perfatlas.step.gathered import gather_steps
 from perfatlas.step.sums import (
     TINY,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step.context import StepContext
-    from perfatlas.step.cost import Step
+    from perfatlas.step.cost import Step, StepCost
 
 STAGES: Final = 2.0  # of the step that is priced
 TRANSFER: Final = "pipeline_send_recv"
