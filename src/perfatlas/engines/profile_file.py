@@ -32,6 +32,7 @@ from perfatlas.engines.host_times import FrontEnd, HostTime
 from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
 from perfatlas.engines.profile import (
+    RANK_PADDINGS,
     AllReduceRules,
     DeviceLimits,
     Disaggregation,
@@ -201,7 +202,10 @@ def _scheduler(
     **given: Any,  # noqa: ANN401 - as read
 ) -> SchedulerDefaults:
     sizes = [s for first, last, step in graph_sizes for s in range(first, last + 1, step)]
-    documented = {name: given.pop(name) for name in ("mixes", "holds_prompts", "shared_by_ranks")}
+    documented = {
+        name: given.pop(name)
+        for name in ("mixes", "holds_prompts", "shared_by_ranks", "rank_padding")
+    }
     return SchedulerDefaults(
         graph_sizes=tuple(sizes),
         rules=rules["value"],
@@ -226,6 +230,7 @@ _SCHEDULER: Final = Record(
         ),
         "holds_prompts": needed(_Documented(Flag(), *STEPS, *MEMORY)),
         "shared_by_ranks": needed(_Documented(Flag(), *STEPS, *MEMORY)),
+        "rank_padding": needed(_Documented(Text(choices=RANK_PADDINGS), *STEPS)),
         "ref": REF,
     },
     build=_scheduler,
