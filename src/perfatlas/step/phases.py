@@ -75,13 +75,16 @@ def prefill_work(
     Args:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
-        busy_ranks: Attention-DP ranks that prefill at the same time (C,); None for all.
+        busy_ranks: Attention-DP ranks that prefill at the same time (C,); None for all. Where the
+            engine pads all ranks to the tokens of the busiest one, all do its work.
     """
     batches = batch_count(context, Phase.PREFILL, tokens.all)
     operators = _in_batches(context, Phase.PREFILL, tokens, batches)
     if context.drafts:
         operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
+        padded_C = tokens.all <= context.profile.scheduler.padded_tokens.mixed
+        busy_ranks = np.where(padded_C, context.plan.attention_dp, busy_ranks)
         idle = 1.0 - busy_ranks / context.plan.attention_dp
         operators = _on_busy_ranks(operators, context, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host

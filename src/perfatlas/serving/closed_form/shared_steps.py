@@ -14,7 +14,7 @@ from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
-from perfatlas.serving.closed_form.evaluation import alone_shares
+from perfatlas.serving.closed_form.evaluation import alone_shares, rank_energy
 from perfatlas.serving.closed_form.latencies import Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
@@ -184,6 +184,7 @@ class _Steps(NamedTuple):
         totals: Their totals (U,).
         mfu: Their MFU (U,).
         mbu: Their MBU (U,).
+        rank_energy: Share of their energy that only ranks with a prompt spend (U,).
         tiers: How their operators are priced, as `StepCost.tier_codes` (U,).
     """
 
@@ -191,14 +192,17 @@ class _Steps(NamedTuple):
     totals: _Totals
     mfu: FloatArray
     mbu: FloatArray
+    rank_energy: FloatArray
     tiers: IntArray
 
     @classmethod
     def of(cls, some: Candidates, step: Step, occupied_U: FloatArray) -> _Steps:
         """Return the priced steps of candidates."""
-        (cost,) = step_costs([step], some.context())
+        context = some.context()
+        (cost,) = step_costs([step], context)
         used = step_utilization(some, cost, occupied_U)
-        return cls(cost, _Totals.of(cost), *used, cost.tier_codes())
+        own_U = rank_energy(cost, context)
+        return cls(cost, _Totals.of(cost), *used, own_U, cost.tier_codes())
 
 
 def evaluate_loads(
@@ -230,12 +234,14 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     missing = np.full(question.load.isl.shape, np.nan)
     unknown = _Totals(*[missing] * len(_Totals._fields))
     chunk = last = step = unknown
-    used, alone = [missing] * 4, AloneShares(np.zeros_like(missing), np.zeros_like(missing))
+    none_C = np.zeros_like(missing)
+    used, alone, own_C = [missing] * 4, AloneShares(none_C, none_C), none_C
     prefill = decode = None
     tiers = np.zeros(missing.shape, np.int64)
     if phase != Phase.DECODE:
         prefill, chunk_C, last_C = _prefill(loaded)
         chunk, last = prefill.totals.at(chunk_C), prefill.totals.at(last_C)
+        own_C = prefill.rank_energy[chunk_C]
         used[:2] = prefill.mfu[chunk_C], prefill.mbu[chunk_C]
         tiers |= prefill.tiers[chunk_C]
     if phase != Phase.PREFILL:
@@ -255,7 +261,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
         chunks=loaded.chunks,
         served=loaded.served,
         utilization=Utilization(*used),
-        energy=token_energy(loaded, running),
+        energy=token_energy(loaded, running, own_C),
         tiers=tiers,
         priced=sum(steps.mfu.size for steps in (prefill, decode) if steps is not None),
     )

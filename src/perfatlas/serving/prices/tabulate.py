@@ -213,9 +213,7 @@ def _head(parts: StepParts, most: int) -> FloatArray:
     return head_NT
 
 
-def _decode(
-    parts: StepParts, most: int, head_NT: FloatArray
-) -> tuple[LinearPart, FloatArray]:
+def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[LinearPart, FloatArray]:
     """Return the linear part and the other key-independent part of decode steps, each (N, B)."""
     graphs, queries = parts.context.profile.scheduler.graph_sizes, 1 + parts.context.drafts
     tried_X = _token_sizes(most)
