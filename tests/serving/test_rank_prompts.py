@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import perfatlas
 from perfatlas.serving.closed_form.rank_prompts import rank_prompts, spread_prompts
@@ -28,7 +27,12 @@ def test_the_busiest_rank_is_that_of_drawn_steps(starting: float, slots: int, ra
     assert found.own[0] == pytest.approx((prompts_SR[some, 0] > 0).mean(), rel=0.01)
 
 
-@given(st.floats(1e-6, 40.0), st.integers(1, 50), st.integers(1, 64), st.booleans())
+@given(
+    starting=st.floats(1e-6, 40.0),
+    slots=st.integers(1, 50),
+    ranks=st.integers(1, 64),
+    alternates=st.booleans(),
+)
 def test_a_step_has_no_more_than_all_ranks_have(
     starting: float, slots: int, ranks: int, *, alternates: bool
 ) -> None:

@@ -230,7 +230,7 @@ _SCHEDULER: Final = Record(
         ),
         "holds_prompts": needed(_Documented(Flag(), *STEPS, *MEMORY)),
         "shared_by_ranks": needed(_Documented(Flag(), *STEPS, *MEMORY)),
-        "rank_padding": needed(_Documented(Text(choices=RANK_PADDINGS), *STEPS)),
+        "rank_padding": needed(_Documented(Text(choices=RANK_PADDINGS), *BATCHING)),
         "ref": REF,
     },
     build=_scheduler,

@@ -141,7 +141,7 @@ def _compose(
         return static
     cost_s, mean_s = _added(load, times, prefill_s)
     joining = Joining(
-        step_s=np.where(question.plan.attention_dp > 1, mean_s, waited_s),
+        step_s=np.where(load.apart, mean_s, waited_s),
         others=load.served - 1.0,
         ahead=steps_ahead(question),
         away_s=client.turnaround_s,
@@ -173,7 +173,7 @@ def _added(
     number = chunks.count + chunks.last_count
     share = load.beside_share()
     added_s = prefill_s - number * np.where(share > 0.0, share * step_s, 0.0)
-    ranks = np.where(load.question.plan.attention_dp > 1, load.busy_ranks, 1.0)
+    ranks = np.where(load.apart, load.busy_ranks, 1.0)
     cost_s = np.maximum(added_s, 0.0) / (load.prompts * ranks) * _busy_share(load)
     # at most all steps are mixed
     cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)

@@ -51,6 +51,8 @@ class RunningLoad:
             (C,).
         own_share: Probability that a step with prompts computes some of a given sequence's rank
             (C,), 1 for one rank.
+        apart: Whether attention-DP ranks compute prompts in different steps (C,). Those of clients
+            with equal requests that start together run the same steps.
         mixed_steps: Share of the decode steps that also prefill (C,), above 1 where more would have
             to; 0 in static mode.
     """
@@ -65,6 +67,7 @@ class RunningLoad:
     prompts: FloatArray
     busy_ranks: FloatArray
     own_share: FloatArray
+    apart: NDArray[np.bool_]
     mixed_steps: FloatArray
 
     def decoding(self) -> tuple[FloatArray, FloatArray]:
@@ -74,9 +77,8 @@ class RunningLoad:
 
     @property
     def together(self) -> FloatArray:
-        """Sequences whose prompts run in the same steps (C,): all, as ranks step together."""
-        several_C = self.question.plan.attention_dp > 1
-        found_C: FloatArray = np.where(several_C, self.served, self.on_rank)
+        """Sequences that wait for each other's prompts (C,): those of all ranks, or of each."""
+        found_C: FloatArray = np.where(self.apart, self.served, self.on_rank)
         return found_C
 
     def beside_share(self) -> FloatArray:
@@ -160,16 +162,17 @@ def running_load(
         served = question.load.sequences
     osl = question.load.osl if among is None else np.full_like(served, among.mean_osl)
     equal = (question.load.osl_spread == 0.0) & (among is None)
+    alike = equal & np.isfinite(question.load.rounds)
+    apart = question.aggregated_C & (question.plan.attention_dp > 1) & ~alike
     # pipeline stages process different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
     micro_batches = np.minimum(question.plan.pp, on_rank)
     batch = np.ceil(on_rank / micro_batches)
-    chunks, found = _chunks(question, (served, on_rank, batch), osl, equal)
+    chunks, found = _chunks(question, (served, on_rank, batch), osl, (apart, equal))
     # of the prompts that start while a request decodes
     number, steps = chunks.count + chunks.last_count, question.load.osl / question.tokens_per_step
-    several = question.plan.attention_dp > 1
-    others = np.where(several, served, on_rank) - 1.0
-    prompts_together = found.most * np.where(several, found.ranks, 1.0)
+    others = np.where(apart, served, on_rank) - 1.0
+    prompts_together = found.most * np.where(apart, found.ranks, 1.0)
     mixed_steps = number * others / (prompts_together * steps) * question.aggregated_C
     return RunningLoad(
         question=question,
@@ -182,6 +185,7 @@ def running_load(
         prompts=found.most,
         busy_ranks=found.ranks,
         own_share=found.own,
+        apart=apart,
         mixed_steps=mixed_steps,
     )
 
@@ -195,7 +199,7 @@ def _chunks(
     question: Candidates,
     counts: tuple[FloatArray, FloatArray, FloatArray],
     osl: FloatArray,
-    equal: NDArray[np.bool_],
+    kind: tuple[NDArray[np.bool_], NDArray[np.bool_]],
 ) -> tuple[PrefillChunks, RankPrompts]:
     """Return the chunks of prompts that are prefilled together, and the number of prompts.
 
@@ -209,7 +213,8 @@ def _chunks(
         question: The candidates.
         counts: Sequences of the replica, of a rank and of a micro-batch, each (C,).
         osl: Mean output tokens of all requests (C,).
-        equal: Whether all requests have the same lengths (C,).
+        kind: Whether ranks compute prompts in different steps, and whether all requests have the
+            same lengths, each (C,).
     """
     load, mixes = question.load, question.profile.scheduler.mixes
     served, on_rank, batch = counts
@@ -225,12 +230,12 @@ def _chunks(
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     together = np.where(question.aggregated_C, arriving, on_rank)
     found = RankPrompts(together, _all_ranks(question, served, on_rank), np.ones_like(room))
-    several = question.aggregated_C & (question.plan.attention_dp > 1)
-    if several.any():
+    apart, equal = kind
+    if apart.any():
         each = (served - 1.0) / question.plan.attention_dp
         ending = each * question.tokens_per_step / osl * reads
         among = _among_ranks(question, served, (ending, room / new), equal)
-        found = RankPrompts(*(np.where(several, a, b) for a, b in zip(among, found, strict=True)))
+        found = RankPrompts(*(np.where(apart, a, b) for a, b in zip(among, found, strict=True)))
     return _beside(prefill_chunks(found.most, new, load.prefix, room), decodes), found
 
 
