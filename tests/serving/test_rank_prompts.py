@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -10,7 +12,7 @@ import perfatlas
 from perfatlas.serving.closed_form.rank_prompts import rank_prompts, spread_prompts
 
 ONE = np.ones(1)
-MODEL = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "mode": "aggregated"}
+MODEL: dict[str, Any] = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "mode": "aggregated"}
 
 
 @pytest.mark.parametrize(("starting", "slots", "ranks"), [(0.3, 4, 8), (2.0, 5, 4), (10, 800, 16)])
@@ -70,11 +72,11 @@ def test_the_formula_agrees_with_the_simulation(
     engine: str, ranks: int, load: tuple[int, int, int]
 ) -> None:
     concurrency, isl, osl = load
-    plan = {"engine": engine, "attention_dp": ranks, "ep": ranks, "gpus": ranks}
-    traffic = {"concurrency": concurrency, "isl": isl, "osl": osl}
+    plan: dict[str, Any] = {"engine": engine, "attention_dp": ranks, "ep": ranks, "gpus": ranks}
+    traffic: dict[str, Any] = {"concurrency": concurrency, "isl": isl, "osl": osl}
+    methods: tuple[Literal["formula"], Literal["simulate"]] = ("formula", "simulate")
     formula, simulated = (
-        perfatlas.estimate(method=method, **MODEL, **plan, **traffic).results
-        for method in ("formula", "simulate")
+        perfatlas.estimate(method=method, **MODEL, **plan, **traffic).results for method in methods
     )
     for name, error in (("tpot_s", 0.1), ("output_tokens_per_s_per_gpu", 0.1), ("ttft_s", 0.15)):
         assert formula[name] == pytest.approx(simulated[name], rel=error), name

@@ -104,3 +104,32 @@ def test_experts_are_priced_apart_only_where_ranks_share_them() -> None:
     assert (sharing.decode_experts_B[1:] > 0).all()
     assert not alone.mixed_experts_T.any()
     assert not alone.decode_experts_B.any()
+
+
+@pytest.mark.parametrize(("iters", "together"), [(0, False), (3, False), (60, True)])
+@pytest.mark.parametrize("coalesce", [True, False])
+def test_prompts_wait_for_those_of_other_ranks(
+    iters: int, *, together: bool, coalesce: bool
+) -> None:
+    # two requests decode on two ranks; the prompts after them come 100 ps apart
+    rows = [(0, 8, 90), (0, 8, 90), (600, 16, 4), (700, 16, 4)]
+    limits = LIMITS._replace(rules="trtllm_guaranteed_no_evict", rank_balance_iters=iters)
+    outcome = run(
+        requests_of(rows),
+        shared_prices(),
+        limits,
+        Replicas(ranks=2),
+        control=Control(coalesce=coalesce),
+    )
+    *_, third, fourth = (int(time) for time in outcome.scheduled_N)
+    assert (third == fourth) is together
+    if together:
+        assert third >= 700
+    elif iters == 0:
+        assert third < 600 + 2 * 18  # the next step
+    assert (outcome.finished_N > 0).all()
+
+
+def test_only_tensorrt_llm_holds_prompts_for_other_ranks() -> None:
+    assert resolve_engine("trtllm").scheduler.rank_balance_iters == 60
+    assert not any(resolve_engine(name).scheduler.rank_balance_iters for name in ("vllm", "sglang"))

@@ -222,6 +222,9 @@ class SchedulerDefaults:
             one: `every_step`, `graph_steps` (up to the largest captured size, with and without
             prompts), `decode_steps` (the same, without prompts) or `none`.
         rank_padding_source: Documentation reference.
+        rank_balance_iters: Maximum steps that prompts wait until all attention-data-parallel ranks
+            have some, 0 for none.
+        rank_balance_iters_source: Documentation reference.
         source: Documentation reference for the limits.
     """
 
@@ -239,6 +242,8 @@ class SchedulerDefaults:
     shared_by_ranks_source: str
     rank_padding: RankPadding
     rank_padding_source: str
+    rank_balance_iters: int
+    rank_balance_iters_source: str
     source: str
 
     @property

@@ -203,8 +203,7 @@ def _scheduler(
 ) -> SchedulerDefaults:
     sizes = [s for first, last, step in graph_sizes for s in range(first, last + 1, step)]
     documented = {
-        name: given.pop(name)
-        for name in ("mixes", "holds_prompts", "shared_by_ranks", "rank_padding")
+        name: given.pop(name) for name in ("mixes", "holds_prompts", "shared_by_ranks", *OF_RANKS)
     }
     return SchedulerDefaults(
         graph_sizes=tuple(sizes),
@@ -217,6 +216,7 @@ def _scheduler(
     )
 
 
+OF_RANKS: Final = ("rank_padding", "rank_balance_iters")
 _SCHEDULER: Final = Record(
     fields={
         "block_size": needed(COUNT, *MEMORY),
@@ -230,6 +230,7 @@ _SCHEDULER: Final = Record(
         ),
         "holds_prompts": needed(_Documented(Flag(), *STEPS, *MEMORY)),
         "shared_by_ranks": needed(_Documented(Flag(), *STEPS, *MEMORY)),
+        "rank_balance_iters": needed(_Documented(WHOLE, *BATCHING)),
         "rank_padding": needed(_Documented(Text(choices=RANK_PADDINGS), *BATCHING)),
         "ref": REF,
     },

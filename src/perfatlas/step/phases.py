@@ -173,11 +173,11 @@ def _on_busy_ranks(
 ) -> tuple[Operator, ...]:
     """Return the operators, those on the tokens of all ranks scaled to the busy ranks."""
     return tuple(
-        op
-        if not works_on_all_tokens(op, context)
-        else with_fields(op, tokens=op.tokens * share_C)
+        with_fields(op, tokens=op.tokens * share_C)
         if isinstance(op, GroupedGemm)
         else with_fields(op, bytes=op.bytes * share_C)
+        if isinstance(op, Collective) and works_on_all_tokens(op, context)
+        else op
         for op in operators
     )
 

@@ -143,7 +143,7 @@ def _compose(
     joining = Joining(
         step_s=np.where(load.apart, mean_s, waited_s),
         others=load.served - 1.0,
-        ahead=steps_ahead(question),
+        ahead=steps_ahead(question) + load.held_steps,
         away_s=client.turnaround_s,
         reads=question.limits.scheduler_recv_interval,
     )

@@ -53,6 +53,7 @@ class RunningLoad:
             (C,), 1 for one rank.
         apart: Whether attention-DP ranks compute prompts in different steps (C,). Those of clients
             with equal requests that start together run the same steps.
+        held_steps: Mean steps that a prompt waits for those of other ranks (C,).
         mixed_steps: Share of the decode steps that also prefill (C,), above 1 where more would have
             to; 0 in static mode.
     """
@@ -68,6 +69,7 @@ class RunningLoad:
     busy_ranks: FloatArray
     own_share: FloatArray
     apart: NDArray[np.bool_]
+    held_steps: FloatArray
     mixed_steps: FloatArray
 
     def decoding(self) -> tuple[FloatArray, FloatArray]:
@@ -186,6 +188,7 @@ def running_load(
         busy_ranks=found.ranks,
         own_share=found.own,
         apart=apart,
+        held_steps=_held_steps(question, steps, found, apart & ~equal & (on_rank > 1.0), served),
         mixed_steps=mixed_steps,
     )
 
@@ -261,9 +264,32 @@ def _among_ranks(
     if not equal.all():
         random = rank_prompts(starting, slots, ranks, alternates=alternates)
         found = RankPrompts(*(np.where(equal, a, b) for a, b in zip(found, random, strict=True)))
+    iters = question.profile.scheduler.rank_balance_iters
+    if iters:  # while all ranks decode, those that get a prompt in so many steps run it together
+        gathered = np.where(served > ranks, ranks * ending * iters, 1.0) / found.most
+        found = found._replace(ranks=np.clip(gathered, found.ranks, ranks))
     # the given sequence needs no prompt any more, so that its rank has fewer
     own = found.own * (served - ranks) / np.maximum(served - 1.0, 1.0)
     return found._replace(own=np.clip(own, 0.0, 1.0))
+
+
+def _held_steps(
+    question: Candidates,
+    steps: FloatArray,
+    found: RankPrompts,
+    apart: NDArray[np.bool_],
+    served: FloatArray,
+) -> FloatArray:
+    """Return the mean steps that a prompt waits until other ranks have some (C,).
+
+    The first of several prompts waits for the others, the last for none. Equal requests that once
+    start together end together, so that those after them do not wait.
+    """
+    if not question.profile.scheduler.rank_balance_iters:
+        return np.zeros_like(steps)
+    between = steps / np.maximum(served - 1.0, 1.0)
+    held: FloatArray = np.where(apart, (found.most * found.ranks - 1.0) / 2.0 * between, 0.0)
+    return held
 
 
 def _beside(chunks: PrefillChunks, decodes: FloatArray) -> PrefillChunks:

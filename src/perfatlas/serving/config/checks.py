@@ -169,8 +169,8 @@ def _check_drafts(limits: Limits) -> None:
 def _check_chunks(limits: Limits) -> None:
     _at_least("scheduler_recv_interval", limits.scheduler_recv_interval, 1)
     _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 1)
-    _at_least("batch_wait_timeout_iters", limits.batch_wait_timeout_iters, 0)
-    _at_least("batch_wait_max_tokens", limits.batch_wait_max_tokens, 0)
+    for name in ("batch_wait_timeout_iters", "batch_wait_max_tokens", "rank_balance_iters"):
+        _at_least(name, getattr(limits, name), 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
             f"new_token_ratio is {limits.new_token_ratio}; it must be above 0 and at most 1"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import part
 from perfatlas.serving.engine.async_scheduling import note_done, plan_ahead
 from perfatlas.serving.engine.front_end import stream
+from perfatlas.serving.engine.rank_balance import hold_prompts
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_idle, schedule, steady_steps
 from perfatlas.serving.sequences import (
@@ -113,6 +114,8 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
 def _schedule_ranks(sim: SimulationState, first: int, start: int) -> int:
     """Schedule all ranks of a replica; return the number of running sequences and chunks."""
     busy = 0
+    if sim.rank_balance_iters > 0 and sim.ranks > 1:
+        hold_prompts(sim, first)
     for s in range(first, first + sim.ranks):
         clear_step(sim, s, start)
         schedule(sim, s, start)

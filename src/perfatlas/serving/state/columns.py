@@ -96,6 +96,7 @@ class SimulationState(NamedTuple):
     scheduler_recv_interval: int
     reserved_decode_tokens: int
     batch_wait_timeout_iters: int
+    rank_balance_iters: int
     batch_wait_max_tokens: int
     draft_tokens: int
     draft_seed: int
