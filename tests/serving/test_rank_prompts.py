@@ -78,5 +78,9 @@ def test_the_formula_agrees_with_the_simulation(
     formula, simulated = (
         perfatlas.estimate(method=method, **MODEL, **plan, **traffic).results for method in methods
     )
-    for name, error in (("tpot_s", 0.1), ("output_tokens_per_s_per_gpu", 0.1), ("ttft_s", 0.15)):
-        assert formula[name] == pytest.approx(simulated[name], rel=error), name
+    for name in ("tpot_s", "output_tokens_per_s_per_gpu"):
+        assert formula[name] == pytest.approx(simulated[name], rel=0.1), name
+    # prompts that are held for those of other ranks queue, which the formula leaves out
+    held = engine == "trtllm"
+    assert held or formula["ttft_s"] == pytest.approx(simulated["ttft_s"], rel=0.15)
+    assert formula["ttft_s"] < 1.15 * simulated["ttft_s"]
