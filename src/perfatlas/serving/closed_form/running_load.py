@@ -52,7 +52,8 @@ class RunningLoad:
         own_share: Probability that a step with prompts computes some of a given sequence's rank
             (C,), 1 for one rank.
         apart: Whether attention-DP ranks compute prompts in different steps (C,). Those of clients
-            with equal requests that start together run the same steps.
+            with equal requests run the same steps if they start together, or are held until all
+            ranks have a prompt.
         held_steps: Mean steps that a prompt waits for those of other ranks (C,).
         mixed_steps: Share of the decode steps that also prefill (C,), above 1 where more would have
             to; 0 in static mode.
@@ -164,7 +165,7 @@ def running_load(
         served = question.load.sequences
     osl = question.load.osl if among is None else np.full_like(served, among.mean_osl)
     equal = (question.load.osl_spread == 0.0) & (among is None)
-    alike = equal & np.isfinite(question.load.rounds)
+    alike = equal & (np.isfinite(question.load.rounds) | _gathered(question, served, osl))
     apart = question.aggregated_C & (question.plan.attention_dp > 1) & ~alike
     # pipeline stages process different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
@@ -191,6 +192,17 @@ def running_load(
         held_steps=_held_steps(question, steps, found, apart & ~equal & (on_rank > 1.0), served),
         mixed_steps=mixed_steps,
     )
+
+
+def _gathered(question: Candidates, served: FloatArray, osl: FloatArray) -> NDArray[np.bool_]:
+    """Return whether prompts are held until all ranks have one, before the hold ends (C,).
+
+    Equal requests that once start together then end together, so that they stay so.
+    """
+    ranks, iters = question.plan.attention_dp, question.profile.scheduler.rank_balance_iters
+    starting = (served - 1.0) * question.tokens_per_step / osl * iters
+    found: NDArray[np.bool_] = (served > ranks) & (starting >= ranks) & (iters > 0)
+    return found
 
 
 def _all_ranks(question: Candidates, served: FloatArray, on_rank: FloatArray) -> FloatArray:
