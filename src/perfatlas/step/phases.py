@@ -152,7 +152,7 @@ def works_on_all_tokens(operator: Operator, context: StepContext) -> bool:
 
     Experts compute the tokens of all ranks, and so do collectives between them that gather tokens.
     In an all-to-all the rank with the most tokens sends and receives its own, which takes as long
-    whether the other ranks have as many or none.
+    whether the other ranks have as many or none; so it does where two ranks gather tokens.
 
     Args:
         operator: An operator of one rank.
@@ -160,10 +160,15 @@ def works_on_all_tokens(operator: Operator, context: StepContext) -> bool:
 
     Source: vLLM distributed/device_communicators/all2all.py: `all_gatherv` and `reduce_scatterv`
         with the number of tokens of each rank; DeepEP README: each rank sends its own tokens.
+    Limits: A link of a ring carries the tokens of all ranks but one, which is R/(R - 1) times the
+        mean of R ranks where only one has tokens. Candidates with two ranks decide for all.
     """
     if isinstance(operator, GroupedGemm):
         return True
-    gathers = context.profile.expert_exchange in GATHERING
+    # of two ranks, each receives the tokens of the other: both wait for those of the busiest
+    gathers = context.profile.expert_exchange in GATHERING and bool(
+        np.all(context.plan.attention_dp != 2)
+    )
     moved = ("_dispatch", "_combine") if gathers else ("experts_gather", "experts_reduce_scatter")
     return isinstance(operator, Collective) and operator.name.endswith(moved)
 
