@@ -363,7 +363,7 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
             " implementation is custom, and only then"
         )
     rules = _all_reduce(kernels, given.pop("all_reduce_norm_fusion", {}))
-    left_out = {
+    left_out: dict[str, Any] = {
         "fusions": (),
         "separate_kernels": (),
         "overlaps": (),
