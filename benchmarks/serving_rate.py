@@ -148,6 +148,8 @@ def _prices() -> StepPrices:
     return StepPrices(
         decode_linear_B=np.full(batch_B.shape, 8_000_000_000),
         mixed_linear_T=8_000_000_000 + 25_000_000 * np.arange(8193),
+        decode_experts_B=np.zeros(batch_B.shape, np.int64),
+        mixed_experts_T=np.zeros(8193, np.int64),
         head_B=200_000_000 + 1_000_000 * batch_B,
         context_K=context_K,
         decode_base_BK=SLOPE * np.outer(batch_B, context_K),

@@ -106,6 +106,11 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: (
             estimated(e, mode="aggregated", method="formula", model=MIXTURE, attention_dp=2).results
         ),
+        lambda e: (
+            estimated(
+                e, mode="aggregated", method="formula", model=MIXTURE, attention_dp=2, osl=200
+            ).results
+        ),
         simulated,
         lambda e: simulated(e, model=MIXTURE, attention_dp=2),
         lambda e: simulated(e, isl=20000, kv_blocks=3000),
@@ -170,6 +175,8 @@ CHANGED: Final[dict[str, Any]] = {
     "recipe[].least_gpus": 64,
     "scheduler.graph_sizes": [[1, 64, 1], [10000, 20000, 1000]],
     "scheduler.rules.value": "sglang",
+    "scheduler.rank_padding.value": "every_step",
+    "scheduler.rank_balance_iters.value": 60,
     "disaggregation.first_from": "prefill",
 }
 

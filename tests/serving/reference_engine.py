@@ -45,10 +45,22 @@ def _chunk(prices: StepPrices, table: Ticks, queries: int, before: int) -> int:
 def step_time(prices: StepPrices, ranks: list[list[Part]]) -> int:
     """Return the time of the slowest rank."""
     mixed = any(not part.decodes for rank in ranks for part in rank)
-    tokens = max(sum(part.tokens for part in rank) for rank in ranks)
-    most = max(len(rank) for rank in ranks)
-    linear = int(prices.mixed_linear_T[tokens] if mixed else prices.decode_linear_B[most])
-    return max(_rank_time(prices, rank, linear) for rank in ranks)
+    linear = prices.mixed_linear_T if mixed else prices.decode_linear_B
+    experts = prices.mixed_experts_T if mixed else prices.decode_experts_B
+    sizes = [sum(part.tokens for part in rank) if mixed else len(rank) for rank in ranks]
+    most = max(sizes)
+    padded = prices.padded_mixed if mixed else prices.padded_decode
+    if len(ranks) == 1 or most * (1 if mixed else prices.tokens_per_decode) <= padded:
+        return max(_rank_time(prices, rank, int(linear[most])) for rank in ranks)
+    sizes = [max(size, 1) for size in sizes]  # a rank without requests runs one token
+    mean, more = divmod(sum(sizes), len(ranks))
+    shared = int(experts[mean])
+    if more:
+        shared += (int(experts[mean + 1]) - shared) * more // len(ranks)
+    own = [int(linear[size]) - int(experts[size]) for size in sizes]
+    return max(
+        _rank_time(prices, rank, shared + part) for rank, part in zip(ranks, own, strict=True)
+    )
 
 
 def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:

@@ -22,6 +22,8 @@ from perfatlas.serving.requests import Requests, plain_requests
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+PADDED = ("padded_decode", "padded_mixed")
+
 
 def flat_prices(
     decode: int, mixed: int, *, seqs: int = 64, tokens: int = 512, per_token: int = 0
@@ -31,6 +33,8 @@ def flat_prices(
     return StepPrices(
         decode_linear_B=np.full(seqs + 1, decode),
         mixed_linear_T=mixed + per_token * np.arange(tokens + 1),
+        decode_experts_B=np.zeros(seqs + 1, np.int64),
+        mixed_experts_T=np.zeros(tokens + 1, np.int64),
         head_B=np.zeros(seqs + 1, np.int64),
         context_K=np.zeros(1, np.int64),
         decode_base_BK=nothing,
@@ -57,9 +61,11 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
     # down to where the attention of a batch reaches 0 at the end of its cell; the last has none
     keys_BK = np.maximum(np.arange(batch), 1)[:, None] * np.append(np.diff(context_K), 10**9)
     slope_BK = np.maximum(draw.integers(-2, 3, (batch, cells)), -(base_BK // keys_BK))
-    return StepPrices(
+    prices = StepPrices(
         decode_linear_B=draw.integers(0, 50, batch),
         mixed_linear_T=draw.integers(20, 90, tokens + 1),
+        decode_experts_B=np.zeros(batch, np.int64),
+        mixed_experts_T=np.zeros(tokens + 1, np.int64),
         head_B=draw.integers(0, 9, limits.max_num_seqs * (1 + limits.draft_tokens) + 1),
         context_K=context_K,
         decode_base_BK=base_BK,
@@ -74,16 +80,18 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
         host_overlapped=bool(draw.integers(2)),
         tokens_per_decode=1 + limits.draft_tokens,
     )
+    return prices._replace(
+        decode_experts_B=draw.integers(0, prices.decode_linear_B + 1),
+        mixed_experts_T=draw.integers(0, prices.mixed_linear_T - 19),
+        padded_decode=int(draw.choice([0, 2, tokens])),
+        padded_mixed=int(draw.choice([0, tokens // 3, tokens])),
+    )
 
 
 def scaled(prices: StepPrices, factor: int) -> StepPrices:
     """Return the prices times a factor."""
-    times = [
-        name
-        for name in prices._fields
-        if name
-        not in ("context_K", "queries_Q", "before_P", "host_overlapped", "tokens_per_decode")
-    ]
+    counts = ("context_K", "queries_Q", "before_P", "host_overlapped", "tokens_per_decode")
+    times = [name for name in prices._fields if name not in (*counts, *PADDED)]
     return prices._replace(**{name: getattr(prices, name) * factor for name in times})
 
 

@@ -99,7 +99,7 @@ def test_the_linear_part_is_that_of_every_number_of_tokens(name: str) -> None:
     one, table = case(name)
     tokens_T = np.arange(1.0, support.LIMITS.max_num_batched_tokens + 1.0)
     parts, shortest = step_parts(one), np.ones(1)
-    direct_s = parts.mixed(tokens_T)[0]
+    direct_s = parts.mixed(tokens_T).whole_NR[0]
     start = whole_ticks(parts.chunk(shortest, shortest, 0.0 * shortest)[0])
     ticks_T = table.prices.mixed_linear_T[1:] - start
     miss = misses(ticks_T / TICKS_PER_SECOND, direct_s)

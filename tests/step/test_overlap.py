@@ -247,12 +247,11 @@ def test_tables_of_the_simulator_are_the_step() -> None:
     parts = step_parts(context, ("time_s_CO",))
     batch, keys = 96 * ONE, 3000 * ONE
     linear, apart = parts.decode(batch)
-    found = linear + apart + parts.decode_keyed(batch, keys) + parts.head(batch)
+    found = linear.whole_NR + apart + parts.decode_keyed(batch, keys) + parts.head(batch)
     whole = decode_step(context, batch, keys)
     assert found[0] == pytest.approx(whole.total("time_s_CO"), rel=1e-3)
-    chunk = (
-        parts.mixed(8192 * ONE) + parts.chunk(8 * ONE, 1024 * ONE, 0 * ONE) + parts.head(8 * ONE)
-    )
+    mixed = parts.mixed(8192 * ONE).whole_NR
+    chunk = mixed + parts.chunk(8 * ONE, 1024 * ONE, 0 * ONE) + parts.head(8 * ONE)
     assert chunk[0] == pytest.approx(prompts(context).total("time_s_CO"), rel=1e-3)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -11,6 +12,21 @@ if TYPE_CHECKING:
     from perfatlas.engines.full_attention import FullAttention
     from perfatlas.engines.host_times import FrontEnd, HostTime
     from perfatlas.engines.recipes import Recipe
+
+RANK_PADDINGS: Final = ("every_step", "graph_steps", "decode_steps", "none")
+RankPadding = Literal["every_step", "graph_steps", "decode_steps", "none"]
+
+
+class PaddedTokens(NamedTuple):
+    """Tokens of the busiest rank up to which a step pads all attention-data-parallel ranks to it.
+
+    Args:
+        decode: In a step without prompts; infinite for every step.
+        mixed: In a step with prompts.
+    """
+
+    decode: float
+    mixed: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +235,13 @@ class SchedulerDefaults:
         shared_by_ranks: Whether attention-data-parallel ranks share the default
             max_num_batched_tokens evenly.
         shared_by_ranks_source: Documentation reference.
+        rank_padding: Steps in which all attention-data-parallel ranks run the tokens of the busiest
+            one: `every_step`, `graph_steps` (up to the largest captured size, with and without
+            prompts), `decode_steps` (the same, without prompts) or `none`.
+        rank_padding_source: Documentation reference.
+        rank_balance_iters: Maximum steps that prompts wait until all attention-data-parallel ranks
+            have some, 0 for none.
+        rank_balance_iters_source: Documentation reference.
         source: Documentation reference for the limits.
     """
 
@@ -234,7 +257,22 @@ class SchedulerDefaults:
     holds_prompts_source: str
     shared_by_ranks: bool
     shared_by_ranks_source: str
+    rank_padding: RankPadding
+    rank_padding_source: str
+    rank_balance_iters: int
+    rank_balance_iters_source: str
     source: str
+
+    @property
+    def padded_tokens(self) -> PaddedTokens:
+        """Tokens of the busiest rank up to which steps pad all ranks to it, by `rank_padding`."""
+        largest = float(self.graph_sizes[-1]) if self.graph_sizes else 0.0
+        return {
+            "every_step": PaddedTokens(math.inf, math.inf),
+            "graph_steps": PaddedTokens(largest, largest),
+            "decode_steps": PaddedTokens(largest, 0.0),
+            "none": PaddedTokens(0.0, 0.0),
+        }[self.rank_padding]
 
     def limits_on(self, name: str, memory_bytes: float) -> DeviceLimits:
         """Return the default limits on a device.

@@ -32,6 +32,7 @@ from perfatlas.engines.host_times import FrontEnd, HostTime
 from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
 from perfatlas.engines.profile import (
+    RANK_PADDINGS,
     AllReduceRules,
     DeviceLimits,
     Disaggregation,
@@ -211,7 +212,9 @@ def _scheduler(
     **given: Any,  # noqa: ANN401 - as read
 ) -> SchedulerDefaults:
     sizes = [s for first, last, step in graph_sizes for s in range(first, last + 1, step)]
-    documented = {name: given.pop(name) for name in ("mixes", "holds_prompts", "shared_by_ranks")}
+    documented = {
+        name: given.pop(name) for name in ("mixes", "holds_prompts", "shared_by_ranks", *OF_RANKS)
+    }
     return SchedulerDefaults(
         graph_sizes=tuple(sizes),
         rules=rules["value"],
@@ -223,6 +226,7 @@ def _scheduler(
     )
 
 
+OF_RANKS: Final = ("rank_padding", "rank_balance_iters")
 _SCHEDULER: Final = Record(
     fields={
         "block_size": needed(COUNT, *MEMORY),
@@ -236,6 +240,8 @@ _SCHEDULER: Final = Record(
         ),
         "holds_prompts": needed(_Documented(Flag(), *STEPS, *MEMORY)),
         "shared_by_ranks": needed(_Documented(Flag(), *STEPS, *MEMORY)),
+        "rank_balance_iters": needed(_Documented(WHOLE, *BATCHING)),
+        "rank_padding": needed(_Documented(Text(choices=RANK_PADDINGS), *BATCHING)),
         "ref": REF,
     },
     build=_scheduler,

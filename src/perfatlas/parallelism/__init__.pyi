@@ -7,6 +7,7 @@ from .cache import (
     kv_bytes_per_sequence as kv_bytes_per_sequence,
 )
 from .exchange import (
+    GATHERING as GATHERING,
     ExpertExchange as ExpertExchange,
     expert_groups_reached as expert_groups_reached,
 )

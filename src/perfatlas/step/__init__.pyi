@@ -30,6 +30,7 @@ from .phases import (
     prefill_step as prefill_step,
     prefill_work as prefill_work,
     rank_operators as rank_operators,
+    works_on_all_tokens as works_on_all_tokens,
 )
 from .stages import (
     STAGES as STAGES,

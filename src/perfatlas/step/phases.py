@@ -26,6 +26,7 @@ from perfatlas.operators import (
     Scan,
     with_fields,
 )
+from perfatlas.parallelism import GATHERING
 from perfatlas.step.composition import step_costs
 from perfatlas.step.cost import Step, StepCost
 from perfatlas.step.drafting import drafting_passes, prompt_pass, verification_operator
@@ -74,15 +75,18 @@ def prefill_work(
     Args:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
-        busy_ranks: Attention-DP ranks that prefill at the same time (C,); None for all.
+        busy_ranks: Attention-DP ranks that prefill at the same time (C,); None for all. Where the
+            engine pads all ranks to the tokens of the busiest one, all do its work.
     """
     batches = batch_count(context, Phase.PREFILL, tokens.all)
     operators = _in_batches(context, Phase.PREFILL, tokens, batches)
     if context.drafts:
         operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
+        padded_C = tokens.all <= context.profile.scheduler.padded_tokens.mixed
+        busy_ranks = np.where(padded_C, context.plan.attention_dp, busy_ranks)
         idle = 1.0 - busy_ranks / context.plan.attention_dp
-        operators = _on_busy_ranks(operators, 1.0 - idle * tokens.own / tokens.all)
+        operators = _on_busy_ranks(operators, context, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
     layers = float(context.architecture.num_layers)
     launched = layers if batches is None else layers * batches
@@ -143,13 +147,41 @@ def _in_batches(
     )
 
 
-def _on_busy_ranks(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
-    """Return the operators with MoE layers and their exchanges scaled to the busy ranks."""
+def works_on_all_tokens(operator: Operator, context: StepContext) -> bool:
+    """Return whether the work of one rank depends on the tokens of all attention-DP ranks.
+
+    Experts compute the tokens of all ranks, and so do collectives between them that gather tokens.
+    In an all-to-all the rank with the most tokens sends and receives its own, which takes as long
+    whether the other ranks have as many or none; so it does where two ranks gather tokens.
+
+    Args:
+        operator: An operator of one rank.
+        context: Model, engine, systems and plan.
+
+    Source: vLLM distributed/device_communicators/all2all.py: `all_gatherv` and `reduce_scatterv`
+        with the number of tokens of each rank; DeepEP README: each rank sends its own tokens.
+    Limits: A link of a ring carries the tokens of all ranks but one, which is R/(R - 1) times the
+        mean of R ranks where only one has tokens. Candidates with two ranks decide for all.
+    """
+    if isinstance(operator, GroupedGemm):
+        return True
+    # of two ranks, each receives the tokens of the other: both wait for those of the busiest
+    gathers = context.profile.expert_exchange in GATHERING and bool(
+        np.all(context.plan.attention_dp != 2)
+    )
+    moved = ("_dispatch", "_combine") if gathers else ("experts_gather", "experts_reduce_scatter")
+    return isinstance(operator, Collective) and operator.name.endswith(moved)
+
+
+def _on_busy_ranks(
+    operators: tuple[Operator, ...], context: StepContext, share_C: FloatArray
+) -> tuple[Operator, ...]:
+    """Return the operators, those on the tokens of all ranks scaled to the busy ranks."""
     return tuple(
         with_fields(op, tokens=op.tokens * share_C)
         if isinstance(op, GroupedGemm)
         else with_fields(op, bytes=op.bytes * share_C)
-        if isinstance(op, Collective) and op.name.endswith(("_dispatch", "_combine"))
+        if isinstance(op, Collective) and works_on_all_tokens(op, context)
         else op
         for op in operators
     )

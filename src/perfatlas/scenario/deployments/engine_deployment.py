@@ -144,6 +144,7 @@ def deployment(
         max_num_seqs=min(limits.max_num_seqs, most_running),
         mixed_chunk=bool(scenario.mixed_chunk),
         scheduler_recv_interval=1 if pooled else _receive_interval(question, limits.rules),
+        rank_balance_iters=0 if pooled else _balance_iters(question, limits.rules),
         **tiers.limits,
     )
     table = _table(scenario, question, limits, resolved.requests, {} if known is None else known)
@@ -274,10 +275,21 @@ def _limits(
 
 def _receive_interval(question: Candidates, rules: str) -> int:
     """Return the steps between reads of new requests, 1 for schedulers that read in every step."""
+    reads = _reads(rules, "scheduler_recv_interval")
+    return int(question.limits.scheduler_recv_interval[0]) if reads else 1
+
+
+def _balance_iters(question: Candidates, rules: str) -> int:
+    """Return the steps that prompts wait for those of other ranks, 0 for other schedulers."""
+    several = int(question.plan.attention_dp[0]) > 1 and _reads(rules, "rank_balance_iters")
+    return question.profile.scheduler.rank_balance_iters if several else 0
+
+
+def _reads(rules: str, name: str) -> bool:
+    """Return whether a scheduling policy reads a limit."""
     from perfatlas.serving.policies import POLICIES
 
-    reads = any(one.name == rules and "scheduler_recv_interval" in one.reads for one in POLICIES)
-    return int(question.limits.scheduler_recv_interval[0]) if reads else 1
+    return any(one.name == rules and name in one.reads for one in POLICIES)
 
 
 def _refuse_drafts(drafts: int, rules: str) -> None:

@@ -139,22 +139,19 @@ def _compose(
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
     if not np.any(question.aggregated_C):
         return static
-    shared = load.mixed()
-    number = chunks.count + chunks.last_count
-    added_s = prefill_s - number * np.where(shared, step_s, 0.0)
-    cost_s = np.maximum(added_s, 0.0) / load.prompts * _busy_share(load)
-    # at most all steps are mixed
-    cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)
+    cost_s, mean_s = _added(load, times, prefill_s)
     joining = Joining(
-        step_s=waited_s,
+        step_s=np.where(load.apart, mean_s, waited_s),
         others=load.served - 1.0,
-        ahead=steps_ahead(question),
+        ahead=steps_ahead(question) + load.held_steps,
         away_s=client.turnaround_s,
         reads=question.limits.scheduler_recv_interval,
     )
     at_engine = aggregated_latencies(
-        batch_s, cost_s, decode_s, load.on_rank, question.load.osl, joining
+        batch_s, cost_s, decode_s, load.together, question.load.osl, joining
     )
+    on_rank = at_engine.output_tokens_per_s * (load.on_rank / load.together)
+    at_engine = at_engine._replace(output_tokens_per_s=on_rank)
     if burst is not None:
         at_engine = with_opening(at_engine, burst, (batch_s, decode_s), joining)
     per_rank = at_client(at_engine, client, load.on_rank, question.load.osl)
@@ -162,6 +159,29 @@ def _compose(
     served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
     chosen = (np.where(question.aggregated_C, a, s) for a, s in zip(served, static, strict=True))
     return Latencies(*chosen)
+
+
+def _added(
+    load: RunningLoad, times: _Times, prefill_s: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what a prompt adds to the steps of other requests, and the mean step, each (C,) [s].
+
+    Attention-DP ranks step together: a prompt of any rank delays the sequences of all. An arrival
+    follows the end of a request, and thereby of a step, so that the next ones are mean steps.
+    """
+    shared, chunks, step_s = load.mixed(), load.chunks, times.step_s
+    number = chunks.count + chunks.last_count
+    share = load.beside_share()
+    added_s = prefill_s - number * np.where(share > 0.0, share * step_s, 0.0)
+    ranks = np.where(load.apart, load.busy_ranks, 1.0)
+    cost_s = np.maximum(added_s, 0.0) / (load.prompts * ranks) * _busy_share(load)
+    # at most all steps are mixed
+    cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)
+    chunk_s = np.maximum(prefill_s / number, step_s)
+    # a rank that computes prompts alone decodes in fewer of the steps
+    often = np.minimum(load.mixed_steps / (1.0 + load.mixed_steps * (1.0 - share)), 1.0)
+    mean_s: FloatArray = often * chunk_s + (1.0 - often) * step_s
+    return cost_s, mean_s
 
 
 def steps_ahead(question: Candidates) -> FloatArray:

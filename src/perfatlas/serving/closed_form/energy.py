@@ -151,7 +151,7 @@ def energies_at(energy: TokenEnergy, rates: Mapping[str, Any], osl: float) -> di
     }
 
 
-def token_energy(loaded: RunningLoad, steps: LoadSteps) -> TokenEnergy:
+def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray) -> TokenEnergy:
     """Return the energy of output tokens from that of steps.
 
     A request is charged what its prefill chunks spend beyond the decodes that run in them, and its
@@ -161,8 +161,11 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps) -> TokenEnergy:
     Args:
         loaded: What runs at the same time.
         steps: A full chunk and the last chunk with their decodes, and a decode step.
+        rank_energy: Share of the energy of a chunk that only attention-DP ranks with a prompt
+            spend (C,).
 
-    Limits: Every rank of a replica does the work of the one that is priced.
+    Limits: Every rank of a replica does the work of the one that is priced; attention-DP ranks
+        without a prompt, only that of the experts.
     """
     question, chunks = loaded.question, loaded.chunks
     power, load = question.placement.power(), question.load
@@ -171,6 +174,7 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps) -> TokenEnergy:
     decode_j = power.limited_j(steps.decode.energy_j(), steps.decode.total_s())
     ranks = question.plan.gpus_per_replica / question.plan.pp
     decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end
+    own_j = own_j * (1.0 - rank_energy * (1.0 - loaded.working_share()))
     prompts = loaded.prompts * loaded.busy_ranks
     decoding = loaded.served / loaded.micro_batches
     prompts_s, decode_s, kernels_s = bubbles(loaded, steps)

@@ -26,12 +26,13 @@ from perfatlas.step import (
     decode_work,
     step_costs,
     take_columns,
+    works_on_all_tokens,
 )
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form.intervals import StepTails
-    from perfatlas.step import Candidates
+    from perfatlas.step import Candidates, StepContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,7 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
         chunks=chunks,
         served=loaded.served,
         utilization=utilization_of(question, prefill, decode, loaded.occupied()),
-        energy=token_energy(loaded, running),
+        energy=token_energy(loaded, running, rank_energy(prefill, context)),
     )
 
 
@@ -141,6 +142,30 @@ def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
             for some_CO in (time_CO, energy_CO)
         )
     )
+
+
+def rank_energy(prefill: StepCost, context: StepContext) -> FloatArray:
+    """Return the share of a chunk's energy that only attention-DP ranks with a prompt spend (C,).
+
+    Args:
+        prefill: A prefill chunk of each candidate.
+        context: Model, engine, systems and plan.
+    """
+    energy_CO = prefill.unlimited_operator_energy_j()
+    own_CO = energy_CO[:, operators_of_ranks(prefill, context)]
+    share_C: FloatArray = own_CO.sum(axis=1) / np.maximum(energy_CO.sum(axis=1), TINY)
+    return share_C
+
+
+def operators_of_ranks(prefill: StepCost, context: StepContext) -> list[int]:
+    """Return the operators of a chunk that attention-DP ranks run on their own tokens.
+
+    Args:
+        prefill: A prefill chunk.
+        context: Model, engine, systems and plan.
+    """
+    each = enumerate(prefill.operators)
+    return [i for i, op in each if not works_on_all_tokens(op, context)]
 
 
 def operators_alone(decode: StepCost, prefill: StepCost) -> list[int]:

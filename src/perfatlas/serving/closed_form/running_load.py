@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.serving.closed_form.prompts import beside_prompt
+from perfatlas.serving.closed_form.rank_prompts import RankPrompts, rank_prompts, spread_prompts
 from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
 
 if TYPE_CHECKING:
@@ -44,7 +45,16 @@ class RunningLoad:
         batch: Sequences of a micro-batch, which one decode step advances (C,).
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         prompts: Prompts that are prefilled together (C,).
-        busy_ranks: Attention-DP ranks that have a prompt at the same time (C,).
+            With attention data parallelism and continuous batching, those of the busiest rank in a
+            step with prompts.
+        busy_ranks: Attention-DP ranks with as many prompts that have those of all at that time
+            (C,).
+        own_share: Probability that a step with prompts computes some of a given sequence's rank
+            (C,), 1 for one rank.
+        apart: Whether attention-DP ranks compute prompts in different steps (C,). Those of clients
+            with equal requests run the same steps if they start together, or are held until all
+            ranks have a prompt.
+        held_steps: Mean steps that a prompt waits for those of other ranks (C,).
         mixed_steps: Share of the decode steps that also prefill (C,), above 1 where more would have
             to; 0 in static mode.
     """
@@ -58,12 +68,36 @@ class RunningLoad:
     chunks: PrefillChunks
     prompts: FloatArray
     busy_ranks: FloatArray
+    own_share: FloatArray
+    apart: NDArray[np.bool_]
+    held_steps: FloatArray
     mixed_steps: FloatArray
 
     def decoding(self) -> tuple[FloatArray, FloatArray]:
         """Return the sequences of a decode step and their mean number of keys, each (C,)."""
         load = self.question.load
         return self.batch, load.isl + load.osl / 2.0
+
+    @property
+    def together(self) -> FloatArray:
+        """Sequences that wait for each other's prompts (C,): those of all ranks, or of each."""
+        found_C: FloatArray = np.where(self.apart, self.served, self.on_rank)
+        return found_C
+
+    def beside_share(self) -> FloatArray:
+        """Return the part of a step with prompts that its decodes would take without them (C,).
+
+        All of it where decodes share the steps; otherwise that of ranks without a prompt.
+        """
+        share_C: FloatArray = np.where(self.mixed(), 1.0, 1.0 - self.own_share)
+        return share_C
+
+    def working_share(self) -> FloatArray:
+        """Return the attention-DP ranks that compute a chunk, with its padding, over all (C,)."""
+        ranks_C = self.question.plan.attention_dp
+        padded_C = self.chunks.tokens.all <= self.question.profile.scheduler.padded_tokens.mixed
+        share_C: FloatArray = np.where(padded_C | (ranks_C == 1), 1.0, self.busy_ranks / ranks_C)
+        return share_C
 
     def mixed(self) -> NDArray[np.bool_]:
         """Return whether prefill chunks share their steps with decodes (C,)."""
@@ -91,7 +125,8 @@ class RunningLoad:
         if not question.profile.scheduler.chunked_prefill:
             room = np.maximum(room, new)
         chunks = _beside(prefill_chunks(prompts, new, question.load.prefix, room), decodes)
-        return replace(self, chunks=chunks, prompts=prompts)
+        busy_ranks = _all_ranks(question, self.served, self.on_rank)
+        return replace(self, chunks=chunks, prompts=prompts, busy_ranks=busy_ranks)
 
     def prefills(self, context: StepContext) -> list[Step]:
         """Return one full prefill chunk and, if any candidate has one, the smaller last chunk.
@@ -129,14 +164,19 @@ def running_load(
     else:
         served = question.load.sequences
     osl = question.load.osl if among is None else np.full_like(served, among.mean_osl)
+    equal = (question.load.osl_spread == 0.0) & (among is None)
+    alike = equal & (np.isfinite(question.load.rounds) | _gathered(question, served, osl))
+    apart = question.aggregated_C & (question.plan.attention_dp > 1) & ~alike
     # pipeline stages process different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
     micro_batches = np.minimum(question.plan.pp, on_rank)
     batch = np.ceil(on_rank / micro_batches)
-    chunks, prompts = _chunks(question, on_rank, batch, osl)
+    chunks, found = _chunks(question, (served, on_rank, batch), osl, (apart, equal))
     # of the prompts that start while a request decodes
     number, steps = chunks.count + chunks.last_count, question.load.osl / question.tokens_per_step
-    mixed_steps = number * (on_rank - 1.0) / (prompts * steps) * question.aggregated_C
+    others = np.where(apart, served, on_rank) - 1.0
+    prompts_together = found.most * np.where(apart, found.ranks, 1.0)
+    mixed_steps = number * others / (prompts_together * steps) * question.aggregated_C
     return RunningLoad(
         question=question,
         memory=memory,
@@ -145,24 +185,54 @@ def running_load(
         micro_batches=micro_batches,
         batch=batch,
         chunks=chunks,
-        prompts=prompts,
-        # attention-DP ranks without a prompt send no tokens to the experts
-        busy_ranks=np.minimum(served / on_rank, question.plan.attention_dp),
+        prompts=found.most,
+        busy_ranks=found.ranks,
+        own_share=found.own,
+        apart=apart,
+        held_steps=_held_steps(question, steps, found, apart & ~equal & (on_rank > 1.0), served),
         mixed_steps=mixed_steps,
     )
 
 
+def _gathered(question: Candidates, served: FloatArray, osl: FloatArray) -> NDArray[np.bool_]:
+    """Return whether prompts are held until all ranks have one, before the hold ends (C,).
+
+    Equal requests that once start together then end together, so that they stay so.
+    """
+    ranks, iters = question.plan.attention_dp, question.profile.scheduler.rank_balance_iters
+    starting = (served - 1.0) * question.tokens_per_step / osl * iters
+    found: NDArray[np.bool_] = (served > ranks) & (starting >= ranks) & (iters > 0)
+    return found
+
+
+def _all_ranks(question: Candidates, served: FloatArray, on_rank: FloatArray) -> FloatArray:
+    """Return the ranks that have sequences, of which the last may have fewer (C,)."""
+    return np.minimum(served / on_rank, question.plan.attention_dp)
+
+
 def _chunks(
-    question: Candidates, on_rank: FloatArray, batch: FloatArray, osl: FloatArray
-) -> tuple[PrefillChunks, FloatArray]:
-    """Return the chunks of prompts that are prefilled together, and the number of prompts (C,).
+    question: Candidates,
+    counts: tuple[FloatArray, FloatArray, FloatArray],
+    osl: FloatArray,
+    kind: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+) -> tuple[PrefillChunks, RankPrompts]:
+    """Return the chunks of prompts that are prefilled together, and the number of prompts.
 
     A static batch prefills all its prompts. With continuous batching, as many prompts start
     together as sequences end from one read of new requests to the next, (B - 1)/steps per step, at
-    least one if any. Engines with mixed steps decode all
-    running sequences, padded like a decode step, and fill the rest of the budget with prompts.
+    least one if any; with attention data parallelism, those of the busiest rank. Engines with mixed
+    steps decode all running sequences, padded like a decode step, and fill the rest of the budget
+    with prompts.
+
+    Args:
+        question: The candidates.
+        counts: Sequences of the replica, of a rank and of a micro-batch, each (C,).
+        osl: Mean output tokens of all requests (C,).
+        kind: Whether ranks compute prompts in different steps, and whether all requests have the
+            same lengths, each (C,).
     """
     load, mixes = question.load, question.profile.scheduler.mixes
+    served, on_rank, batch = counts
     new, queries = load.isl - load.prefix, 1.0 + question.drafts
     padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
     others = question.aggregated_C & (on_rank > 1)
@@ -173,8 +243,65 @@ def _chunks(
     reads = question.limits.scheduler_recv_interval
     ending = (on_rank - 1.0) * question.tokens_per_step / osl * reads
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
-    prompts = np.where(question.aggregated_C, arriving, on_rank)
-    return _beside(prefill_chunks(prompts, new, load.prefix, room), decodes), prompts
+    together = np.where(question.aggregated_C, arriving, on_rank)
+    found = RankPrompts(together, _all_ranks(question, served, on_rank), np.ones_like(room))
+    apart, equal = kind
+    if apart.any():
+        each = (served - 1.0) / question.plan.attention_dp
+        ending = each * question.tokens_per_step / osl * reads
+        among = _among_ranks(question, served, (ending, room / new), equal)
+        found = RankPrompts(*(np.where(apart, a, b) for a, b in zip(among, found, strict=True)))
+    return _beside(prefill_chunks(found.most, new, load.prefix, room), decodes), found
+
+
+def _among_ranks(
+    question: Candidates,
+    served: FloatArray,
+    prompts: tuple[FloatArray, FloatArray],
+    equal: NDArray[np.bool_],
+) -> RankPrompts:
+    """Return the prompts of attention-DP ranks in a step with prompts, beside a given sequence.
+
+    Args:
+        question: The candidates.
+        served: Sequences of the replica (C,).
+        prompts: Prompts that start on a rank per decode step, and prompts that fit into a step
+            (C,).
+        equal: Whether all requests have the same lengths (C,).
+    """
+    ranks, alternates = question.plan.attention_dp, not question.profile.scheduler.mixes
+    ending, slots = prompts
+    starting = ending * np.ceil(np.maximum(1.0 / slots, 1.0))
+    found = spread_prompts(starting, slots, ranks, alternates=alternates)
+    if not equal.all():
+        random = rank_prompts(starting, slots, ranks, alternates=alternates)
+        found = RankPrompts(*(np.where(equal, a, b) for a, b in zip(found, random, strict=True)))
+    iters = question.profile.scheduler.rank_balance_iters
+    if iters:  # while all ranks decode, those that get a prompt in so many steps run it together
+        gathered = np.where(served > ranks, ranks * ending * iters, 1.0) / found.most
+        found = found._replace(ranks=np.clip(gathered, found.ranks, ranks))
+    # the given sequence needs no prompt any more, so that its rank has fewer
+    own = found.own * (served - ranks) / np.maximum(served - 1.0, 1.0)
+    return found._replace(own=np.clip(own, 0.0, 1.0))
+
+
+def _held_steps(
+    question: Candidates,
+    steps: FloatArray,
+    found: RankPrompts,
+    apart: NDArray[np.bool_],
+    served: FloatArray,
+) -> FloatArray:
+    """Return the mean steps that a prompt waits until other ranks have some (C,).
+
+    The first of several prompts waits for the others, the last for none. Equal requests that once
+    start together end together, so that those after them do not wait.
+    """
+    if not question.profile.scheduler.rank_balance_iters:
+        return np.zeros_like(steps)
+    between = steps / np.maximum(served - 1.0, 1.0)
+    held: FloatArray = np.where(apart, (found.most * found.ranks - 1.0) / 2.0 * between, 0.0)
+    return held
 
 
 def _beside(chunks: PrefillChunks, decodes: FloatArray) -> PrefillChunks:

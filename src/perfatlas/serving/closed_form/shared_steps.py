@@ -14,7 +14,12 @@ from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
-from perfatlas.serving.closed_form.evaluation import alone_shares, operators_alone
+from perfatlas.serving.closed_form.evaluation import (
+    alone_shares,
+    operators_alone,
+    operators_of_ranks,
+    rank_energy,
+)
 from perfatlas.serving.closed_form.latencies import Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
@@ -187,6 +192,7 @@ class _Steps(NamedTuple):
         totals: Their totals (U,).
         mfu: Their MFU (U,).
         mbu: Their MBU (U,).
+        rank_energy: Share of their energy that only ranks with a prompt spend (U,).
         tiers: How their operators are priced, as `StepCost.tier_codes` (U,).
         staged: Their cost where it follows from that of steps through two stages, else None.
     """
@@ -195,6 +201,7 @@ class _Steps(NamedTuple):
     totals: _Totals
     mfu: FloatArray
     mbu: FloatArray
+    rank_energy: FloatArray
     tiers: IntArray
     staged: StagedSteps | None
 
@@ -211,7 +218,8 @@ class _Steps(NamedTuple):
             every = np.arange(place_U.size)
             (cost,) = step_costs([work.steps(some, every)], some.context())
             used = step_utilization(some, cost, work.occupied_U)
-            return cls(cost, _Totals.of(cost), *used, cost.tier_codes(), None)
+            own_U = rank_energy(cost, some.context())
+            return cls(cost, _Totals.of(cost), *used, own_U, cost.tier_codes(), None)
         two = some.take(first_V.tolist())
         two = replace(two, plan=replace(two.plan, pp=np.full(first_V.shape, STAGES)))
         step = work.steps(two, first_V)
@@ -220,7 +228,8 @@ class _Steps(NamedTuple):
         longer_U = found.priced.total_s()[place_U] / totals.time_s
         mfu_V, mbu_V = step_utilization(two, found.priced, work.occupied_U[first_V])
         used = mfu_V[place_U] * longer_U, mbu_V[place_U] * longer_U
-        return cls(found.priced, totals, *used, found.tier_codes, found)
+        _, own_U = found.shares(operators_of_ranks(found.priced, two.context()))
+        return cls(found.priced, totals, *used, own_U, found.tier_codes, found)
 
 
 class _Work(NamedTuple):
@@ -275,12 +284,14 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     missing = np.full(question.load.isl.shape, np.nan)
     unknown = _Totals(*[missing] * len(_Totals._fields))
     chunk = last = step = unknown
-    used, alone = [missing] * 4, AloneShares(np.zeros_like(missing), np.zeros_like(missing))
+    none_C = np.zeros_like(missing)
+    used, alone, own_C = [missing] * 4, AloneShares(none_C, none_C), none_C
     prefill = decode = None
     tiers = np.zeros(missing.shape, np.int64)
     if phase != Phase.DECODE:
         prefill, chunk_C, last_C = _prefill(loaded)
         chunk, last = prefill.totals.at(chunk_C), prefill.totals.at(last_C)
+        own_C = prefill.rank_energy[chunk_C]
         used[:2] = prefill.mfu[chunk_C], prefill.mbu[chunk_C]
         tiers |= prefill.tiers[chunk_C]
     if phase != Phase.PREFILL:
@@ -300,7 +311,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
         chunks=loaded.chunks,
         served=loaded.served,
         utilization=Utilization(*used),
-        energy=token_energy(loaded, running),
+        energy=token_energy(loaded, running, own_C),
         tiers=tiers,
         priced=sum(steps.mfu.size for steps in (prefill, decode) if steps is not None),
     )

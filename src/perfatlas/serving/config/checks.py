@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.prices import EnergyPrices, StepPrices
     from perfatlas.serving.requests import Requests
 
+# tables of experts, and of the linear layers of which they are a part
+EXPERTS: Final = {"decode_experts_B": "decode_linear_B", "mixed_experts_T": "mixed_linear_T"}
 LONGEST_REQUEST: Final = 1 << 30  # tokens of prompt and output
 LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
 LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
@@ -167,8 +169,8 @@ def _check_drafts(limits: Limits) -> None:
 def _check_chunks(limits: Limits) -> None:
     _at_least("scheduler_recv_interval", limits.scheduler_recv_interval, 1)
     _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 1)
-    _at_least("batch_wait_timeout_iters", limits.batch_wait_timeout_iters, 0)
-    _at_least("batch_wait_max_tokens", limits.batch_wait_max_tokens, 0)
+    for name in ("batch_wait_timeout_iters", "batch_wait_max_tokens", "rank_balance_iters"):
+        _at_least(name, getattr(limits, name), 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
             f"new_token_ratio is {limits.new_token_ratio}; it must be above 0 and at most 1"
@@ -281,6 +283,8 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         prices.mixed_linear_T.shape[0],
         limits.max_num_batched_tokens + 1,
     )
+    for experts, linear in EXPERTS.items():
+        _check_experts(prices, experts, linear)
     for name in ("decode_base_BK", "decode_slope_BK"):
         _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
     for name in ("prefill_added_QP", "prefill_last_QP"):
@@ -294,7 +298,7 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
                 f"{name} ranges from {value.min()} to {value.max()}; it must be {least} to 1e15"
             )
     # a chunk alone in its step may cost less than its share of a full one, but no time at all
-    start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
+    start = int((prices.mixed_linear_T - prices.mixed_experts_T)[1:].min(initial=LONGEST_STEP))
     shortest = int((prices.prefill_added_QP + prices.prefill_last_QP).min(initial=0))
     if shortest < -start:
         raise InvalidSpecError(
@@ -302,6 +306,17 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         )
     _check_lines(prices)
     _check_products(prices, limits, longest)
+
+
+def _check_experts(prices: StepPrices, name: str, whole: str) -> None:
+    """Validate that the experts of a step are a part of its linear layers."""
+    experts_X, linear_X = getattr(prices, name), getattr(prices, whole)
+    _shape(name, experts_X, linear_X.shape)
+    if (experts_X > linear_X).any():
+        x = int(np.argmax(experts_X > linear_X))
+        raise InvalidSpecError(
+            f"{name}[{x}] is {experts_X[x]}; it must be at most {whole}[{x}] = {linear_X[x]}"
+        )
 
 
 def check_energy(energy: EnergyPrices, prices: StepPrices) -> None:
@@ -319,7 +334,10 @@ def _check_lines(prices: StepPrices) -> None:
     """Validate that step times stay non-negative inside a cell, even if they decrease."""
     batch_B1 = np.arange(prices.decode_base_BK.shape[0], dtype=np.float64)[:, None]
     fall_BK = batch_B1 * np.diff(prices.context_K) * prices.decode_slope_BK[:, :-1]
-    linear = min(prices.decode_linear_B[1:].min(), prices.mixed_linear_T[1:].min())
+    linear = min(
+        (getattr(prices, whole) - getattr(prices, experts))[1:].min()
+        for experts, whole in EXPERTS.items()
+    )
     wrong = np.argwhere(prices.decode_base_BK[:, :-1] + fall_BK + linear < 0)
     if wrong.size:
         b, k = wrong[0]

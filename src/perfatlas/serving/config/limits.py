@@ -48,6 +48,9 @@ class Limits(NamedTuple):
             prompts while sequences decode, 0 to disable.
         batch_wait_max_tokens: TensorRT-LLM only: tokens of a step at which they stop waiting
             (batch_wait_max_tokens_ratio of max_num_batched_tokens).
+        rank_balance_iters: TensorRT-LLM only: maximum steps that prompts wait until all
+            attention-data-parallel ranks have some while all decode, 0 to disable
+            (attention_dp_config.timeout_iters with enable_balance).
         draft_tokens: Draft tokens per decode step of a sequence; 0 without speculative decoding.
         acceptance: Probability that a draft is accepted if all previous ones are, by position.
         draft_seed: Random seed of acceptance.
@@ -77,6 +80,7 @@ class Limits(NamedTuple):
     reserved_decode_tokens: int = 512
     batch_wait_timeout_iters: int = 0
     batch_wait_max_tokens: int = 0
+    rank_balance_iters: int = 0
     draft_tokens: int = 0
     acceptance: tuple[float, ...] = ()
     draft_seed: int = 0

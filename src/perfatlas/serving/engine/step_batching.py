@@ -15,21 +15,28 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import part
 from perfatlas.serving.engine.async_scheduling import note_done, plan_ahead
 from perfatlas.serving.engine.front_end import stream
+from perfatlas.serving.engine.rank_balance import hold_prompts
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_idle, schedule, steady_steps
 from perfatlas.serving.sequences import (
     MANY,
     Line,
+    RankTokens,
     batch_time,
     blocks,
     clear_step,
     decode_energy,
     decode_kernels,
+    decode_linear_energy,
+    decode_linear_time,
     decode_time,
     host_work,
+    linear_energy,
+    linear_time,
     longest,
     rank_energy,
     rank_line,
+    rank_tokens,
     steps_until,
 )
 from perfatlas.serving.state import NEVER
@@ -90,22 +97,25 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
         tries -= 1
     replica.next_steps = 0
     if busy > 0:
-        line, kernels = _replica_lines(sim, first)
+        step = rank_tokens(sim, first)
+        line, kernels = _replica_lines(sim, first, step)
         replica.next_steps = _equal_steps(sim, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
         replica.next_wait_base = line.base - kernels.base
         replica.next_wait_rise = line.rise - kernels.rise
-        added = _added_by_prompts(sim, first, line.base, kernels.base)
+        added = _added_by_prompts(sim, first, step, (line.base, kernels.base))
         replica.next_extra = added[0]
         if sim.rank_gpus > 0:
-            _plan_energy(sim, r, added[1])
+            _plan_energy(sim, r, step, added[1])
 
 
 @part
 def _schedule_ranks(sim: SimulationState, first: int, start: int) -> int:
     """Schedule all ranks of a replica; return the number of running sequences and chunks."""
     busy = 0
+    if sim.rank_balance_iters > 0 and sim.ranks > 1:
+        hold_prompts(sim, first)
     for s in range(first, first + sim.ranks):
         clear_step(sim, s, start)
         schedule(sim, s, start)
@@ -137,30 +147,16 @@ def _run_planned(sim: SimulationState, r: int, now: int) -> None:
 
 
 @part
-def _work_of_ranks(sim: SimulationState, first: int) -> tuple[int, int, int]:
-    """Return the most decodes and tokens of a rank, and the prompt chunks of all ranks."""
-    most = 0
-    tokens = 0
-    chunks = 0
-    for s in range(first, first + sim.ranks):
-        scheduler = sim.scheduler_S[s]
-        most = max(most, scheduler.decodes)
-        tokens = max(tokens, scheduler.decodes * sim.tokens_per_decode + scheduler.tokens)
-        chunks += scheduler.chunks
-    return most, tokens, chunks
-
-
-@part
-def _replica_lines(sim: SimulationState, first: int) -> tuple[Line, Line]:
+def _replica_lines(sim: SimulationState, first: int, step: RankTokens) -> tuple[Line, Line]:
     """Return the times of the replica's next steps, and those in which its GPUs run kernels.
 
     GPUs that wait for another rank run the kernel of a collective.
     """
-    most, tokens, chunks = _work_of_ranks(sim, first)
-    linear = sim.mixed_linear_T[tokens] if chunks > 0 else sim.decode_linear_B[most]
-    line: Line = rank_line(sim, sim.scheduler_S[first], linear)
+    scheduler = sim.scheduler_S[first]
+    line: Line = rank_line(sim, scheduler, linear_time(sim, step, scheduler))
     for s in range(first + 1, first + sim.ranks):
-        line = longest(line, rank_line(sim, sim.scheduler_S[s], linear))
+        scheduler = sim.scheduler_S[s]
+        line = longest(line, rank_line(sim, scheduler, linear_time(sim, step, scheduler)))
     kernels = line
     if sim.host_overlapped:
         for s in range(first, first + sim.ranks):
@@ -173,57 +169,55 @@ def _replica_lines(sim: SimulationState, first: int) -> tuple[Line, Line]:
 
 
 @part
-def _added_by_prompts(sim: SimulationState, first: int, time: int, kernels: int) -> tuple[int, int]:
+def _added_by_prompts(
+    sim: SimulationState, first: int, step: RankTokens, times: tuple[int, int]
+) -> tuple[int, int]:
     """Return the time that prompts add to a step, and its part without a kernel [ps].
 
     Without decodes, prompts add no time to any, and all of the time without a kernel is theirs.
     """
-    decodes = 0
-    chunks = 0
-    for s in range(first, first + sim.ranks):
-        decodes = max(decodes, sim.scheduler_S[s].decodes)
-        chunks += sim.scheduler_S[s].chunks
-    if chunks == 0:
+    time, kernels = times
+    if step.chunks == 0:
         return 0, 0
-    if decodes == 0:
+    if step.decodes == 0:
         return 0, int(time - kernels)
     alone = 0
     alone_kernels = 0
-    linear = sim.decode_linear_B[decodes]
     for s in range(first, first + sim.ranks):
         scheduler = sim.scheduler_S[s]
+        linear = decode_linear_time(sim, step, scheduler)
         alone = max(alone, decode_time(sim, scheduler, linear))
         alone_kernels = max(alone_kernels, decode_kernels(sim, scheduler, linear))
     return int(time - alone), int(max(time - kernels - (alone - alone_kernels), 0))
 
 
 @part
-def _plan_energy(sim: SimulationState, r: int, prompt_wait: int) -> None:
+def _plan_energy(sim: SimulationState, r: int, step: RankTokens, prompt_wait: int) -> None:
     """Price the energy of the replica's next steps, whose time is known.
 
     Prompts spend what a step with prompts spends beyond its decodes alone.
     """
     replica = sim.replica_R[r]
     first = r * sim.ranks
-    most, tokens, chunks = _work_of_ranks(sim, first)
-    linear = sim.mixed_linear_energy_T[tokens] if chunks > 0 else sim.decode_linear_energy_B[most]
     replica.next_energy_base = 0
     replica.next_energy_rise = 0
     for s in range(first, first + sim.ranks):
-        line = rank_energy(sim, sim.scheduler_S[s], linear)
+        scheduler = sim.scheduler_S[s]
+        line = rank_energy(sim, scheduler, linear_energy(sim, step, scheduler))
         replica.next_energy_base += line.base
         replica.next_energy_rise += line.rise
     replica.next_prompt_time = 0
     replica.next_prompt_energy = 0
     replica.next_prompt_wait = prompt_wait
-    if chunks > 0:
+    if step.chunks > 0:
         power = sim.dynamic_power * sim.ranks
         spent = min(float(replica.next_energy_base), power * replica.next_base)
         replica.next_prompt_time = replica.next_base
-        if most > 0:
+        if step.decodes > 0:
             alone = 0
             for s in range(first, first + sim.ranks):
-                alone += decode_energy(sim, sim.scheduler_S[s], sim.decode_linear_energy_B[most])
+                scheduler = sim.scheduler_S[s]
+                alone += decode_energy(sim, scheduler, decode_linear_energy(sim, step, scheduler))
             replica.next_prompt_time = replica.next_extra
             spent -= min(float(alone), power * (replica.next_base - replica.next_extra))
         replica.next_prompt_energy = int(max(spent, 0.0))

@@ -96,6 +96,8 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
     """
     scheduler = sim.scheduler_S[s]
     budget = sim.max_num_batched_tokens - scheduler.decoding
+    if sim.rank_balance_iters > 0 and sim.replica_R[s // sim.ranks].holds > 0:
+        return
     if sim.batch_wait_timeout_iters > 0 and _wait(sim, s, budget):
         return
     if scheduler.partial != NO_INDEX:
@@ -216,21 +218,21 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
 
 @part
 def check_while_waiting(sim: SimulationState, s: int) -> int:
-    """Return 1 if prompts wait for more prompts, as every step counts.
+    """Return 1 if prompts wait for more prompts, here or on other ranks, as every step counts.
 
     Args:
         sim: The simulation.
         s: The scheduler.
     """
     scheduler = sim.scheduler_S[s]
-    return (
-        1
-        if scheduler.held > 0 and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX)
-        else MANY
-    )
+    held = scheduler.held > 0
+    if sim.rank_balance_iters > 0:
+        held = held or sim.replica_R[s // sim.ranks].holds > 0
+    return 1 if held and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX) else MANY
 
 
 READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))
+BALANCING: Final = READS | {"rank_balance_iters"}
 GUARANTEED_NO_EVICT: Final = Policy(
     name="trtllm_guaranteed_no_evict",
     title="TensorRT-LLM",
@@ -239,8 +241,8 @@ GUARANTEED_NO_EVICT: Final = Policy(
         " blocks up to its last token can be reserved; requests are never preempted"
     ),
     roles=("both", "prefill", "decode"),
-    reads=READS,
-    fixed={"decode": {"batch_wait_timeout_iters": 0}},
+    reads=BALANCING,
+    fixed={"decode": {"batch_wait_timeout_iters": 0, "rank_balance_iters": 0}},
     chunks_whole_blocks=True,
     reserves_blocks=True,
     schedule=schedule_trtllm,
@@ -254,7 +256,7 @@ MAX_UTILIZATION: Final = Policy(
         " prompt fits; without a free block the last started request is paused and restarts"
     ),
     roles=("both", "prefill"),
-    reads=READS,
+    reads=BALANCING,
     chunks_whole_blocks=True,
     schedule=schedule_trtllm,
     steady_steps=check_while_waiting,

@@ -40,7 +40,7 @@ class StepLoads(NamedTuple):
 
 
 def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
-    """Return the time of each step (R,) [s].
+    """Return the time of each step of one rank, or of ranks with equal loads (R,) [s].
 
     Args:
         prices: The price tables.

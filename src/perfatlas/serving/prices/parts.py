@@ -6,7 +6,7 @@ Shape legend: N quantities, R rows, each one shape of a step.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from perfatlas.step import (
     launched_operators,
     prefill_work,
     step_costs,
+    works_on_all_tokens,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +42,19 @@ TABULATED: Final = tuple(
 )
 
 
+class LinearPart(NamedTuple):
+    """Costs of the linear part of a step whose attention-DP ranks have equal tokens.
+
+    Args:
+        whole_NR: All of its operators (N, R).
+        experts_NR: Of these, the ones whose work depends on the tokens of all ranks (N, R), 0
+            without such ranks.
+    """
+
+    whole_NR: FloatArray
+    experts_NR: FloatArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepParts:
     """Parts of the steps of one candidate.
@@ -52,6 +66,7 @@ class StepParts:
     Args:
         context: Model, engine, system and plan of one candidate.
         shared: Names of the operators of the linear part.
+        experts: Names of those whose work depends on the tokens of all attention-DP ranks.
         quantities: Columns of the priced record, summed over a part (N).
         keys: Keys per sequence of the decode steps that decide the clock of their linear part.
         prefill_launches: What the host launches in a step with prompts, each (1,).
@@ -59,12 +74,13 @@ class StepParts:
 
     context: StepContext
     shared: frozenset[str]
+    experts: frozenset[str]
     quantities: tuple[str, ...]
     keys: float
     prefill_launches: Launches
 
-    def decode(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the linear part, and the other decode operators without keys, each (N, R).
+    def decode(self, batch_R: FloatArray) -> tuple[LinearPart, FloatArray]:
+        """Return the linear part, and the other decode operators without keys (N, R).
 
         Args:
             batch_R: Sequences, padded (R,).
@@ -76,7 +92,7 @@ class StepParts:
             step, context, lambda op: not _is_head(op) and not isinstance(op, KEYED), clocks
         )
         linear = np.array([op.name in self.shared for op in cost.operators])
-        return self._totals(cost, linear), self._totals(cost, ~linear)
+        return self._linear(cost, linear), self._totals(cost, ~linear)
 
     def decode_keyed(self, batch_R: FloatArray, keys_R: FloatArray) -> FloatArray:
         """Return the decode operators that depend on keys (N, R).
@@ -96,8 +112,8 @@ class StepParts:
         )
         return np.maximum(whole - rest, 0.0)
 
-    def mixed(self, tokens_R: FloatArray) -> FloatArray:
-        """Return the linear part of a step with prompts (N, R).
+    def mixed(self, tokens_R: FloatArray) -> LinearPart:
+        """Return the linear part of a step with prompts.
 
         Args:
             tokens_R: Total tokens of prompts and decodes (R,).
@@ -106,7 +122,7 @@ class StepParts:
         tokens = StepTokens(batch=np.ones_like(tokens_R), q_len=tokens_R, kv_len=tokens_R)
         step = prefill_work(context, tokens)
         clocks = self._clocks(step)
-        return self._totals(_price(step, context, lambda op: op.name in self.shared, clocks))
+        return self._linear(_price(step, context, lambda op: op.name in self.shared, clocks))
 
     def chunk(
         self, chunks_R: FloatArray, queries_R: FloatArray, before_R: FloatArray
@@ -157,6 +173,14 @@ class StepParts:
         (whole,) = step_costs((step,), context)
         return (whole.clock,)
 
+    def _linear(self, cost: StepCost, linear: NDArray[np.bool_] | None = None) -> LinearPart:
+        """Return the linear part of a step, of which these are all or some operators."""
+        whole_NR = self._totals(cost, linear)
+        if not self.experts:
+            return LinearPart(whole_NR, np.zeros_like(whole_NR))
+        experts = np.array([op.name in self.experts for op in cost.operators])
+        return LinearPart(whole_NR, self._totals(cost, experts))
+
     def _totals(self, cost: StepCost, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
         """Return the totals of all quantities over all or some operators (N, R)."""
         totals_NR = np.stack([cost.total(name, some_O) for name in self.quantities])
@@ -183,9 +207,12 @@ def step_parts(
     decode = decode_work(context, one, one).operators
     shared = {op.name for op in prefill} & {op.name for op in decode}
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
+    sharing = bool(np.any(context.plan.attention_dp > 1))
+    experts = {op.name for op in prefill if sharing and works_on_all_tokens(op, context)}
     return StepParts(
         context=context,
         shared=frozenset(shared - apart),
+        experts=frozenset(experts & (shared - apart)),
         quantities=tuple(quantities),
         keys=keys,
         prefill_launches=launched_operators(prefill),

@@ -11,8 +11,12 @@ where `linear` is evaluated at the padded batch of the captured graph for decode
 all tokens of the step otherwise. Decode attention is affine in S within a table cell: k steps of
 one batch inside a cell take exactly k a + b (k S + n k (k - 1)/2) picoseconds. The cell is that of
 S // n; the last one is unbounded. Chunk tables are interpolated linearly along the queries, then
-along the keys, each rounded down. Ranks that step together share linear(maximum tokens of a rank)
-and wait for the slowest rank.
+along the keys, each rounded down.
+
+Attention-DP ranks step together and wait for the slowest. The linear part of a rank with T tokens,
+S of all R ranks, takes linear(T) - experts(T) + experts(S/R): experts compute the tokens of all
+ranks, wherever they come from. An engine that pads all ranks to the busiest one runs linear(its
+tokens) on each.
 
 All quantities of a step are tabulated with the breakpoints of its time; the event loop reads the
 tables of time and of energy. The dynamic energy of a step has the same terms, without host, and is
@@ -41,6 +45,8 @@ Ticks = NDArray[np.int64]
 ENERGY_TABLES: Final = {
     "decode_linear_energy_B": "decode_linear_B",
     "mixed_linear_energy_T": "mixed_linear_T",
+    "decode_experts_energy_B": "decode_experts_B",
+    "mixed_experts_energy_T": "mixed_experts_T",
     "head_energy_B": "head_B",
     "decode_base_energy_BK": "decode_base_BK",
     "decode_slope_energy_BK": "decode_slope_BK",
@@ -56,6 +62,9 @@ class StepPrices(NamedTuple):
         decode_linear_B: Linear layers, norms and collectives of a decode-only step, at its padded
             batch (B,) [ps].
         mixed_linear_T: The same for a step with prompts, by its total tokens (T,) [ps].
+        decode_experts_B: Part of `decode_linear_B` whose work depends on the tokens of all
+            attention-DP ranks (B,) [ps], where all have equal tokens; 0 for one rank.
+        mixed_experts_T: The same part of `mixed_linear_T` (T,) [ps].
         head_B: Logits and sampling, by sampled sequences (B,) [ps].
         context_K: Breakpoints of the mean context of decodes (K,) [tokens], ascending from 0.
         decode_base_BK: Decode attention at the lower breakpoint of a cell (B, K) [ps].
@@ -75,10 +84,15 @@ class StepPrices(NamedTuple):
         tokens_per_decode: Query tokens per sequence and decode step: 1 plus drafts. Decode tables
             at B sequences include this many tokens per sequence, with drafting;
             `mixed_linear_T` and `head_B` are read at B times this many tokens and rows.
+        padded_decode: Tokens of the busiest rank up to which a step without prompts pads all
+            attention-DP ranks to it.
+        padded_mixed: The same of a step with prompts.
     """
 
     decode_linear_B: Ticks
     mixed_linear_T: Ticks
+    decode_experts_B: Ticks
+    mixed_experts_T: Ticks
     head_B: Ticks
     context_K: NDArray[np.int64]
     decode_base_BK: Ticks
@@ -92,6 +106,8 @@ class StepPrices(NamedTuple):
     host_prefill: int
     host_overlapped: bool
     tokens_per_decode: int = 1
+    padded_decode: int = 0
+    padded_mixed: int = 0
 
 
 class EnergyPrices(NamedTuple):
@@ -100,6 +116,8 @@ class EnergyPrices(NamedTuple):
     Args:
         decode_linear_energy_B: As `decode_linear_B` (B,) [nJ].
         mixed_linear_energy_T: As `mixed_linear_T` (T,) [nJ].
+        decode_experts_energy_B: As `decode_experts_B` (B,) [nJ].
+        mixed_experts_energy_T: As `mixed_experts_T` (T,) [nJ].
         head_energy_B: As `head_B` (B,) [nJ].
         decode_base_energy_BK: As `decode_base_BK` (B, K) [nJ].
         decode_slope_energy_BK: As `decode_slope_BK` (B, K) [nJ/token].
@@ -112,6 +130,8 @@ class EnergyPrices(NamedTuple):
 
     decode_linear_energy_B: Ticks
     mixed_linear_energy_T: Ticks
+    decode_experts_energy_B: Ticks
+    mixed_experts_energy_T: Ticks
     head_energy_B: Ticks
     decode_base_energy_BK: Ticks
     decode_slope_energy_BK: Ticks
@@ -140,6 +160,8 @@ class QuantityTables(NamedTuple):
         quantities: Columns of the priced record, time first (N), in ticks of each column.
         decode_linear_NB: As `decode_linear_B` of `StepPrices`, per quantity (N, B) [ticks].
         mixed_linear_NT: As `mixed_linear_T` (N, T) [ticks].
+        decode_experts_NB: As `decode_experts_B` (N, B) [ticks].
+        mixed_experts_NT: As `mixed_experts_T` (N, T) [ticks].
         head_NB: As `head_B` (N, B) [ticks].
         context_K: Breakpoints of the mean context (K,) [tokens].
         decode_base_NBK: As `decode_base_BK` (N, B, K) [ticks].
@@ -154,6 +176,8 @@ class QuantityTables(NamedTuple):
     quantities: tuple[str, ...]
     decode_linear_NB: Ticks
     mixed_linear_NT: Ticks
+    decode_experts_NB: Ticks
+    mixed_experts_NT: Ticks
     head_NB: Ticks
     context_K: NDArray[np.int64]
     decode_base_NBK: Ticks
@@ -174,6 +198,8 @@ class QuantityTables(NamedTuple):
         return StepPrices(
             decode_linear_B=self.decode_linear_NB[n],
             mixed_linear_T=self.mixed_linear_NT[n],
+            decode_experts_B=self.decode_experts_NB[n],
+            mixed_experts_T=self.mixed_experts_NT[n],
             head_B=self.head_NB[n],
             context_K=self.context_K,
             decode_base_BK=self.decode_base_NBK[n],

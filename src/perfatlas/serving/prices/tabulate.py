@@ -14,7 +14,7 @@ from perfatlas.models import StepTokens
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.prices.chunk_prices import chunk_prices
 from perfatlas.serving.prices.grids import Sizes, needed_sizes, sizes_up_to, spaced_sizes
-from perfatlas.serving.prices.parts import TABULATED, StepParts, step_parts
+from perfatlas.serving.prices.parts import TABULATED, LinearPart, StepParts, step_parts
 from perfatlas.serving.prices.tables import (
     ENERGY_TABLES,
     EnergyPrices,
@@ -46,6 +46,7 @@ CONTEXT_STEP: Final = 64  # keys per block of the kernels
 SHORT_STEP: Final = 8  # step of contexts below one block
 PROBE_GROWTH: Final = 1.25  # ratio of the batches used to place the breakpoints of context
 PROBE_CONTEXTS: Final = 12  # contexts used to select the priced batches
+LONGEST_STEP: Final = 1 << 40  # tokens: more than any step has
 EVERY_BATCH: Final = 256  # all batches up to this size are priced, as waves and splits vary
 
 
@@ -112,8 +113,8 @@ def price_table(
         InvalidSpecError: There are several candidates.
         UnsupportedError: The plan uses pipeline parallelism.
 
-    Limits: All attention_dp ranks have equal tokens. Decoding sequences are priced at their mean
-        context.
+    Limits: Decoding sequences are priced at their mean context. Operators that hide behind experts
+        do so as where all attention-DP ranks have equal tokens.
     """
     candidates, stages = context.plan.pp.size, int(context.plan.pp[0])
     if candidates != 1:
@@ -130,13 +131,15 @@ def price_table(
         quantities = TABULATED if known else TABULATED[:1]
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
     tables = _tabulate(parts, limits, None if alike is None else alike.tables)
-    host = context.profile.host
+    host, padded = context.profile.host, context.profile.scheduler.padded_tokens
     launch_s = host.prefill_launch_s(context.architecture.num_layers, parts.prefill_launches)
     prices = tables.of(parts.quantities[0])._replace(
         host_step=int(whole_ticks(host.step_s)),
         host_sequence=int(whole_ticks(float(np.mean(context.sequence_host_s())))),
         host_prefill=int(whole_ticks(float(launch_s[0]))),
         host_overlapped=host.overlapped,
+        padded_decode=int(min(padded.decode, LONGEST_STEP)),
+        padded_mixed=int(min(padded.mixed, LONGEST_STEP)),
     )
     decode, prefill = _largest_steps(context, limits)
     energy = _energy_prices(tables, context) if set(ENERGIES) <= set(quantities) else None
@@ -164,23 +167,26 @@ def _tabulate(
     """Return the tables of all quantities of the steps, those of prompts as in alike ones."""
     most, queries = limits.max_num_seqs, 1 + parts.context.drafts
     head_NT = _head(parts, most * queries)
-    linear_NB, apart_NB = _decode(parts, most, head_NT)
+    linear, apart_NB = _decode(parts, most, head_NT)
     context_K, base_NBK, slope_NBK = _decode_keyed(parts, most, limits.longest_context)
     decodes: dict[str, Any] = {
-        "decode_linear_NB": linear_NB,
+        "decode_linear_NB": quantity_ticks(linear.whole_NR, parts.quantities),
+        "decode_experts_NB": quantity_ticks(linear.experts_NR, parts.quantities),
         "head_NB": quantity_ticks(head_NT[:, : most * queries + 1], parts.quantities),
         "context_K": context_K,
-        "decode_base_NBK": base_NBK + apart_NB[:, :, None],
+        "decode_base_NBK": base_NBK + quantity_ticks(apart_NB, parts.quantities)[:, :, None],
         "decode_slope_NBK": slope_NBK,
     }
     if alike is not None:
         return alike._replace(**decodes)
     chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
-    mixed_NT = _mixed(parts, limits.max_num_batched_tokens)
+    mixed = _mixed(parts, limits.max_num_batched_tokens)
+    mixed_NT, experts_NT = (quantity_ticks(part_NT, parts.quantities) for part_NT in mixed)
     return QuantityTables(
         **decodes,
         quantities=parts.quantities,
         mixed_linear_NT=mixed_NT + chunks.start_N[:, None],
+        mixed_experts_NT=experts_NT,
         queries_Q=chunks.queries_Q,
         before_P=chunks.before_P,
         prefill_added_NQP=chunks.added_NQP,
@@ -207,7 +213,7 @@ def _head(parts: StepParts, most: int) -> FloatArray:
     return head_NT
 
 
-def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[Ticks, Ticks]:
+def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[LinearPart, FloatArray]:
     """Return the linear part and the other key-independent part of decode steps, each (N, B)."""
     graphs, queries = parts.context.profile.scheduler.graph_sizes, 1 + parts.context.drafts
     tried_X = _token_sizes(most)
@@ -216,29 +222,31 @@ def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[Ticks, Ti
         full = np.array([size // tokens for size in graphs], np.int64)
         tried_X = np.union1d(tried_X, np.append(full, full + 1))
     tried_X = tried_X[(tried_X > 0) & (tried_X <= most)]
-    linear_NX, apart_NX = parts.decode(tried_X.astype(np.float64))
+    linear, apart_NX = parts.decode(tried_X.astype(np.float64))
     every_B = np.arange(most + 1)
     padded_B = padded_batch(queries * np.arange(most + 1.0), graphs)
     padded_B[0] = 0.0
     padding_NB = head_NT[:, padded_B.astype(np.int64)] - head_NT[:, queries * every_B]
-    linear_NB = _between(every_B, tried_X, linear_NX) + padding_NB
-    apart_NB = _between(every_B, tried_X, apart_NX)
-    linear_NB[:, 0] = apart_NB[:, 0] = 0.0
-    return (
-        quantity_ticks(linear_NB, parts.quantities),
-        quantity_ticks(apart_NB, parts.quantities),
+    whole_NB, experts_NB, apart_NB = (
+        _between(every_B, tried_X, values_NX) for values_NX in (*linear, apart_NX)
     )
+    whole_NB = whole_NB + padding_NB
+    for values_NB in (whole_NB, experts_NB, apart_NB):
+        values_NB[:, 0] = 0.0
+    return LinearPart(whole_NB, experts_NB), apart_NB
 
 
-def _mixed(parts: StepParts, most: int) -> Ticks:
-    """Return the linear part of steps with prompts, by tokens (N, T) [ticks]."""
+def _mixed(parts: StepParts, most: int) -> LinearPart:
+    """Return the linear part of steps with prompts, by tokens (N, T)."""
     sizes_X = _token_sizes(most)
     # fewer tokens than context-parallel ranks leave whole tokens on some, and none on others
     ranks = float(np.max(parts.context.plan.cp))
-    mixed_NX = parts.mixed(np.maximum(sizes_X.astype(np.float64), ranks))
-    none_N1 = np.zeros((mixed_NX.shape[0], 1))
-    mixed_NT = _between(np.arange(most + 1), np.append(0, sizes_X), np.hstack((none_N1, mixed_NX)))
-    return quantity_ticks(mixed_NT, parts.quantities)
+    mixed = parts.mixed(np.maximum(sizes_X.astype(np.float64), ranks))
+    none_N1 = np.zeros((mixed.whole_NR.shape[0], 1))
+    every_T, from_0_X = np.arange(most + 1), np.append(0, sizes_X)
+    return LinearPart(
+        *(_between(every_T, from_0_X, np.hstack((none_N1, values_NX))) for values_NX in mixed)
+    )
 
 
 def _between(wanted_Y: Sizes, sizes_X: Sizes, values_NX: FloatArray) -> FloatArray:

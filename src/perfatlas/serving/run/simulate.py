@@ -93,7 +93,7 @@ def run(
         >>> nothing = np.zeros((3, 1), np.int64)
         >>> prices = StepPrices(
         ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100),
-        ...     head_B=np.zeros(3),
+        ...     decode_experts_B=np.zeros(3), mixed_experts_T=np.zeros(101), head_B=np.zeros(3),
         ...     context_K=np.zeros(1), decode_base_BK=nothing, decode_slope_BK=nothing,
         ...     queries_Q=np.array([0, 100]), before_P=np.array([0, 200]),
         ...     prefill_added_QP=np.zeros((2, 2)),

@@ -17,6 +17,14 @@ from .preemption import (
     preempt as preempt,
     preempt_uncached as preempt_uncached,
 )
+from .rank_linear import (
+    RankTokens as RankTokens,
+    decode_linear_energy as decode_linear_energy,
+    decode_linear_time as decode_linear_time,
+    linear_energy as linear_energy,
+    linear_time as linear_time,
+    rank_tokens as rank_tokens,
+)
 from .running import (
     admit_head as admit_head,
     clear_step as clear_step,

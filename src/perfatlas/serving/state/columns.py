@@ -48,6 +48,8 @@ class SimulationState(NamedTuple):
     osl_N: NDArray[np.int64]
     decode_linear_B: NDArray[np.int64]
     mixed_linear_T: NDArray[np.int64]
+    decode_experts_B: NDArray[np.int64]
+    mixed_experts_T: NDArray[np.int64]
     head_B: NDArray[np.int64]
     context_K: NDArray[np.int64]
     decode_base_BK: NDArray[np.int64]
@@ -61,8 +63,12 @@ class SimulationState(NamedTuple):
     host_prefill: int
     host_overlapped: bool
     tokens_per_decode: int
+    padded_decode: int
+    padded_mixed: int
     decode_linear_energy_B: NDArray[np.int64]
     mixed_linear_energy_T: NDArray[np.int64]
+    decode_experts_energy_B: NDArray[np.int64]
+    mixed_experts_energy_T: NDArray[np.int64]
     head_energy_B: NDArray[np.int64]
     decode_base_energy_BK: NDArray[np.int64]
     decode_slope_energy_BK: NDArray[np.int64]
@@ -90,6 +96,7 @@ class SimulationState(NamedTuple):
     scheduler_recv_interval: int
     reserved_decode_tokens: int
     batch_wait_timeout_iters: int
+    rank_balance_iters: int
     batch_wait_max_tokens: int
     draft_tokens: int
     draft_seed: int

@@ -205,6 +205,8 @@ REPLICA: Final = np.dtype(
             "back",  # when it serves again
             "up_at",  # while starting: when it serves
             "held",  # time in which it served, started or drained [ps]
+            "holds",  # whether its prompts wait for those of other ranks
+            "prompted",  # step in which they last ran
             "unsent",  # backlog of its front end at the end of a step [ps]
             "sent",  # time of that end
             "late",  # delay of the tokens of that step at the client [ps]

@@ -1,0 +1,86 @@
+"""Prompts of attention-data-parallel ranks in a step, in closed form and simulated."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import perfatlas
+from perfatlas.serving.closed_form.rank_prompts import rank_prompts, spread_prompts
+
+ONE = np.ones(1)
+MODEL: dict[str, Any] = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "mode": "aggregated"}
+
+
+@pytest.mark.parametrize(("starting", "slots", "ranks"), [(0.3, 4, 8), (2.0, 5, 4), (10, 800, 16)])
+def test_the_busiest_rank_is_that_of_drawn_steps(starting: float, slots: int, ranks: int) -> None:
+    draw = np.random.default_rng(1)
+    prompts_SR = draw.binomial(slots, starting / slots, (100_000, ranks))
+    most_S = prompts_SR.max(axis=1)
+    some = most_S > 0
+    found = rank_prompts(starting * ONE, slots * ONE, ranks * ONE, alternates=False)
+    assert found.most[0] == pytest.approx(most_S[some].mean(), rel=0.01)
+    assert found.most[0] * found.ranks[0] == pytest.approx(
+        prompts_SR[some].sum(axis=1).mean(), rel=0.01
+    )
+    assert found.own[0] == pytest.approx((prompts_SR[some, 0] > 0).mean(), rel=0.01)
+
+
+@given(
+    starting=st.floats(1e-6, 40.0),
+    slots=st.integers(1, 50),
+    ranks=st.integers(1, 64),
+    alternates=st.booleans(),
+)
+def test_a_step_has_no_more_than_all_ranks_have(
+    starting: float, slots: int, ranks: int, *, alternates: bool
+) -> None:
+    columns = (min(starting, slots) * ONE, slots * ONE, ranks * ONE)
+    for how in (rank_prompts, spread_prompts):
+        found = how(*columns, alternates=alternates)
+        assert 1.0 <= found.most[0] <= slots + 1e-9
+        assert 1.0 <= found.ranks[0] <= ranks
+        assert 0.0 < found.own[0] <= 1.0
+
+
+def test_more_ranks_have_a_busier_one() -> None:
+    ranks = np.arange(1.0, 65.0)
+    found = rank_prompts(np.full(64, 0.5), np.full(64, 8.0), ranks, alternates=False)
+    assert (np.diff(found.most) > 0.0).all()
+    assert (np.diff(found.most * found.ranks) > 0.0).all()
+
+
+def test_full_ranks_are_equal() -> None:
+    for how in (rank_prompts, spread_prompts):
+        found = how(3.0 * ONE, 3.0 * ONE, 8.0 * ONE, alternates=False)
+        assert (found.most[0], found.ranks[0], found.own[0]) == (3.0, 8.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("engine", "ranks", "load"),
+    [
+        ("vllm", 2, (64, 1000, 300)),
+        ("vllm@0.14", 4, (64, 1000, 300)),
+        ("sglang", 4, (128, 3000, 300)),
+        ("trtllm", 8, (256, 2000, 500)),
+    ],
+)
+def test_the_formula_agrees_with_the_simulation(
+    engine: str, ranks: int, load: tuple[int, int, int]
+) -> None:
+    concurrency, isl, osl = load
+    plan: dict[str, Any] = {"engine": engine, "attention_dp": ranks, "ep": ranks, "gpus": ranks}
+    traffic: dict[str, Any] = {"concurrency": concurrency, "isl": isl, "osl": osl}
+    methods: tuple[Literal["formula"], Literal["simulate"]] = ("formula", "simulate")
+    formula, simulated = (
+        perfatlas.estimate(method=method, **MODEL, **plan, **traffic).results for method in methods
+    )
+    for name in ("tpot_s", "output_tokens_per_s_per_gpu"):
+        assert formula[name] == pytest.approx(simulated[name], rel=0.1), name
+    # prompts that are held for those of other ranks queue, which the formula leaves out
+    held = engine == "trtllm"
+    assert held or formula["ttft_s"] == pytest.approx(simulated["ttft_s"], rel=0.15)
+    assert formula["ttft_s"] < 1.15 * simulated["ttft_s"]
