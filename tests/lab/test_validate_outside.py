@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +88,21 @@ def test_the_page_has_every_measurement(found: Any) -> None:  # noqa: ANN401
     places = text.split("\n## Measurements\n")[1]
     assert all(places.count(f"| {row['id']} |") == 1 for row in found["rows"])
     assert "{" not in text.split("## Measurements", maxsplit=1)[0].split("## By scale")[1]
+
+
+def test_the_text_of_the_page_counts_the_rows_below_it() -> None:
+    page = Path(__file__).parents[2] / "docs" / "validation-outside.md"
+    text = page.read_text("utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    cells = [(row[1], row[-1]) for row in rows if len(row) == 8]
+    second = [inside for batch, inside in cells if batch == "2" and inside in ("yes", "no")]
+    sentence = r"Of its (\d+) judged rows .* at first and (\d+) are now: (.*? others)\."
+    said = re.search(sentence, text, re.DOTALL)
+    assert said is not None
+    judged, outside_now, groups = said.groups()
+    assert [int(judged), int(outside_now)] == [len(second), second.count("no")]
+    parts = [int(part.split()[0]) for part in groups.replace("\n", " ").split(", ")]
+    assert sum(parts) == int(outside_now)
 
 
 def test_medians_over_measurements() -> None:
