@@ -71,6 +71,18 @@ def test_a_format_that_a_card_lacks_is_refused(name: str) -> None:
         perfatlas.estimate(**ASKED, system="v100_pcie", format=name)
 
 
+def test_a_cache_in_bf16_is_refused_where_fp16_is_run() -> None:
+    with pytest.raises(UnsupportedError, match=r"kv_format = bf16 .* set kv_format = fp16 or fp8"):
+        perfatlas.estimate(**ASKED, system="t4", kv_format="bf16")
+    half, fp8 = (
+        perfatlas.estimate(**ASKED, system="t4", kv_format=name) for name in ("fp16", "fp8")
+    )
+    half_tokens, fp8_tokens = (
+        one.results["memory"]["kv_capacity_tokens"] for one in (half, fp8)
+    )
+    assert fp8_tokens == pytest.approx(2 * half_tokens, rel=0.01)
+
+
 def test_the_budget_of_vllm_is_that_of_an_a100_on_every_a100() -> None:
     # vllm/engine/arg_utils.py leaves out cards with a100 in their names
     scheduler = resolve_engine("vllm").scheduler
