@@ -77,9 +77,7 @@ def test_a_cache_in_bf16_is_refused_where_fp16_is_run() -> None:
     half, fp8 = (
         perfatlas.estimate(**ASKED, system="t4", kv_format=name) for name in ("fp16", "fp8")
     )
-    half_tokens, fp8_tokens = (
-        one.results["memory"]["kv_capacity_tokens"] for one in (half, fp8)
-    )
+    half_tokens, fp8_tokens = (one.results["memory"]["kv_capacity_tokens"] for one in (half, fp8))
     assert fp8_tokens == pytest.approx(2 * half_tokens, rel=0.01)
 
 
