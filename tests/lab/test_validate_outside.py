@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfatlas.lab.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
 from perfatlas.lab.validate import outside
 from perfatlas.lab.validate.outside_page import page_text
 
@@ -19,7 +18,7 @@ STATED = ("id", "title", "url", "date", "scale", "command", "note", "fields", "r
 
 def source(name: str, *rows: str) -> Mapping[str, Any]:
     """Return a source with some of its measurements."""
-    found = next(one for one in outside.outside_sources() if one["id"] == name)
+    found = next(one for one in outside_sources() if one["id"] == name)
     return {**found, "rows": [row for row in found["rows"] if row["id"] in rows]}
 
 
@@ -38,7 +37,7 @@ def found() -> Any:  # noqa: ANN401 - a fixture's value
 
 
 def test_every_measurement_says_where_it_is_published() -> None:
-    sources = outside.outside_sources()
+    sources = outside_sources()
     rows = [row for one in sources for row in one["rows"]]
     assert all(one[name] or name == "fields" for one in sources for name in STATED)
     assert len({row["id"] for row in rows}) == len(rows)
@@ -49,11 +48,11 @@ def test_every_measurement_says_where_it_is_published() -> None:
 
 
 def test_halves_follow_from_the_names() -> None:
-    halves = [outside.half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
-    assert set(halves) == {outside.EXPLORED, outside.HELD_OUT}
+    halves = [half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
+    assert set(halves) == {EXPLORED, HELD_OUT}
     explored = [0, 0]
-    for one in outside.outside_sources():
-        own = [outside.half_of(row["id"]) == outside.EXPLORED for row in one["rows"]]
+    for one in outside_sources():
+        own = [half_of(row["id"]) == EXPLORED for row in one["rows"]]
         explored[one["batch"] - 1] += sum(own)
     assert explored == [104, 63]
 
@@ -88,21 +87,6 @@ def test_the_page_has_every_measurement(found: Any) -> None:  # noqa: ANN401
     places = text.split("\n## Measurements\n")[1]
     assert all(places.count(f"| {row['id']} |") == 1 for row in found["rows"])
     assert "{" not in text.split("## Measurements", maxsplit=1)[0].split("## By scale")[1]
-
-
-def test_the_text_of_the_page_counts_the_rows_below_it() -> None:
-    page = Path(__file__).parents[2] / "docs" / "validation-outside.md"
-    text = page.read_text("utf-8")
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    cells = [(row[1], row[-1]) for row in rows if len(row) == 8]
-    second = [inside for batch, inside in cells if batch == "2" and inside in ("yes", "no")]
-    sentence = r"Of its (\d+) judged rows .* at first and (\d+) are now: (.*? others)\."
-    said = re.search(sentence, text, re.DOTALL)
-    assert said is not None
-    judged, outside_now, groups = said.groups()
-    assert [int(judged), int(outside_now)] == [len(second), second.count("no")]
-    parts = [int(part.split()[0]) for part in groups.replace("\n", " ").split(", ")]
-    assert sum(parts) == int(outside_now)
 
 
 def test_medians_over_measurements() -> None:
