@@ -171,9 +171,7 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     trained_C = stages.layer_trained_dense_C + gathered_C * stages.layer_trained_expert_C
     experts_CR = gathered_C[:, None] * stages.over_ranks(stages.expert_CS)
     all_CR = stages.over_ranks(stages.dense_CS) + experts_CR
-    once_C = np.where(
-        layouts.pp > 1, engine.reduction_in_pipelines == "step", engine.reduction == "step"
-    )
+    once_C = (layouts.pp > 1) & (engine.reduction_in_pipelines == "step")
     ends_CR = all_CR - stages.over_ranks(stages.layers_CS) * layer_C[:, None]
     held_CR = np.where(once_C[:, None], all_CR, 2.0 * layer_C[:, None])
     ends_CR = np.where(once_C[:, None], 0.0, ends_CR)
