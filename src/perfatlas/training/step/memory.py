@@ -159,7 +159,7 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
 
     Those of two layers at a time, and the weights of the embedding and the head all the time; those
     of all stages of a rank where weights are gathered and gradients are reduced once per step, in
-    the precision of the reduction. Experts that expert parallelism alone divides are never gathered.
+    the precision of the reduction. Experts that only expert parallelism divides are not gathered.
 
     Source: torchtitan, `apply_fsdp`: no resharding after the forward pass with pipelines; PyTorch,
         `FSDPParam.to_accumulated_grad_if_needed`.
