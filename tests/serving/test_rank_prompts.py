@@ -84,3 +84,19 @@ def test_the_formula_agrees_with_the_simulation(
     held = engine == "trtllm"
     assert held or formula["ttft_s"] == pytest.approx(simulated["ttft_s"], rel=0.15)
     assert formula["ttft_s"] < 1.15 * simulated["ttft_s"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_ranks_of_other_rows_do_not_matter(engine: str) -> None:
+    ranks = [1, 2, 4, 8]
+    fields: dict[str, Any] = {**MODEL, "engine": engine, "gpus": 8, "isl": 3000, "osl": 200}
+    fields["concurrency"] = 112
+    plans = [{"attention_dp": n, "tp": 8 // n, "ep": 1} for n in ranks]
+    rows = {name: [plan[name] for plan in plans] for name in plans[0]}
+    table = perfatlas.estimate_table(
+        {name: [value] * len(ranks) for name, value in fields.items()} | rows
+    ).columns
+    for place, plan in enumerate(plans):
+        alone = perfatlas.estimate(**fields, **plan).results
+        for name in ("ttft_s", "tpot_s", "energy_per_output_token_j"):
+            assert table[name][place] == pytest.approx(alone[name], rel=1e-9), (name, plan)
