@@ -91,7 +91,7 @@ def test_ranks_of_other_rows_do_not_matter(engine: str) -> None:
     ranks = [1, 2, 4, 8]
     fields: dict[str, Any] = {**MODEL, "engine": engine, "gpus": 8, "isl": 3000, "osl": 200}
     fields["concurrency"] = 112
-    plans = [{"attention_dp": n, "tp": 8 // n, "ep": 1} for n in ranks]
+    plans: list[dict[str, Any]] = [{"attention_dp": n, "tp": 8 // n, "ep": 1} for n in ranks]
     rows = {name: [plan[name] for plan in plans] for name in plans[0]}
     table = perfatlas.estimate_table(
         {name: [value] * len(ranks) for name, value in fields.items()} | rows
