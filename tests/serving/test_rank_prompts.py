@@ -66,6 +66,8 @@ def test_full_ranks_are_equal() -> None:
         ("vllm@0.14", 4, (64, 1000, 300)),
         ("sglang", 4, (128, 3000, 300)),
         ("trtllm", 8, (256, 2000, 500)),
+        ("trtllm", 8, (8, 2000, 200)),
+        ("trtllm", 8, (10, 2000, 200)),
     ],
 )
 def test_the_formula_agrees_with_the_simulation(
