@@ -66,6 +66,8 @@ def test_full_ranks_are_equal() -> None:
         ("vllm@0.14", 4, (64, 1000, 300)),
         ("sglang", 4, (128, 3000, 300)),
         ("trtllm", 8, (256, 2000, 500)),
+        ("trtllm", 8, (8, 2000, 200)),
+        ("trtllm", 8, (10, 2000, 200)),
     ],
 )
 def test_the_formula_agrees_with_the_simulation(
@@ -84,3 +86,33 @@ def test_the_formula_agrees_with_the_simulation(
     held = engine == "trtllm"
     assert held or formula["ttft_s"] == pytest.approx(simulated["ttft_s"], rel=0.15)
     assert formula["ttft_s"] < 1.15 * simulated["ttft_s"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_ranks_of_other_rows_do_not_matter(engine: str) -> None:
+    ranks = [1, 2, 4, 8]
+    fields: dict[str, Any] = {**MODEL, "engine": engine, "gpus": 8, "isl": 3000, "osl": 200}
+    fields["concurrency"] = 112
+    plans: list[dict[str, Any]] = [{"attention_dp": n, "tp": 8 // n, "ep": 1} for n in ranks]
+    rows = {name: [plan[name] for plan in plans] for name in plans[0]}
+    table = perfatlas.estimate_table(
+        {name: [value] * len(ranks) for name, value in fields.items()} | rows
+    ).columns
+    for place, plan in enumerate(plans):
+        alone = perfatlas.estimate(**fields, **plan).results
+        for name in ("ttft_s", "tpot_s", "energy_per_output_token_j"):
+            assert table[name][place] == pytest.approx(alone[name], rel=1e-9), (name, plan)
+
+
+@pytest.mark.parametrize(
+    ("engine", "ranks", "held"), [("trtllm", 4, 1), ("trtllm", 1, 0), ("vllm", 4, 0)]
+)
+def test_an_answer_says_that_prompts_are_held(engine: str, ranks: int, held: int) -> None:
+    plan: dict[str, Any] = {"engine": engine, "attention_dp": ranks, "gpus": ranks}
+    answers = (
+        perfatlas.estimate(**MODEL, **plan, isl=100, osl=20, concurrency=8),
+        perfatlas.simulate(**MODEL, **plan, isl=100, osl=20, request_rate=5.0, num_requests=20),
+    )
+    for answer in answers:
+        notes = [one for one in answer.evidence.assumptions if "prompts wait up to 60" in one]
+        assert len(notes) == held

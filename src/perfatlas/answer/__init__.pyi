@@ -32,6 +32,7 @@ from .envelope import (
 from .evidence import (
     FORMULA as FORMULA,
     engine_assumptions as engine_assumptions,
+    held_prompts_note as held_prompts_note,
     interval_remark as interval_remark,
     merged_evidence as merged_evidence,
     question_evidence as question_evidence,

@@ -140,7 +140,10 @@ def _standing_assumptions(question: Candidates, steps: PricedSteps, tier: str) -
     remarks = [STANDING] if tier == "bound" else [STANDING, interval_remark(question, steps)]
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
-        remarks.append(f"{FORMULA}: {_clients(question)}; {client_note(question)}")
+        several = question.plan.attention_dp[0] > 1
+        held = held_prompts_note(question.profile.scheduler.rank_balance_iters if several else 0)
+        notes = "; ".join([_clients(question), *held, client_note(question)])
+        remarks.append(f"{FORMULA}: {notes}")
     return tuple(remarks)
 
 
@@ -206,6 +209,23 @@ def _unquantized_gather(question: Candidates) -> list[str]:
     note = (
         "expert_exchange quantized_all_gather moves what all_gather_reduce_scatter does here:"
         f" experts in {question.formats.moe} read tokens in 16 bits"
+    )
+    return [note]
+
+
+def held_prompts_note(iters: int) -> list[str]:
+    """Return that prompts wait for those of other attention-data-parallel ranks, if they do.
+
+    Args:
+        iters: Maximum steps that they wait, 0 for none.
+    """
+    if not iters:
+        return []
+    note = (
+        f"while all attention data-parallel ranks decode, prompts wait up to {iters} steps until"
+        " every rank has one: attention_dp_config with enable_balance and timeout_iters, as in"
+        " NVIDIA's recipes; TensorRT-LLM's default is off, which rank_balance_iters = 0 in an"
+        " engine file sets"
     )
     return [note]
 

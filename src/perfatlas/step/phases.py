@@ -37,6 +37,8 @@ from perfatlas.step.two_batches import OUTER, batch_count, part_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.step.context import StepContext
 
 # Operators that run separately for decodes and prefills of the same step.
@@ -147,8 +149,8 @@ def _in_batches(
     )
 
 
-def works_on_all_tokens(operator: Operator, context: StepContext) -> bool:
-    """Return whether the work of one rank depends on the tokens of all attention-DP ranks.
+def works_on_all_tokens(operator: Operator, context: StepContext) -> NDArray[np.bool_]:
+    """Return whether the work of one rank depends on the tokens of all attention-DP ranks (C,).
 
     Experts compute the tokens of all ranks, and so do collectives between them that gather tokens.
     In an all-to-all the rank with the most tokens sends and receives its own, which takes as long
@@ -161,30 +163,32 @@ def works_on_all_tokens(operator: Operator, context: StepContext) -> bool:
     Source: vLLM distributed/device_communicators/all2all.py: `all_gatherv` and `reduce_scatterv`
         with the number of tokens of each rank; DeepEP README: each rank sends its own tokens.
     Limits: A link of a ring carries the tokens of all ranks but one, which is R/(R - 1) times the
-        mean of R ranks where only one has tokens. Candidates with two ranks decide for all.
+        mean of R ranks where only one has tokens.
     """
-    if isinstance(operator, GroupedGemm):
-        return True
+    ranks_C = context.plan.attention_dp
+    moves = operator.name.endswith if isinstance(operator, Collective) else "".endswith
+    if isinstance(operator, GroupedGemm) or moves(("experts_gather", "experts_reduce_scatter")):
+        return np.ones_like(ranks_C, np.bool_)
+    gathers = moves(("_dispatch", "_combine")) and context.profile.expert_exchange in GATHERING
     # of two ranks, each receives the tokens of the other: both wait for those of the busiest
-    gathers = context.profile.expert_exchange in GATHERING and bool(
-        np.all(context.plan.attention_dp != 2)
-    )
-    moved = ("_dispatch", "_combine") if gathers else ("experts_gather", "experts_reduce_scatter")
-    return isinstance(operator, Collective) and operator.name.endswith(moved)
+    found_C: NDArray[np.bool_] = (ranks_C != 2) & gathers
+    return found_C
 
 
 def _on_busy_ranks(
     operators: tuple[Operator, ...], context: StepContext, share_C: FloatArray
 ) -> tuple[Operator, ...]:
     """Return the operators, those on the tokens of all ranks scaled to the busy ranks."""
-    return tuple(
-        with_fields(op, tokens=op.tokens * share_C)
-        if isinstance(op, GroupedGemm)
-        else with_fields(op, bytes=op.bytes * share_C)
-        if isinstance(op, Collective) and works_on_all_tokens(op, context)
-        else op
-        for op in operators
-    )
+
+    def scaled(operator: Operator) -> Operator:
+        own_C = np.where(works_on_all_tokens(operator, context), share_C, 1.0)
+        if isinstance(operator, GroupedGemm):
+            return with_fields(operator, tokens=operator.tokens * own_C)
+        if isinstance(operator, Collective):
+            return with_fields(operator, bytes=operator.bytes * own_C)
+        return operator
+
+    return tuple(scaled(operator) for operator in operators)
 
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:

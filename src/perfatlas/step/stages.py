@@ -57,19 +57,19 @@ class StagedSteps(NamedTuple):
     cost: StepCost
     tier_codes: IntArray
 
-    def shares(self, some: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    def shares(self, some_VO: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Return the shares of some operators in the GPU time and in the dynamic energy, each (U,).
 
         The energy is that where the TDP lowers no voltage.
 
         Args:
-            some: Positions of the operators.
+            some_VO: Which operators, of each priced step or of all (V, O) or (O,).
         """
-        prices, count_VO = self.priced.prices, self.priced.count_CO[:, some]
-        moved_O = _transfers(self.priced)[some]
+        prices, count_VO = self.priced.prices, np.where(some_VO, self.priced.count_CO, 0.0)
+        moved_O = _transfers(self.priced)
 
         def summed(values_VO: FloatArray) -> FloatArray:
-            each_VO = count_VO * values_VO[:, some]
+            each_VO = count_VO * values_VO
             own_V, moved_V = each_VO[:, ~moved_O].sum(axis=1), each_VO[:, moved_O].sum(axis=1)
             total_U: FloatArray = own_V[self.place_U] + self.transfers_U * moved_V[self.place_U]
             return total_U

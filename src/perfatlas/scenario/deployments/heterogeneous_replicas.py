@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import engine_assumptions, merged_evidence, step_evidence, tier_of
+from perfatlas.answer import (
+    engine_assumptions,
+    held_prompts_note,
+    merged_evidence,
+    step_evidence,
+    tier_of,
+)
 from perfatlas.scenario.deployments.services import by_holders
 from perfatlas.scenario.fields import ReplicaKind
 from perfatlas.serving.outcome import request_latencies
@@ -122,7 +128,14 @@ def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
         standing: Assumptions of the simulation itself.
     """
     found = [
-        step_evidence(pool.question, pool.table, engine_assumptions(pool.question))
+        step_evidence(
+            pool.question,
+            pool.table,
+            [
+                *engine_assumptions(pool.question),
+                *held_prompts_note(pool.limits.rank_balance_iters),
+            ],
+        )
         for pool in ready.pools
     ]
     engines = dict.fromkeys(one.data_versions["engine"] for one in found)

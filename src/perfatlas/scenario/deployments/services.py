@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.answer import held_prompts_note
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.engine_deployment import (
@@ -119,8 +120,8 @@ class Service:
         if self.heterogeneous:
             return kinds_notes(self.pools)
         if len(self.pools) == 1:
-            below = self.entry.tiers.note
-            return (rules, below) if below else (rules,)
+            below, held = self.entry.tiers.note, self.entry.limits.rank_balance_iters
+            return (rules, *((below,) if below else ()), *held_prompts_note(held))
         own = policies_named(self.decoding.limits.rules)[0].description
         return (
             f"prefill workers: {rules}",

@@ -1,6 +1,6 @@
 """Closed-form evaluation of all candidates at once.
 
-Shape legend: C candidates.
+Shape legend: C candidates, O operators.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from perfatlas.step import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form.intervals import StepTails
     from perfatlas.step import Candidates, StepContext
@@ -152,20 +154,20 @@ def rank_energy(prefill: StepCost, context: StepContext) -> FloatArray:
         context: Model, engine, systems and plan.
     """
     energy_CO = prefill.unlimited_operator_energy_j()
-    own_CO = energy_CO[:, operators_of_ranks(prefill, context)]
+    own_CO = np.where(operators_of_ranks(prefill, context), energy_CO, 0.0)
     share_C: FloatArray = own_CO.sum(axis=1) / np.maximum(energy_CO.sum(axis=1), TINY)
     return share_C
 
 
-def operators_of_ranks(prefill: StepCost, context: StepContext) -> list[int]:
-    """Return the operators of a chunk that attention-DP ranks run on their own tokens.
+def operators_of_ranks(prefill: StepCost, context: StepContext) -> NDArray[np.bool_]:
+    """Return which operators of a chunk attention-DP ranks run on their own tokens (C, O).
 
     Args:
         prefill: A prefill chunk.
         context: Model, engine, systems and plan.
     """
-    each = enumerate(prefill.operators)
-    return [i for i, op in each if not works_on_all_tokens(op, context)]
+    all_OC = [works_on_all_tokens(op, context) for op in prefill.operators]
+    return ~np.stack(all_OC, axis=1)
 
 
 def operators_alone(decode: StepCost, prefill: StepCost) -> list[int]:

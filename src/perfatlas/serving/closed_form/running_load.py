@@ -199,7 +199,7 @@ def _gathered(question: Candidates, served: FloatArray, osl: FloatArray) -> NDAr
     """
     ranks, iters = question.plan.attention_dp, question.profile.scheduler.rank_balance_iters
     starting = (served - 1.0) * question.tokens_per_step / osl * iters
-    found: NDArray[np.bool_] = (served > ranks) & (starting >= ranks) & (iters > 0)
+    found: NDArray[np.bool_] = (served >= 2.0 * ranks) & (starting >= ranks) & (iters > 0)
     return found
 
 
@@ -275,8 +275,10 @@ def _among_ranks(
         found = RankPrompts(*(np.where(equal, a, b) for a, b in zip(found, random, strict=True)))
     iters = question.profile.scheduler.rank_balance_iters
     if iters:  # while all ranks decode, those that get a prompt in so many steps run it together
-        gathered = np.where(served > ranks, ranks * ending * iters, 1.0) / found.most
-        found = found._replace(ranks=np.clip(gathered, found.ranks, ranks))
+        gathered = np.clip(ranks * ending * iters / found.most, found.ranks, ranks)
+        # a rank whose only request ended decodes none, so that no prompt is held
+        held = np.clip(served / ranks - 1.0, 0.0, 1.0)
+        found = found._replace(ranks=1.0 / (held / gathered + (1.0 - held) / found.ranks))
     # the given sequence needs no prompt any more, so that its rank has fewer
     own = found.own * (served - ranks) / np.maximum(served - 1.0, 1.0)
     return found._replace(own=np.clip(own, 0.0, 1.0))

@@ -252,7 +252,8 @@ def _alone(decode: _Steps, prefill: _Steps) -> AloneShares:
     """Return the shares of decode steps that a mixed step runs in addition to its chunk (U,)."""
     if decode.staged is None:
         return alone_shares(decode.cost, prefill.cost)
-    return AloneShares(*decode.staged.shares(operators_alone(decode.cost, prefill.cost)))
+    alone = operators_alone(decode.cost, prefill.cost)
+    return AloneShares(*decode.staged.shares(np.isin(np.arange(len(decode.cost.operators)), alone)))
 
 
 def evaluate_loads(

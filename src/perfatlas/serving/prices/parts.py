@@ -208,7 +208,7 @@ def step_parts(
     shared = {op.name for op in prefill} & {op.name for op in decode}
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
     sharing = bool(np.any(context.plan.attention_dp > 1))
-    experts = {op.name for op in prefill if sharing and works_on_all_tokens(op, context)}
+    experts = {op.name for op in prefill if sharing and works_on_all_tokens(op, context).all()}
     return StepParts(
         context=context,
         shared=frozenset(shared - apart),
