@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.engines.full_attention import FullAttention
+    from perfatlas.engines.fusions import Fusion, SeparateKernels
     from perfatlas.engines.host_times import FrontEnd, HostTime
     from perfatlas.engines.recipes import Recipe
 
@@ -41,42 +42,6 @@ class FormatAlias:
 
     value: str
     architectures: tuple[str, ...]
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fusion:
-    """Streaming operators that are fused into another kernel.
-
-    Args:
-        operators: Names of the operators.
-        formats: Formats of the GEMM it feeds; empty for all.
-        model_types: `model_type` of the models with this fusion; empty for all.
-        into: Kernel it is fused into: norm, activation or attention.
-        source: Documentation reference.
-    """
-
-    operators: tuple[str, ...]
-    formats: tuple[str, ...]
-    model_types: tuple[str, ...]
-    into: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeparateKernels:
-    """A streaming operator that a release runs as several kernels.
-
-    Args:
-        operator: Name of the operator.
-        kernels: Kernels per execution.
-        model_types: `model_type` of the models for which it does; empty for all.
-        source: Documentation reference.
-    """
-
-    operator: str
-    kernels: int
-    model_types: tuple[str, ...]
     source: str
 
 

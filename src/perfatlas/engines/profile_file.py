@@ -28,6 +28,7 @@ from perfatlas.engines.field_readers import (
     perhaps,
 )
 from perfatlas.engines.full_attention import FullAttention
+from perfatlas.engines.fusions import FUSION, SEPARATE
 from perfatlas.engines.host_times import FrontEnd, HostTime
 from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
@@ -40,9 +41,7 @@ from perfatlas.engines.profile import (
     EngineMemory,
     EngineProfile,
     FormatAlias,
-    Fusion,
     SchedulerDefaults,
-    SeparateKernels,
 )
 from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
 from perfatlas.files import (
@@ -72,25 +71,6 @@ _FORMAT: Final = Record(
         "ref": REF,
     },
     build=lambda *, architectures=(), **given: FormatAlias(architectures=architectures, **given),
-)
-_FUSION: Final = Record(
-    fields={
-        "operators": needed(NAMES, *OPERATORS),
-        "formats": needed(NAMES, *OPERATORS),
-        "model_types": perhaps(NAMES, *OPERATORS),
-        "into": needed(Text(choices=("norm", "activation", "attention")), *OPERATORS),
-        "ref": REF,
-    },
-    build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),
-)
-_SEPARATE: Final = Record(
-    fields={
-        "operator": needed(NAME, *OPERATORS),
-        "kernels": needed(COUNT, *OPERATORS),
-        "model_types": perhaps(NAMES, *OPERATORS),
-        "ref": REF,
-    },
-    build=lambda *, model_types=(), **given: SeparateKernels(model_types=model_types, **given),
 )
 _HOST: Final = Record(
     fields={
@@ -288,8 +268,8 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *STEPS)),
     "all_reduce": needed(_ALL_REDUCE),
     "all_reduce_norm_fusion": perhaps(_NormFusion()),
-    "fusion": perhaps(Array(of=_FUSION), into="fusions"),
-    "separate_kernels": perhaps(Array(of=_SEPARATE)),
+    "fusion": perhaps(Array(of=FUSION), into="fusions"),
+    "separate_kernels": perhaps(Array(of=SEPARATE)),
     "overlap": perhaps(Array(of=OVERLAP), into="overlaps"),
     "batch_overlap": perhaps(BATCH_OVERLAPS),
     "host": needed(_HOST),

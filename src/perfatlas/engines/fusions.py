@@ -1,0 +1,66 @@
+"""Streaming operators that an engine fuses, or runs as several kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from perfatlas.engines.field_readers import COUNT, NAME, NAMES, OPERATORS, REF, needed, perhaps
+from perfatlas.files import Record, Text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fusion:
+    """Streaming operators that are fused into another kernel.
+
+    Args:
+        operators: Names of the operators.
+        formats: Formats of the GEMM it feeds; empty for all.
+        model_types: `model_type` of the models with this fusion; empty for all.
+        into: Kernel it is fused into: norm, activation or attention.
+        source: Documentation reference.
+    """
+
+    operators: tuple[str, ...]
+    formats: tuple[str, ...]
+    model_types: tuple[str, ...]
+    into: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeparateKernels:
+    """A streaming operator that a release runs as several kernels.
+
+    Args:
+        operator: Name of the operator.
+        kernels: Kernels per execution.
+        model_types: `model_type` of the models for which it does; empty for all.
+        source: Documentation reference.
+    """
+
+    operator: str
+    kernels: int
+    model_types: tuple[str, ...]
+    source: str
+
+
+FUSION: Final = Record(
+    fields={
+        "operators": needed(NAMES, *OPERATORS),
+        "formats": needed(NAMES, *OPERATORS),
+        "model_types": perhaps(NAMES, *OPERATORS),
+        "into": needed(Text(choices=("norm", "activation", "attention")), *OPERATORS),
+        "ref": REF,
+    },
+    build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),
+)
+SEPARATE: Final = Record(
+    fields={
+        "operator": needed(NAME, *OPERATORS),
+        "kernels": needed(COUNT, *OPERATORS),
+        "model_types": perhaps(NAMES, *OPERATORS),
+        "ref": REF,
+    },
+    build=lambda *, model_types=(), **given: SeparateKernels(model_types=model_types, **given),
+)
