@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.models import StepTokens
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step.context import StepContext
-    from perfatlas.step.cost import PricedStep
+    from perfatlas.step.cost import PricedStep, Step
 
 BATCHES: Final = 2.0
 # operators of the whole step, which two batches do not split
@@ -198,6 +198,7 @@ def _sections(step: PricedStep) -> list[_Layers]:
     """Return the layers with experts whose tokens travel, in execution order."""
     operators, found, begun = step.step.operators, [], 0
     at = _priced_positions(operators)
+    times = _times(step.step)
     for place, operator in enumerate(operators):
         if not isinstance(operator, GroupedGemm) or operator.name != _EXPERTS:
             continue
@@ -209,12 +210,12 @@ def _sections(step: PricedStep) -> list[_Layers]:
         shared = [i for i in within if operators[i].name.startswith(_SHARED)]
         found.append(
             _Layers(
-                attention=[at[i] for i in _before(operators, begun, dispatch)],
+                attention=[at[i] for i in _before(operators, times, begun, dispatch)],
                 dispatch=at[dispatch],
                 experts=[at[i] for i in within if i not in shared],
                 shared=[at[i] for i in shared],
                 combine=at[combine],
-                number=max(round(float(np.max(operator.count)) / BATCHES), 1),
+                number=max(round(times[place] / BATCHES), 1),
             )
         )
         begun = combine + 1
@@ -236,13 +237,19 @@ def _nearest(operators: Sequence[Operator], label: str, places: range) -> int | 
     return next((i for i in places if operators[i].name == named), None)
 
 
-def _before(operators: Sequence[Operator], begun: int, dispatch: int) -> list[int]:
+def _times(step: Step) -> list[float]:
+    """Return how often each operator runs in the steps that are split, whatever others do."""
+    split_C = np.ones(1, np.bool_) if step.batches_C is None else step.batches_C > 1.0
+    return [float(np.max(op.count, where=split_C, initial=0.0)) for op in step.operators]
+
+
+def _before(
+    operators: Sequence[Operator], times: Sequence[float], begun: int, dispatch: int
+) -> list[int]:
     """Return the operators of the same layers before a dispatch; others run as often or not."""
-    times = np.max(operators[dispatch].count)
     found: list[int] = []
     for i in range(dispatch - 1, begun - 1, -1):
-        count = np.max(operators[i].count)
-        if operators[i].name.startswith(OUTER) or count not in (0.0, times):
+        if operators[i].name.startswith(OUTER) or times[i] not in (0.0, times[dispatch]):
             break
         found.insert(0, i)
     return found
