@@ -232,7 +232,8 @@ def test_gathers_between_nodes_grow_with_bytes_without_jumps(system: str, ranks:
 def test_low_latency_messages_have_the_bandwidth_of_a_host_not_of_the_nics() -> None:
     ring = {
         nics: ring_between_nodes_s(
-            *(np.array([each]) for each in (256.0, 32.0)),
+            np.array([256.0]),
+            np.array([32.0]),
             fabric_of(nics_bytes_per_s=nics, sent_bytes=2.0**10),
         )
         for nics in (25e9, 400e9, 3.6e12)
@@ -245,13 +246,15 @@ def test_low_latency_messages_have_the_bandwidth_of_a_host_not_of_the_nics() -> 
 
 def test_ll128_needs_nvlink_inside_a_node() -> None:
     # Simple over PCIe: 8.4 us, 7 x 5.7 us inside each of 8 nodes and 7 x 14 us between them
-    large = {"nics_bytes_per_s": 100e9, "sent_bytes": 2.0**30}
     ranks_U, nodes_U = np.array([64.0]), np.array([8.0])
-    card = ring_between_nodes_s(ranks_U, nodes_U, fabric_of(**large, pcie=True))
+    card = ring_between_nodes_s(
+        ranks_U, nodes_U, fabric_of(nics_bytes_per_s=100e9, sent_bytes=2.0**30, pcie=True)
+    )
     assert card.latency_s_U[0] == pytest.approx((8.4 + 56 * 5.7 + 7 * 14.0) * 1e-6)
     assert card.moving_s_U[0] == pytest.approx(2.0**30 / 100e9)
-    middle = {"nics_bytes_per_s": 100e9, "sent_bytes": 2.0**22}
-    module = ring_between_nodes_s(ranks_U, nodes_U, fabric_of(**middle))
+    module = ring_between_nodes_s(
+        ranks_U, nodes_U, fabric_of(nics_bytes_per_s=100e9, sent_bytes=2.0**22)
+    )
     assert module.moving_s_U[0] == pytest.approx(2.0**22 / 92e9)
 
 

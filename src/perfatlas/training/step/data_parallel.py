@@ -176,12 +176,18 @@ def step_collectives(
         slower_s_C = beside_sends_s(question, time_s_C * share, window_s_C, sends_s_C)
         exposed_C += exposed_beside(slower_s_C, window_s_C, rate_C)
     layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
-    ends_C = (gathered.time_s_C * layouts.micro_batches + inside.time_s_C) / layers_C
     replicas_s_C = np.where(each_C, scattered.time_s_C - inside.time_s_C, 0.0)
     last_s_C = replicas_s_C * (1.0 - share) + exposed_beside(
         replicas_s_C * share, backward_s_CR[:, 0] * share, scattered.rate_C
     )
-    return np.where((layouts.zero >= 3) & each_C, ends_C, exposed_C) + last_s_C
+    layered_C = (layouts.zero >= 3) & each_C
+    if np.any(layered_C):
+        sizes = [[one / layers_C for one in each] for each in (weights, gradients)]
+        first = _times(question, "all_gather", sizes[0], memory_bound_C)
+        latest = _times(question, "reduce_scatter", sizes[1], memory_bound_C)
+        ends_s_C = first.time_s_C * layouts.micro_batches + latest.time_s_C
+        exposed_C = np.where(layered_C, ends_s_C, exposed_C)
+    return exposed_C + last_s_C
 
 
 def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[FloatArray]:
