@@ -2937,8 +2937,8 @@ def search_training(
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally
-            with a version, as in megatron@26.04. Default: megatron.
+        engine: Training engine: megatron, torchtitan, automodel, fsdp or ideal (no host time),
+            optionally with a version, as in megatron@26.04. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -3488,8 +3488,8 @@ def train(
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally
-            with a version, as in megatron@26.04. Default: megatron.
+        engine: Training engine: megatron, torchtitan, automodel, fsdp or ideal (no host time),
+            optionally with a version, as in megatron@26.04. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the

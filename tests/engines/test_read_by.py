@@ -147,6 +147,9 @@ CHANGED: Final[dict[str, Any]] = {
     "all_reduce_norm_fusion.formats": [],
     "all_reduce_norm_fusion.model_types": ["deepseek_v3"],
     "all_reduce_norm_fusion.<architecture>": {"2": 0},
+    "separate_kernels[].operator": "no_such_operator",
+    "separate_kernels[].kernels": 7,
+    "separate_kernels[].model_types": ["deepseek_v3"],
     "fusion[].operators": ["no_such_operator"],
     "fusion[].formats": ["nvfp4"],
     "fusion[].model_types": ["deepseek_v3"],
@@ -185,6 +188,9 @@ def profile() -> dict[str, Any]:
     table["version"] = "0.22"  # runs earlier kernels
     table["formats"]["mxfp4"] = {"value": "mxfp4_mxfp8", "architectures": ["blackwell"], "ref": "t"}
     table["fusion"][0]["model_types"] = ["llama"]
+    table["separate_kernels"] = [
+        {"operator": "activation", "kernels": 2, "model_types": ["llama"], "ref": "t"}
+    ]
     table["all_reduce_norm_fusion"]["model_types"] = ["llama"]
     table["overlap"][0] |= {"batch_overlap": "", "architectures": ["hopper"]}
     table["expert_exchange"]["value"] = "deepep"

@@ -24,7 +24,9 @@ ASKED: dict[str, Any] = {
     ("text", "engine", "borrowed"),
     [
         ("vllm", "vllm@0.24", ""),
-        ("vllm@0.11.1", "vllm@0.11", ""),
+        ("vllm@0.11.0", "vllm@0.11", ""),
+        ("vllm@0.11.1", "vllm@0.11.1", ""),
+        ("vllm@0.11.2", "vllm@0.11.2", "vllm@0.11.1"),
         ("vllm@v0.11", "vllm@0.11", ""),
         ("vllm@0.12.1", "vllm@0.12", ""),
         ("vllm@0.13", "vllm@0.13", "vllm@0.12"),

@@ -66,8 +66,19 @@ def test_a_card_without_bf16_runs_in_fp16_and_says_so(engine: str) -> None:
 
 @pytest.mark.parametrize("name", ["bf16", "fp8", "int4_wo"])
 def test_a_format_that_a_card_lacks_is_refused(name: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"v100_pcie has no (bf16|fp8) tensor cores"):
+    lacks = r"v100_pcie has no (bf16|fp8) tensor cores.* its tensor cores support fp16 \(weight"
+    with pytest.raises(UnsupportedError, match=lacks):
         perfatlas.estimate(**ASKED, system="v100_pcie", format=name)
+
+
+def test_a_cache_in_bf16_is_refused_where_fp16_is_run() -> None:
+    with pytest.raises(UnsupportedError, match=r"kv_format = bf16 .* set kv_format = fp16 or fp8"):
+        perfatlas.estimate(**ASKED, system="t4", kv_format="bf16")
+    half, fp8 = (
+        perfatlas.estimate(**ASKED, system="t4", kv_format=name) for name in ("fp16", "fp8")
+    )
+    half_tokens, fp8_tokens = (one.results["memory"]["kv_capacity_tokens"] for one in (half, fp8))
+    assert fp8_tokens == pytest.approx(2 * half_tokens, rel=0.01)
 
 
 def test_the_budget_of_vllm_is_that_of_an_a100_on_every_a100() -> None:
@@ -79,3 +90,17 @@ def test_the_budget_of_vllm_is_that_of_an_a100_on_every_a100() -> None:
     }
     tokens = {name: limits.max_num_batched_tokens for name, limits in budgets.items()}
     assert tokens == {"a100_sxm": 2048, "a100_pcie": 2048, "h100_nvl": 8192}
+
+
+def test_groups_in_a_mesh_of_nvlinks_use_the_links_among_them() -> None:
+    # NVIDIA DGX-1 with Tesla V100 whitepaper: one NVLink of 25 GB/s joins GPUs 0 and 1, and
+    # six leave each GPU
+    asked: dict[str, Any] = {"system": "v100_sxm2_16gb", "op": "all_reduce", "bytes": 2**30}
+    rates = []
+    for gpus in (2, 4, 8):
+        found = perfatlas.collective(**asked, gpus=gpus).results
+        rates.append(2.0 * (gpus - 1) / gpus * 2**30 / found["time_s_low"])
+        assert found["time_s_low"] < found["time_s"] < found["time_s_high"]
+    links = [(1.0 + 1e-9) * count * 25e9 for count in (1, 3, 6)]
+    assert all(rate <= most for rate, most in zip(rates, links, strict=True))
+    assert rates[0] > 0.7 * links[0]

@@ -100,6 +100,7 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
         lambda s: reduced(s, 4096),
         lambda s: reduced(s, 4096, "all_to_all", 2**30),
         lambda s: reduced(s, 64, "all_gather", 2**20),
+        lambda s: reduced(s, 16, "all_gather", 2**20),
     ),
     "KV cache offloading": (offloaded,),
     "power and energy": (board,),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfatlas.lab.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
 from perfatlas.lab.validate import outside
 from perfatlas.lab.validate.outside_page import page_text
 
@@ -17,7 +18,7 @@ STATED = ("id", "title", "url", "date", "scale", "command", "note", "fields", "r
 
 def source(name: str, *rows: str) -> Mapping[str, Any]:
     """Return a source with some of its measurements."""
-    found = next(one for one in outside.outside_sources() if one["id"] == name)
+    found = next(one for one in outside_sources() if one["id"] == name)
     return {**found, "rows": [row for row in found["rows"] if row["id"] in rows]}
 
 
@@ -36,7 +37,7 @@ def found() -> Any:  # noqa: ANN401 - a fixture's value
 
 
 def test_every_measurement_says_where_it_is_published() -> None:
-    sources = outside.outside_sources()
+    sources = outside_sources()
     rows = [row for one in sources for row in one["rows"]]
     assert all(one[name] or name == "fields" for one in sources for name in STATED)
     assert len({row["id"] for row in rows}) == len(rows)
@@ -47,11 +48,11 @@ def test_every_measurement_says_where_it_is_published() -> None:
 
 
 def test_halves_follow_from_the_names() -> None:
-    halves = [outside.half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
-    assert set(halves) == {outside.EXPLORED, outside.HELD_OUT}
+    halves = [half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
+    assert set(halves) == {EXPLORED, HELD_OUT}
     explored = [0, 0]
-    for one in outside.outside_sources():
-        own = [outside.half_of(row["id"]) == outside.EXPLORED for row in one["rows"]]
+    for one in outside_sources():
+        own = [half_of(row["id"]) == EXPLORED for row in one["rows"]]
         explored[one["batch"] - 1] += sum(own)
     assert explored == [104, 63]
 

@@ -193,3 +193,10 @@ def test_experts_touch_no_more_weights_than_there_are(tokens: int, ep: int) -> N
     ).results
     assert results["cold_bytes"] <= 3 * 128 / ep * 2048 * 768 * 2
     assert results["flop"] == pytest.approx(2 * 3 * tokens * 8 / ep * 2048 * 768)
+
+
+def test_prompts_that_are_not_split_and_do_not_fit_together_go_one_by_one() -> None:
+    """A step of 8,192 tokens holds one prompt of 5,000 and 3,192 more tokens."""
+    asked = {"model": MODELS[0], "system": "h200_sxm", "engine": "trtllm", "isl": 5000, "osl": 2}
+    one, three = (estimate(**asked, batch=batch).results["ttft_s"] for batch in (1, 3))
+    assert three == pytest.approx(3.0 * one, rel=1e-12)

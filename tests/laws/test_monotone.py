@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
+from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from tests.examples import scaled_examples
 from tests.laws.support import (
     ENGINES,
@@ -29,6 +32,8 @@ from tests.laws.support import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray, Operator
 
 ROUNDING = 1e-12
@@ -54,21 +59,56 @@ def sweep(field: str, values: list[int], **shared: Any) -> dict[str, FloatArray]
     return answered([{field: value} for value in values], **{**DEPLOYMENT, **shared})
 
 
+def steps_alike(field: str, values: list[int], **shared: Any) -> list[NDArray[np.bool_]]:  # noqa: ANN401
+    """Return which scenarios have steps of equally many whole prompts, all if prompts are split.
+
+    Steps of TensorRT-LLM hold whole prompts, and its recipes raise the limit with prompt and batch:
+    where a step holds one prompt more, there are fewer steps, each of which reads the weights.
+    """
+    if resolve_engine(shared["engine"]).scheduler.chunked_prefill:
+        return [np.ones(len(values), np.bool_)]
+    rows = [Scenario(**{**DEPLOYMENT, **shared, field: value}) for value in values]
+    question, problems = resolve_scenarios(rows)
+    assert question is not None, problems
+    together_N = np.floor(question.limits.max_num_batched_tokens / question.load.isl)
+    return [together_N == together for together in np.unique(together_N)]
+
+
 @given(batches=RISING, model=MODEL, engine=ENGINE, isl=st.integers(1, 4096))
 def test_batch(batches: list[int], model: str, engine: str, isl: int) -> None:
-    load = {"isl": isl, "osl": 16}
-    columns = sweep("batch", batches, model=model, engine=engine, **load)
-    assert rises(columns["ttft_s"])
+    shared = {"model": model, "engine": engine, "isl": isl, "osl": 16}
+    columns = sweep("batch", batches, **shared)
     assert rises(columns["tpot_s"])
-    assert rises(columns["request_latency_s"])
+    for alike_N in steps_alike("batch", batches, **shared):
+        assert rises(columns["ttft_s"][alike_N])
+        assert rises(columns["request_latency_s"][alike_N])
 
 
 @given(lengths=RISING, model=MODEL, engine=ENGINE, batch=st.integers(1, 64))
 def test_input_tokens(lengths: list[int], model: str, engine: str, batch: int) -> None:
-    columns = sweep("isl", lengths, model=model, engine=engine, batch=batch, osl=16)
-    # a sequence cut at the border of two chunks counts as two parts of one
-    assert rises(columns["ttft_s"], slack=1e-5)
+    shared = {"model": model, "engine": engine, "batch": batch, "osl": 16}
+    columns = sweep("isl", lengths, **shared)
     assert rises(columns["tpot_s"])
+    for alike_N in steps_alike("isl", lengths, **shared):
+        # a sequence cut at the border of two chunks counts as two parts of one
+        assert rises(columns["ttft_s"][alike_N], slack=1e-5)
+
+
+def test_steps_of_whole_prompts() -> None:
+    # NVIDIA's max_num_tokens for DeepSeek on Blackwell: isl + batch + 64 in multiples of 64, here
+    # 192 up to 100 tokens and then 256; 28 prompts take 14 steps in pairs and 28 alone
+    shared = {"model": "deepseek-ai/DeepSeek-V3", "engine": "trtllm", "osl": 16}
+    lengths = [92, 100, 101, 128, 129, 385, 400, 421]
+    alone_N, pairs_N = steps_alike("isl", lengths, **shared, batch=28)
+    assert pairs_N.tolist() == [True, False, True, True, False, False, False, False]
+    assert (alone_N == ~pairs_N).all()
+    ttft_s = sweep("isl", lengths, **shared, batch=28)["ttft_s"]
+    assert rises(ttft_s[alone_N])
+    assert rises(ttft_s[pairs_N])
+    # every step reads most experts, so that half of the steps take little more than half the time
+    assert 0.5 * ttft_s[1] < ttft_s[2] < 0.55 * ttft_s[1]
+    ttft_s = sweep("batch", [28, 29], **shared, isl=100)["ttft_s"]  # likewise: 15 steps
+    assert 0.5 * ttft_s[0] < ttft_s[1] < 0.6 * ttft_s[0]
 
 
 @given(

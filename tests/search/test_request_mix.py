@@ -61,6 +61,7 @@ def test_repeated_prompts_of_a_trace_are_cached_or_computed_in_full(tmp_path: Pa
     (warning,) = found.answer.warnings
     assert warning.startswith("40% of the prompt tokens")  # 1024 of 1024 + 1536
     assert set(found.columns["prefix_caching"]) == {True, False}
+    assert search(**asked, prefix_caching=False).answer.warnings == ()
     assert search(**found.answer.scenario).results["plans"] == found.results["plans"]
     trace.write_text(rows[1] + "\n")
     assert search(**asked).answer.warnings == ()

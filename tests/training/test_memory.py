@@ -13,7 +13,7 @@ import pytest
 from perfatlas.models import parameter_counts, resolve_model
 from perfatlas.training.layouts import Layouts, stage_layers
 from perfatlas.training.profiles import resolve_training_engine
-from perfatlas.training.step import training_steps
+from perfatlas.training.step import checkpoint_bytes, training_steps
 from tests.training.asked import gpt, layouts, question
 
 S, B, H, A = 2048.0, 2.0, 6144.0, 64.0
@@ -89,6 +89,30 @@ def test_pipelines_of_fsdp2_hold_gradients_of_all_layers_unsharded() -> None:
     steps = training_steps(question(sizes, engine=engine))
     held = (steps.stages.over_ranks(steps.stages.dense_CS))[[0, 1], steps.memory.rank]
     assert steps.memory.other_bytes == pytest.approx(np.array([0.0, 6.0 * held[1]]), rel=1e-9)
+
+
+def test_automodel_updates_16_bit_weights() -> None:
+    # 2 bytes of weights, 2 of gradients and 2 of each moment, divided by 8 ranks
+    engine = resolve_training_engine("automodel")
+    sizes = layouts(dp=8, zero=3, global_batch=8)
+    asked = question(sizes, engine=engine, gradient_format=engine.gradient_format)
+    memory, psi = training_steps(asked).memory, 8_030_261_248
+    assert memory.weights_bytes == pytest.approx(2 * psi / 8, rel=1e-9)
+    states = memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes
+    assert states == pytest.approx(8 * psi / 8, rel=1e-9)
+    assert checkpoint_bytes(asked) == pytest.approx(6 * psi, rel=1e-9)
+
+
+def test_fsdp2_gathers_no_experts_that_expert_parallelism_divides() -> None:
+    # expert data parallelism of 1 gathers dense layers alone, of 2 also their experts
+    engine = replace(resolve_training_engine("torchtitan"), reserved_memory=1.0, context_bytes=0.0)
+    sizes = layouts(dp=8, ep=[8, 4], zero=3, global_batch=8)
+    steps = training_steps(question(sizes, model="Qwen/Qwen3-30B-A3B", engine=engine))
+    stages, ends = steps.stages, 2 * 151_936 * 2048
+    layer = stages.layer_dense_C + np.array([0.0, 1.0]) * stages.layer_expert_C
+    # of two layers 2 bytes of weights and 4 of gradients, of the embedding and the head 2
+    expected = 2 * layer * 6 + 2 * ends
+    assert steps.memory.other_bytes == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_first_rank_of_1f1b_holds_as_many_micro_batches_as_stages() -> None:

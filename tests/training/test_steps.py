@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.models import resolve_model
-from perfatlas.operators import busiest_rank
+from perfatlas.operators import Attention, busiest_rank
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import WATERFALL, training_steps
 from tests.training.asked import BF16, gpt, layouts, question
@@ -134,6 +134,31 @@ def test_jitter_is_the_expected_maximum_of_all_ranks() -> None:
     rest_C = steps.step_s_C - steps.waterfall["jitter"]
     assert steps.waterfall["jitter"][0] == 0.0
     assert steps.waterfall["jitter"][1] / rest_C[1] == pytest.approx(0.01 * (harmonic - 1.0))
+
+
+@pytest.mark.parametrize(
+    ("model", "system", "ratio"),
+    [
+        ("openai/gpt-oss-20b", "h100_sxm", 0.55),
+        ("openai/gpt-oss-20b", "b200_sxm", 1.0),
+        ("Qwen/Qwen3-30B-A3B", "h100_sxm", 1.0),
+    ],
+)
+def test_attention_with_sinks_has_a_speed_of_its_own_on_hopper(
+    model: str, system: str, ratio: float
+) -> None:
+    # automodel: Transformer Engine as its calibration, FlexAttention with sinks at 0.55
+    engine = resolve_training_engine("automodel")
+    fused = replace(engine, attention_speed_hopper_sinks=engine.attention_speed_hopper)
+    times_s = []
+    for one in (engine, fused):
+        costs = training_steps(
+            question(layouts(dp=8, ep=8, zero=3), model=model, system=system, engine=one)
+        ).costs
+        at = [place for place, row in enumerate(costs.rows) if isinstance(row.operator, Attention)]
+        times_s.append(costs.prices.time_s_CO[0, at])
+    assert len(times_s[0]) > 0
+    assert times_s[1] / times_s[0] == pytest.approx(ratio, rel=1e-9)
 
 
 def test_engines_that_keep_whole_gradients_reduce_once() -> None:

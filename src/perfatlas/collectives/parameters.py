@@ -141,14 +141,14 @@ def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequen
 
 def _find(device: Device, operator: str, family: str, format_name: str) -> CalibrationMatch | None:
     """Return the calibration of a device, or of one with links of the same type."""
-    kind = device.scale_up.kind
+    kind = device.scale_up.link_type
     if _other_links(device):
         renamed = replace(device, name=f"{device.name} over {kind}", calibration_relative="")
         return find_calibration(renamed, operator, family, format_name)
     match = find_calibration(device, operator, family, format_name)
     if match is None or match.calibration.device == device.name:
         return match
-    if resolve_system(match.calibration.device).device.scale_up.kind == kind:
+    if resolve_system(match.calibration.device).device.scale_up.link_type == kind:
         return match
     stand_in = replace(device, calibration_relative=LINK_STAND_INS.get(kind, ""))
     return find_calibration(stand_in, operator, family, format_name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # Scale-up networks without a switch between devices.
-POINT_TO_POINT: Final = ("infinity_fabric", "ici")
+POINT_TO_POINT: Final = ("infinity_fabric", "ici", "nvlink_mesh")
 # Scale-up network that is the host link, which also carries the traffic of the NICs.
 HOST_LINK: Final = "pcie"
 
@@ -136,6 +136,10 @@ def within_group(links: Links, group: Group) -> Links:
     Args:
         links: Links of each shape.
         group: Placement of the ranks.
+
+    Limits:
+        In the hybrid cube mesh of a DGX-1, GPUs 0 and 1 have one link and 2 and 3 two; all pairs
+        have one here.
     """
     usable_U = np.minimum(group.ranks_LU[0] - 1.0, links.direct_U)
     share_U = np.where(usable_U > 0.0, usable_U / np.maximum(links.direct_U, 1.0), 1.0)

@@ -124,7 +124,7 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
     if own is None:
         return _unknown(device)
     memory = data["memory_of"].get(device.name)
-    link = data["link"].get(device.scale_up.kind, data["link"][OTHER])
+    link = data["link"].get(device.scale_up.link_type, data["link"][OTHER])
     fitted = _boards().get(device.name, {})
     scale = fitted.get("scale", 1.0)
     flop_j = {name: scale * own[name]["value"] for name in FORMATS}

@@ -133,6 +133,8 @@ def _of_release(name: str, version: str) -> EngineProfile:
     the same side of every changed default, if there is one.
     """
     own = sorted((one for one in engine_ids() if one.split("@")[0] == name), key=_version_key)
+    if f"{name}@{version}" in own:
+        return _load(f"{name}@{version}")
     begun = [one for one in own if one.split("@")[1].startswith(f"{version}.")]
     if begun:
         return _load(begun[-1])

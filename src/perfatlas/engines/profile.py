@@ -64,6 +64,23 @@ class Fusion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeparateKernels:
+    """A streaming operator that a release runs as several kernels.
+
+    Args:
+        operator: Name of the operator.
+        kernels: Kernels per execution.
+        model_types: `model_type` of the models for which it does; empty for all.
+        source: Documentation reference.
+    """
+
+    operator: str
+    kernels: int
+    model_types: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Overlap:
     """Operators that run on a second stream, concurrently with another operator.
 
@@ -317,6 +334,7 @@ class EngineProfile:
         expert_exchange_source: Documentation reference for the exchange.
         all_reduce: All-reduce implementation.
         fusions: Operators fused into other kernels.
+        separate_kernels: Operators that run as several kernels.
         overlaps: Operators that run on a second stream.
         batch_overlap: Overlap of the exchange between expert-parallel ranks.
         host: Host work per step.
@@ -345,6 +363,7 @@ class EngineProfile:
     expert_exchange_source: str
     all_reduce: AllReduceRules
     fusions: tuple[Fusion, ...]
+    separate_kernels: tuple[SeparateKernels, ...]
     overlaps: tuple[Overlap, ...]
     batch_overlap: BatchOverlaps
     host: HostTime

@@ -42,6 +42,7 @@ from perfatlas.engines.profile import (
     FormatAlias,
     Fusion,
     SchedulerDefaults,
+    SeparateKernels,
 )
 from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
 from perfatlas.files import (
@@ -81,6 +82,15 @@ _FUSION: Final = Record(
         "ref": REF,
     },
     build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),
+)
+_SEPARATE: Final = Record(
+    fields={
+        "operator": needed(NAME, *OPERATORS),
+        "kernels": needed(COUNT, *OPERATORS),
+        "model_types": perhaps(NAMES, *OPERATORS),
+        "ref": REF,
+    },
+    build=lambda *, model_types=(), **given: SeparateKernels(model_types=model_types, **given),
 )
 _HOST: Final = Record(
     fields={
@@ -279,6 +289,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "all_reduce": needed(_ALL_REDUCE),
     "all_reduce_norm_fusion": perhaps(_NormFusion()),
     "fusion": perhaps(Array(of=_FUSION), into="fusions"),
+    "separate_kernels": perhaps(Array(of=_SEPARATE)),
     "overlap": perhaps(Array(of=OVERLAP), into="overlaps"),
     "batch_overlap": perhaps(BATCH_OVERLAPS),
     "host": needed(_HOST),
@@ -358,12 +369,19 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
             " implementation is custom, and only then"
         )
     rules = _all_reduce(kernels, given.pop("all_reduce_norm_fusion", {}))
+    left_out: dict[str, Any] = {
+        "fusions": (),
+        "separate_kernels": (),
+        "overlaps": (),
+        "recipes": (),
+        "batch_overlap": NO_OVERLAP,
+    }
     return EngineProfile(
         id=profile_id,
         expert_exchange=exchange["value"],
         expert_exchange_source=exchange["source"],
         all_reduce=rules,
-        **{"fusions": (), "overlaps": (), "recipes": (), "batch_overlap": NO_OVERLAP, **given},
+        **(left_out | given),
     )
 
 

@@ -22,7 +22,7 @@ class ScaleUp:
         bandwidth: Per device and direction over all links [bytes/s].
         latency_s: One hop, device to device [s].
         in_network_reduction: Whether the switch reduces (NVLS).
-        kind: nvlink, pcie, infinity_fabric, ici or upi.
+        kind: nvlink, nvlink_mesh (without a switch), pcie, infinity_fabric, ici or upi.
     """
 
     domain_size: int
@@ -31,6 +31,11 @@ class ScaleUp:
     latency_s: float
     in_network_reduction: bool
     kind: str
+
+    @property
+    def link_type(self) -> str:
+        """The type of its links, with a switch or without."""
+        return self.kind.removesuffix("_mesh")
 
 
 @dataclass(frozen=True, kw_only=True)

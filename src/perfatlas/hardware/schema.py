@@ -25,7 +25,7 @@ ARCHITECTURES: Final = (
     "cpu",
     "other",
 )
-LINK_KINDS: Final = ("nvlink", "pcie", "infinity_fabric", "ici", "upi")
+LINK_KINDS: Final = ("nvlink", "nvlink_mesh", "pcie", "infinity_fabric", "ici", "upi")
 FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici")
 TOPOLOGIES: Final = ("rail_optimized_fat_tree", "fat_tree", "torus", "none")
 

@@ -1,4 +1,4 @@
-"""Operators that an engine fuses into other kernels.
+"""Operators that an engine fuses into other kernels, and those that it runs as several kernels.
 
 Shape legend: C candidates.
 """
@@ -51,6 +51,40 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
         else:
             result.append(operator)
     return tuple(result)
+
+
+def split_kernels(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
+    """Return the operators, with each kernel of those that run as several ones counted.
+
+    Args:
+        operators: One rank's operators, with fusions applied.
+        context: Model and engine; each entry of the profile names its source.
+
+    Limits: The kernels of an operator share its bytes. Those that read again what another one
+        wrote move more, which large steps would show.
+    """
+    model_type = context.architecture.model_type
+    kernels = {
+        one.operator: float(one.kernels)
+        for one in context.profile.separate_kernels
+        if not one.model_types or model_type in one.model_types
+    }
+    return tuple(
+        _several(operator, kernels[operator.name])
+        if isinstance(operator, Streaming) and operator.name in kernels
+        else operator
+        for operator in operators
+    )
+
+
+def _several(operator: Streaming, kernels: float) -> Streaming:
+    return with_fields(
+        operator,
+        count=operator.count * kernels,
+        read_bytes=operator.read_bytes / kernels,
+        write_bytes=operator.write_bytes / kernels,
+        cold_read_bytes=operator.cold_read_bytes / kernels,
+    )
 
 
 def _separate_quantization(

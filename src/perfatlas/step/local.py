@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.operators import GroupedGemm, with_fields
 from perfatlas.parallelism import shard_operators
-from perfatlas.step.fusion import apply_fusions
+from perfatlas.step.fusion import apply_fusions, split_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,4 +35,4 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
         expert_exchange=context.profile.expert_exchange,
         domain=context.placement.domain(),
     )
-    return apply_fusions(local, context)
+    return split_kernels(apply_fusions(local, context), context)

@@ -22,7 +22,8 @@ class FailureDomains:
         gpus_per_node: GPUs of a node.
         gpus_per_domain: GPUs of a scale-up domain.
         nodes_per_leaf: Nodes below a leaf switch; None if the hardware data do not have it.
-        domain_kind: Interconnect of the domain: nvlink, pcie, infinity_fabric, ici or upi.
+        domain_kind: Interconnect of the domain: nvlink, nvlink_mesh, pcie, infinity_fabric, ici or
+            upi.
     """
 
     system: str

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.formats import get_format
+from perfatlas.formats import formats, get_format
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -94,9 +94,11 @@ def device_peak(device: Device, format_name: str) -> float:
     tensor_peak = get_format(format_name).tensor_peak
     peaks = device.peak_flop_per_s
     if tensor_peak not in peaks:
+        of_products = {one.tensor_peak for one in formats().values()}
+        supported = ", ".join(sorted(of_products & peaks.keys())) or "no format"
         raise UnsupportedError(
             f"{device.name} has no {tensor_peak} tensor cores, required by format {format_name!r};"
-            f" its tensor cores support {', '.join(sorted(peaks))}"
+            f" its tensor cores support {supported}"
             " (weight-only formats int8_wo, int4_wo, nvfp4_wo and mxfp4 use bf16)"
         )
     return peaks[tensor_peak]

@@ -2,6 +2,18 @@ from .operator_spread import (
     operator_rows as operator_rows,
     scored_sources as scored_sources,
 )
+from .outside import (
+    EXPLORED as EXPLORED,
+    HELD_OUT as HELD_OUT,
+    half_of as half_of,
+    outside_sources as outside_sources,
+)
+from .predictions import (
+    SourceRuns as SourceRuns,
+)
+from .publications import (
+    all_sources as all_sources,
+)
 from .published_kernels import (
     PublishedTime as PublishedTime,
     published_times as published_times,
@@ -16,10 +28,6 @@ from .services import (
 from .shipped import (
     write_laboratories as write_laboratories,
     write_operator_spreads as write_operator_spreads,
-)
-from .sources import (
-    SourceRuns as SourceRuns,
-    all_sources as all_sources,
 )
 from .spread import (
     pooled as pooled,

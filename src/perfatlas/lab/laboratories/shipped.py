@@ -21,7 +21,7 @@ from perfatlas.lab.laboratories.spread import spread_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.lab.laboratories.sources import SourceRuns
+    from perfatlas.lab.laboratories.predictions import SourceRuns
 
 Row = dict[str, Any]
 HEADER: Final = (

@@ -1,19 +1,21 @@
-"""Predicted and measured serving runs of other laboratories.
-
-Shape legend: N runs, C candidates.
-"""
+"""Serving runs of other laboratories that are tables."""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.files import file_hash
+from perfatlas.lab.laboratories.predictions import (
+    decode_times,
+    offline_runs,
+    output_times,
+    predicted_runs,
+)
 from perfatlas.lab.power import power_splits, scenario_of
 from perfatlas.lab.runs import (
     check_sample,
@@ -28,79 +30,14 @@ from perfatlas.lab.runs import (
 )
 from perfatlas.models import resolve_model
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
-from perfatlas.scenario.resolution import resolve
-from perfatlas.serving.closed_form import (
-    KERNELS_ONLY,
-    evaluate,
-    fastest_s,
-    model_kind,
-    slowest_s,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from perfatlas.operators import FloatArray
-    from perfatlas.serving.closed_form import Evaluation, StepTails
-    from perfatlas.step import Candidates
+    from perfatlas.lab.laboratories.predictions import SourceRuns
 
 RULES: Final = "data/validation/sources.toml"
 Fields = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceRuns:
-    """Runs of one source with their predictions by kernel errors alone.
-
-    Args:
-        source: Name of the source.
-        kinds: `dense` or `experts` of each run (N).
-        rows: Rows of the file (N).
-        measured_s: Measured time per token (N,) [s].
-        predicted_s: Predicted time per token (N,) [s].
-        low_s: Lower limit by kernel errors (N,) [s].
-        high_s: Upper limit by kernel errors (N,) [s].
-        laboratory: Deviation of ln(time) by operators on other machines (N,).
-        phase: ln(time / predicted) of clients whose prompts come together, at most 0 (N,).
-        refused: Reason -> runs without a prediction.
-    """
-
-    source: str
-    kinds: tuple[str, ...]
-    rows: tuple[Mapping[str, str], ...]
-    measured_s: FloatArray
-    predicted_s: FloatArray
-    low_s: FloatArray
-    high_s: FloatArray
-    laboratory: FloatArray
-    phase: FloatArray
-    refused: Mapping[str, int]
-
-    def residuals(self) -> FloatArray:
-        """Return ln(measured / predicted) (N,)."""
-        found: FloatArray = np.log(self.measured_s / self.predicted_s)
-        return found
-
-    def unexplained(self) -> FloatArray:
-        """Return ln(measured / predicted), less what the phase of the clients may explain (N,).
-
-        Limits of the interval hold any phase between clients that are spread evenly and clients
-        that start together.
-        """
-        log_N = self.residuals()
-        found: FloatArray = np.where(log_N < 0.0, np.minimum(log_N - self.phase, 0.0), log_N)
-        return found
-
-    def limits(self, tails: StepTails) -> tuple[FloatArray, FloatArray]:
-        """Return the interval with given errors of runs, each (N,) [s].
-
-        Args:
-            tails: The errors.
-        """
-        low_N, high_N = tails.limits(self.laboratory)
-        low_s = np.minimum(self.low_s, self.predicted_s * np.exp(low_N))
-        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(high_N))
-        return low_s, high_s
 
 
 @cache
@@ -110,8 +47,8 @@ def source_rules() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def all_sources() -> list[SourceRuns]:
-    """Return the runs of all sources with their predictions.
+def tabulated_sources() -> list[SourceRuns]:
+    """Return the runs of the sources that are tables, with their predictions.
 
     The serving runs beside the kernel tables are a source per engine.
 
@@ -133,7 +70,9 @@ def _published_steps() -> list[SourceRuns]:
         fields = [run_question(run, rules, {}) for run in own]
         measured_s = np.array([run.tpot_s for run in own])
         rows = [{"model": run.model, "gpu": run.system} for run in own]
-        found.append(_runs(f"kernel tables' runs, {engine}", rows, fields, measured_s, _tpot))
+        found.append(
+            predicted_runs(f"kernel tables' runs, {engine}", rows, fields, measured_s, output_times)
+        )
     return found
 
 
@@ -152,7 +91,7 @@ def _token_gaps() -> list[SourceRuns]:
             for row in own
         ]
         measured_s = np.array([1e-3 * float(row["itl_p50_ms"]) for row in own])
-        found.append(_runs(f"ML.ENERGY {gpu}", own, fields, measured_s, _decode_times))
+        found.append(predicted_runs(f"ML.ENERGY {gpu}", own, fields, measured_s, decode_times))
     return found
 
 
@@ -238,158 +177,3 @@ def _rows(rules: Mapping[str, Any]) -> list[Mapping[str, str]]:
     if file_hash(path) != f"sha256:{rules['sha256']}":
         raise UnsupportedError(f"{path} is not the file of {RULES}")
     return list(read_table(path))
-
-
-def _at_engine(question: Candidates) -> Candidates:
-    """Return candidates without a front end: what is measured in the process of the engine."""
-    front = replace(question.profile.front, request_s=0.0, response_s=0.0, token_s=0.0)
-    profile = replace(question.profile, front=replace(front, tokenizes=False))
-    return replace(question, profile=profile)
-
-
-Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray"]
-
-
-def _decode_times(evaluation: Evaluation) -> Times:
-    """Return the decode step, its limits and its sequences, each (C,)."""
-    step = evaluation.decode
-    low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY)
-    return step.total_s(), low_s, high_s, evaluation.served
-
-
-def _tpot(evaluation: Evaluation) -> Times:
-    """Return the time between output tokens, its limits and sequences, each (C,)."""
-    ends = (evaluation.latencies, evaluation.low, evaluation.high)
-    time_s, low_s, high_s = (one.tpot_s for one in ends)
-    return time_s, low_s, high_s, evaluation.served
-
-
-def _token_times(evaluation: Evaluation) -> Times:
-    """Return the time per output token, its limits and sequences, each (C,)."""
-    rates = (evaluation.latencies, evaluation.low, evaluation.high)
-    time_s, low_s, high_s = (1.0 / one.output_tokens_per_s for one in rates)
-    return time_s, low_s, high_s, evaluation.served
-
-
-class _Predicted(NamedTuple):
-    """Times of runs with their limits (3, N), sequences, deviations, kinds (N) and refusals."""
-
-    times_3N: FloatArray
-    served_N: FloatArray
-    laboratory_N: FloatArray
-    phase_N: FloatArray
-    kinds: list[str]
-    refused: dict[str, int]
-
-
-def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
-    """Return times of runs; those of `_token_times` are at the engine, times GPUs."""
-    resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
-    found_6N = np.full((6, len(fields)), np.nan)
-    kinds = [""] * len(fields)
-    for group in resolution.groups:
-        pool = group.pools[0]
-        if pool is None:
-            continue
-        rows_C, asked = pool
-        question = _at_engine(asked) if times is _token_times else asked
-        evaluation = evaluate(question, KERNELS_ONLY)
-        fits_C = evaluation.memory.fits
-        shared = (_laboratory(evaluation), np.zeros(question.size))
-        values_6C = np.stack((*times(evaluation), *shared))
-        if times is _token_times:
-            values_6C[:3] *= question.plan.gpus_per_replica
-        elif times is _decode_times:
-            values_6C[4] = evaluation.decode.laboratory_s() / evaluation.decode.total_s()
-        elif not question.profile.scheduler.mixes:
-            phase_C = np.minimum(np.log(evaluation.decode.total_s() / values_6C[0]), 0.0)
-            # clients of a benchmark that starts all at once have a known phase
-            values_6C[5] = np.where(np.isnan(question.load.rounds), phase_C, 0.0)
-        found_6N[:, rows_C[fits_C]] = values_6C[:, fits_C]
-        for place in rows_C.tolist():
-            kinds[place] = model_kind(question)
-    errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
-    refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
-    unfit = int(np.isnan(found_6N).any(axis=0).sum()) - len(errors)
-    if unfit > 0:
-        refused["does not fit in memory"] = unfit
-    served_N, laboratory_N, phase_N = found_6N[3:]
-    return _Predicted(found_6N[:3], served_N, laboratory_N, phase_N, kinds, refused)
-
-
-def _laboratory(evaluation: Evaluation) -> FloatArray:
-    """Return the deviation of ln(time per token) by operators on other machines (C,).
-
-    The part of the time between tokens that is not a decode step is prompts of other requests.
-    """
-    decode_C, prefill_C = (
-        step.laboratory_s() / step.total_s() for step in (evaluation.decode, evaluation.prefill)
-    )
-    step_s_C = evaluation.decode.total_s()
-    share_C = np.minimum(step_s_C / np.maximum(evaluation.latencies.tpot_s, step_s_C), 1.0)
-    found: FloatArray = share_C * decode_C + (1.0 - share_C) * prefill_C
-    return found
-
-
-def _runs(
-    source: str,
-    rows: Sequence[Mapping[str, str]],
-    fields: Sequence[Fields],
-    measured_s: FloatArray,
-    times: Callable[[Evaluation], Times],
-) -> SourceRuns:
-    found = _predicted(fields, times)
-    return _source(source, rows, measured_s, found, found.times_3N)
-
-
-def offline_runs(
-    source: str,
-    rows: Sequence[Mapping[str, str]],
-    fields: Sequence[Fields],
-    measured_s: FloatArray,
-) -> SourceRuns:
-    """Return times per output token of benchmarks whose requests are all queued at once.
-
-    As many requests run as fit, in rounds of equal length; the last round has what is left.
-
-    Args:
-        source: Name of the source.
-        rows: Rows of the file (N).
-        fields: Scenario of each run (N); `concurrency` is the number of its requests.
-        measured_s: GPU time per output token (N,) [s].
-    """
-    first = _predicted(fields, _token_times)
-    requests_N = np.array([one["concurrency"] for one in fields], np.float64)
-    left_N = np.mod(requests_N, np.maximum(first.served_N, 1.0))
-    left_N = np.where(np.isnan(left_N), 0.0, left_N)
-    last = [
-        one | {"concurrency": max(int(left), 1)}
-        for one, left in zip(fields, left_N.tolist(), strict=True)
-    ]
-    share_N = left_N / requests_N
-    times_3N = (1.0 - share_N) * first.times_3N
-    times_3N += share_N * _predicted(last, _token_times).times_3N
-    return _source(source, rows, measured_s, first, times_3N)
-
-
-def _source(
-    source: str,
-    rows: Sequence[Mapping[str, str]],
-    measured_s: FloatArray,
-    found: _Predicted,
-    times_3N: FloatArray,
-) -> SourceRuns:
-    kept = np.flatnonzero(np.isfinite(times_3N).all(axis=0)).tolist()
-    predicted_s, low_s, high_s = times_3N[:, kept]
-    return SourceRuns(
-        source=source,
-        kinds=tuple(found.kinds[place] for place in kept),
-        rows=tuple(rows[place] for place in kept),
-        measured_s=measured_s[kept],
-        predicted_s=predicted_s,
-        low_s=low_s,
-        high_s=high_s,
-        laboratory=found.laboratory_N[kept],
-        phase=found.phase_N[kept],
-        refused=found.refused,
-    )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.lab.laboratories.sources import SourceRuns
+    from perfatlas.lab.laboratories.predictions import SourceRuns
     from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]

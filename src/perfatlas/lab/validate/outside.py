@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import tomllib
-from functools import cache
-from importlib import resources
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.lab.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
@@ -21,15 +18,12 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Answer
 
-# Each file is a batch, committed before its first score.
-BATCHES: Final = ("data/validation/outside_runs.toml", "data/validation/outside_runs_2.toml")
 FUNCTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     "kernel gemm": kernel_gemm,
     "collective": collective,
     "estimate": estimate,
     "train": train,
 }
-EXPLORED, HELD_OUT = "explored", "held out"
 Row = dict[str, Any]
 
 
@@ -66,33 +60,6 @@ def validate_outside(progress: Callable[[str], None] = lambda _: None) -> Row:
             for source in sources
         ],
     }
-
-
-@cache
-def outside_sources() -> tuple[Mapping[str, Any], ...]:
-    """Return the sources of the shipped data files with their batch and measurements."""
-    return tuple(
-        {**source, "batch": batch}
-        for batch, path in enumerate(BATCHES, start=1)
-        for source in _batch(path)["source"]
-    )
-
-
-def half_of(name: str) -> str:
-    """Return the half of a measurement.
-
-    Args:
-        name: Its id.
-
-    Returns:
-        `explored`, which may lead to a change, or `held out`, which may not.
-    """
-    below = _batch(BATCHES[0])["explored_below"]  # one rule for all batches
-    return EXPLORED if int(hashlib.sha256(name.encode()).hexdigest()[0], 16) < below else HELD_OUT
-
-
-def _batch(path: str) -> Mapping[str, Any]:
-    return tomllib.loads(resources.files("perfatlas").joinpath(path).read_text("utf-8"))
 
 
 def _scored(source: Mapping[str, Any], run: Mapping[str, Any]) -> Row:

@@ -89,7 +89,7 @@ def silicon_of(device: Device, *, links: bool) -> Silicon:
     """
     kind = "large tiles" if device.shared_memory_bytes > LARGE_TILES else "small tiles"
     if links:
-        kind = device.scale_up.kind
+        kind = device.scale_up.link_type
     return Silicon(device.name, device.vendor, device.architecture, kind)
 
 

@@ -112,6 +112,11 @@ def resolve_formats(
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
     moe = pick("moe_format", requested.moe_format or requested.format, moe_stated)
     kv = _cache_format(requested.kv_format or checkpoint.kv_format or half)
+    if kv == "bf16" != half:
+        raise UnsupportedError(
+            f"kv_format = bf16 on a device without bf16 tensor cores, where engines run in {half}:"
+            f" set kv_format = {half} or fp8, or leave it out"
+        )
     attention = _cache_format(requested.attention_format or checkpoint.kv_format or half)
     if requested.kv_format is None and checkpoint.kv_format is None and gemm in _CACHED_IN_FP8:
         notes.append(_CACHE_NOTE.format(kv=kv, gemm=gemm))

@@ -48,9 +48,9 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArr
     step_s, kernels_s = steps.decode.total_s(), _kernels_s(steps.decode)
     cycle_s = step_s * np.maximum(loaded.micro_batches * busy, 1.0)
     decode_s = plan.pp * cycle_s / loaded.micro_batches - kernels_s
-    share = loaded.beside_share()
+    beside = loaded.beside_share()
     beside_s, beside_kernels_s = (
-        np.where(share > 0.0, share * each_s, 0.0) for each_s in (step_s, kernels_s)
+        np.where(beside > 0.0, beside * each_s, 0.0) for each_s in (step_s, kernels_s)
     )
     first_s, last_s = (one.total_s() - beside_s for one in (steps.chunk, steps.last))
     added_s = chunks.count * first_s + chunks.last_count * last_s

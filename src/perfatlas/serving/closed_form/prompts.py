@@ -62,3 +62,24 @@ def beside_prompt(question: Candidates) -> FloatArray:
     left_C = (question.limits.max_num_batched_tokens - new_C) / (1.0 + question.drafts)
     running_C: FloatArray = 1.0 + np.maximum(np.floor(left_C), 0.0)
     return running_C
+
+
+def prompt_room(question: Candidates, left: FloatArray) -> FloatArray:
+    """Return the tokens of prompts that a full step computes (C,).
+
+    A step of an engine that does not split prompts has room for one in any case, as the padding of
+    its decodes does not count against the limit; those of a static batch hold whole prompts alone.
+
+    Args:
+        question: The candidates.
+        left: Tokens of a step that its decodes leave (C,).
+
+    Limits: With continuous batching, steps of any engine hold a mean number of prompts, which need
+        not be whole.
+    """
+    if question.profile.scheduler.chunked_prefill:
+        return left
+    new_C = question.load.isl - question.load.prefix
+    whole_C = np.maximum(np.floor(left / new_C), 1.0) * new_C
+    room_C: FloatArray = np.where(question.aggregated_C, np.maximum(left, new_C), whole_C)
+    return room_C

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.closed_form.prompts import beside_prompt
+from perfatlas.serving.closed_form.prompts import beside_prompt, prompt_room
 from perfatlas.serving.closed_form.rank_prompts import RankPrompts, rank_prompts, spread_prompts
 from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
 
@@ -121,9 +121,7 @@ class RunningLoad:
         first_alone = (self.served > 1.0) & (new < budget) & (question.plan.attention_dp == 1)
         prompts = np.where(first_alone, self.on_rank - 1.0, self.on_rank)
         decodes = np.where(self.mixed(), np.floor(self.batch / 2.0), 0.0)
-        room = np.maximum(budget - decodes, 1.0)
-        if not question.profile.scheduler.chunked_prefill:
-            room = np.maximum(room, new)
+        room = prompt_room(question, np.maximum(budget - decodes, 1.0))
         chunks = _beside(prefill_chunks(prompts, new, question.load.prefix, room), decodes)
         busy_ranks = _all_ranks(question, self.served, self.on_rank)
         return replace(self, chunks=chunks, prompts=prompts, busy_ranks=busy_ranks)
@@ -237,9 +235,8 @@ def _chunks(
     padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
     others = question.aggregated_C & (on_rank > 1)
     decodes = np.where(others & mixes, padded - queries, 0.0)
-    room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
-    if not question.profile.scheduler.chunked_prefill:
-        room = np.maximum(room, new)  # padding does not count against the limit
+    left = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
+    room = prompt_room(question, left)
     reads = question.limits.scheduler_recv_interval
     ending = (on_rank - 1.0) * question.tokens_per_step / osl * reads
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))

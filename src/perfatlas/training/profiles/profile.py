@@ -42,8 +42,9 @@ class TrainingEngine:
         dropout: Whether the outputs of attention and feed-forward networks are dropped out.
         gradient_format: Default format of accumulated gradients.
         moment_format: Default format of the optimizer's moments.
-        separate_master_weights: Whether fp32 master weights are kept beside 16-bit weights; else
-            the weights themselves are fp32, and cast when they are gathered.
+        master_weights: Where fp32 master weights are: "separate", beside 16-bit weights; "stored",
+            as the weights themselves, which are cast when they are gathered; or "none", where the
+            optimizer updates 16-bit weights.
         selective_recompute: What selective recomputation keeps: all but the scores of "attention",
             or the outputs of attention and of every second product ("operators").
         recompute_modules: Modules that selective recomputation runs again, if it is that of
@@ -65,6 +66,8 @@ class TrainingEngine:
         speed_moe: The same in MoE models.
         attention_speed_hopper: Speed of the engine's attention on Hopper, relative to that of the
             calibrations, which is FlashAttention-3's.
+        attention_speed_hopper_sinks: The same of attention with sinks, which fused kernels of the
+            engine may lack.
         blackwell_speed_fp8: Speed of products in fp8 on Blackwell relative to that of the
             calibrations, over the same of bf16.
         blackwell_speed_mxfp8: The same in mxfp8, which the calibrations of fp8 price.
@@ -101,7 +104,7 @@ class TrainingEngine:
     dropout: bool
     gradient_format: str
     moment_format: str
-    separate_master_weights: bool
+    master_weights: str
     selective_recompute: str
     recompute_modules: tuple[str, ...]
     quantized_activations: bool
@@ -117,6 +120,7 @@ class TrainingEngine:
     speed_dense: float
     speed_moe: float
     attention_speed_hopper: float
+    attention_speed_hopper_sinks: float
     blackwell_speed_fp8: float
     blackwell_speed_mxfp8: float
     blackwell_speed_nvfp4: float
@@ -163,6 +167,7 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
         efficiency_communication=1.0,
         efficiency_experts=1.0,
         attention_speed_hopper=1.0,
+        attention_speed_hopper_sinks=1.0,
         blackwell_speed_fp8=1.0,
         blackwell_speed_mxfp8=1.0,
         blackwell_speed_nvfp4=1.0,
@@ -215,7 +220,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("dropout", Flag(), ""),
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),
         ("moment_format", Text(choices=("fp32", "bf16", "fp8")), ""),
-        ("separate_master_weights", Flag(), ""),
+        ("master_weights", Text(choices=("separate", "stored", "none")), ""),
         ("selective_recompute", Text(choices=("attention", "operators")), ""),
         ("recompute_modules", Array(of=Text(choices=RECOMPUTE_MODULES)), ""),
         ("quantized_activations", Flag(), ""),
@@ -229,6 +234,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("efficiency_communication", _FACTOR, ""),
         ("efficiency_experts", _FACTOR, ""),
         ("attention_speed_hopper", _FACTOR, ""),
+        ("attention_speed_hopper_sinks", _FACTOR, ""),
         ("blackwell_speed_fp8", _FACTOR, ""),
         ("blackwell_speed_mxfp8", _FACTOR, ""),
         ("blackwell_speed_nvfp4", _FACTOR, ""),

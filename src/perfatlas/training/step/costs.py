@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.models import MoeFfn
+from perfatlas.models import GqaAttention, MoeFfn
 from perfatlas.operators import (
     BOUND_MEMORY,
     Attention,
@@ -276,7 +276,10 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     if isinstance(row.operator, Attention):
         hopper = [one.device.architecture == "hopper" for one in question.systems]
         slower_U = np.array(hopper)[question.index_C]
-        return speed_U * np.where(slower_U, engine.attention_speed_hopper, 1.0)
+        mixer = layer_of(question.architecture, row.segment).mixer
+        sinks = isinstance(mixer, GqaAttention) and mixer.sinks
+        own = engine.attention_speed_hopper_sinks if sinks else engine.attention_speed_hopper
+        return speed_U * np.where(slower_U, own, 1.0)
     if isinstance(row.operator, GroupedGemm):
         return speed_U / _busiest(question, row.segment)
     return speed_U

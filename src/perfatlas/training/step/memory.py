@@ -159,20 +159,23 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
 
     Those of two layers at a time, and the weights of the embedding and the head all the time; those
     of all stages of a rank where weights are gathered and gradients are reduced once per step, in
-    the precision of the reduction.
+    the precision of the reduction. Experts that only expert parallelism divides are not gathered.
 
     Source: torchtitan, `apply_fsdp`: no resharding after the forward pass with pipelines; PyTorch,
         `FSDPParam.to_accumulated_grad_if_needed`.
     """
     layouts, engine = question.layouts, question.engine
-    layer_C = stages.layer_dense_C + stages.layer_expert_C
-    trained_C = stages.layer_trained_dense_C + stages.layer_trained_expert_C
-    all_CR = stages.over_ranks(stages.dense_CS) + stages.over_ranks(stages.expert_CS)
+    dense_C, expert_C = shard_ranks(question)
+    gathered_C = (expert_C > 1).astype(np.float64)
+    layer_C = stages.layer_dense_C + gathered_C * stages.layer_expert_C
+    trained_C = stages.layer_trained_dense_C + gathered_C * stages.layer_trained_expert_C
+    experts_CR = gathered_C[:, None] * stages.over_ranks(stages.expert_CS)
+    all_CR = stages.over_ranks(stages.dense_CS) + experts_CR
     once_C = (layouts.pp > 1) & (engine.reduction_in_pipelines == "step")
     ends_CR = all_CR - stages.over_ranks(stages.layers_CS) * layer_C[:, None]
     held_CR = np.where(once_C[:, None], all_CR, 2.0 * layer_C[:, None])
     ends_CR = np.where(once_C[:, None], 0.0, ends_CR)
-    sharded_C = (layouts.zero >= 3) & (shard_ranks(question)[0] > 1)
+    sharded_C = (layouts.zero >= 3) & (dense_C > 1)
     share_C1 = (trained_C / layer_C)[:, None]
     each_C1 = state_bytes(question).gathered + question.gradient_bytes * share_C1
     gathered_CR = held_CR * each_C1 + ends_CR * WEIGHT_BYTES

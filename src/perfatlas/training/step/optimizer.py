@@ -78,7 +78,7 @@ def optimizer_cost(
     expert_CR = stages.over_ranks(stages.trained_expert_CS)
     own_C = sharded_sum(question, dense_CR, expert_CR, 1).max(axis=1)
     states_C = optimizer_states(question, stages).max(axis=1)
-    if not question.engine.separate_master_weights:  # the weights are the master weights
+    if question.engine.master_weights == "stored":  # the weights are the master weights
         states_C = states_C + own_C * MASTER_BYTES
     host = question.recipe.optimizer_offload
     cost = _update(question, own_C * (1.0 - host), states_C * (1.0 - host))
@@ -93,7 +93,11 @@ def optimizer_cost(
 def _update(
     question: TrainingQuestion, own_C: FloatArray, states_bytes_C: FloatArray
 ) -> OptimizerCost:
-    """Return the cost of the element-wise update of parameters on the device (C,)."""
+    """Return the cost of the element-wise update of parameters on the device (C,).
+
+    Without master weights it also reads the 16-bit weights.
+    """
+    read_C = own_C * (WEIGHT_BYTES if question.engine.master_weights == "none" else 0.0)
     update = Streaming(
         name="optimizer",
         phase=Phase.FORWARD,
@@ -102,7 +106,7 @@ def _update(
         tokens=np.maximum(own_C / _ROW_ELEMENTS, 1.0),
         read_bytes=np.zeros_like(own_C),
         write_bytes=states_bytes_C + own_C * WEIGHT_BYTES,
-        cold_read_bytes=own_C * 2.0 * question.gradient_bytes + states_bytes_C,
+        cold_read_bytes=own_C * 2.0 * question.gradient_bytes + states_bytes_C + read_C,
     )
     return _cost_of(question, [update])
 

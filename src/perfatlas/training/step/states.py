@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
 
-# Bytes per parameter: bf16 weights, and fp32 master weights; where there are no 16-bit copies, the
-# weights are fp32.
+# Bytes per parameter: bf16 weights, and fp32 master weights, if the engine has them.
 # Source: ZeRO (arXiv 1910.02054), section 3.1.
 WEIGHT_BYTES: Final = 2.0
 MASTER_BYTES: Final = 4.0
@@ -66,17 +65,25 @@ def state_bytes(question: TrainingQuestion) -> StateBytes:
     """
     recipe = question.recipe
     each = MOMENT_BYTES[question.moment_format]
-    states = MASTER_BYTES + MOMENTS[question.optimizer] * each
-    adam = MASTER_BYTES + MOMENTS["adamw"] * each if question.optimizer == "muon" else states
+    masters = MASTER_BYTES if question.engine.master_weights == "separate" else 0.0
+    states = masters + MOMENTS[question.optimizer] * each
+    adam = masters + MOMENTS["adamw"] * each if question.optimizer == "muon" else states
     gathered = FP8_BYTES if recipe.fp8_parameter_gather else WEIGHT_BYTES
-    if not question.engine.separate_master_weights:
-        return StateBytes(
-            MASTER_BYTES, MASTER_BYTES, WEIGHT_BYTES, states - MASTER_BYTES, adam - MASTER_BYTES,
-            gathered,
-        )  # fmt: skip
+    if question.engine.master_weights != "separate":
+        trained = sole_weight_bytes(question)
+        return StateBytes(trained, trained, WEIGHT_BYTES, states, adam, gathered)
     copies = FP8_COPIES.get(question.formats.gemm, 1.0)
     stored = FP8_BYTES * copies if recipe.fp8_parameter_gather else WEIGHT_BYTES
     return StateBytes(stored, WEIGHT_BYTES, WEIGHT_BYTES, states, adam, gathered)
+
+
+def sole_weight_bytes(question: TrainingQuestion) -> float:
+    """Return the bytes per trained parameter where weights have no separate master weights.
+
+    Args:
+        question: The candidates.
+    """
+    return MASTER_BYTES if question.engine.master_weights == "stored" else WEIGHT_BYTES
 
 
 def shard_ranks(question: TrainingQuestion) -> tuple[FloatArray, FloatArray]:
@@ -167,10 +174,8 @@ def checkpoint_bytes(question: TrainingQuestion) -> FloatArray:
     ends = counts.embedding + counts.lm_head
     layers = counts.total - ends + (counts.mtp if question.recipe.mtp_depth else 0)
     states = layers * each.states + ends * each.end_states
-    if not question.engine.separate_master_weights:
-        states += MASTER_BYTES * (layers + ends)
-    else:
-        states += WEIGHT_BYTES * (layers + ends)
+    separate = question.engine.master_weights == "separate"
+    states += (WEIGHT_BYTES if separate else sole_weight_bytes(question)) * (layers + ends)
     if _frozen(question):
         states = _adapter_parameters(question) * (each.weights + each.states)
     return np.full(question.layouts.size, states)

@@ -221,7 +221,8 @@ def _answer(
     scores = [leader.score for leader in leaders]
     plans = []
     evidence, breakdown = [], []
-    warnings = [inputs.mix.warning] if inputs.mix.warning else []
+    counts_cached = bool(inputs.mix.warning) and inputs.prefix_caching is not False
+    warnings = [inputs.mix.warning] if counts_cached else []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
         steps, grounds, warned = _priced(read_scenario(fields))

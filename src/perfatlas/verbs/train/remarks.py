@@ -28,8 +28,8 @@ HIDDEN_LAUNCHES: Final = (
 )
 
 # Engines that shard weights unless told otherwise: the default of FullyShardedDataParallel
-# (sharding_strategy) and of torchtitan (data_parallel_shard_degree = -1, FSDP2).
-FULLY_SHARDED: Final = ("fsdp", "torchtitan")
+# (sharding_strategy), of torchtitan (data_parallel_shard_degree = -1) and of NeMo AutoModel (FSDP2).
+FULLY_SHARDED: Final = ("fsdp", "torchtitan", "automodel")
 SHARDS_LESS: Final = (
     "{engine} shards gradients and weights too by default; the step is priced with zero = {zero},"
     " the default here: set zero = 3 for it, or zero = {zero} to keep it without this warning"

@@ -26,8 +26,8 @@ class TrainingEngineChoice:
     engine: Annotated[
         Annotated[str, Text(), Catalog("training_engines")],
         Row(
-            "Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally with a"
-            " version, as in megatron@26.04.",
+            "Training engine: megatron, torchtitan, automodel, fsdp or ideal (no host time),"
+            " optionally with a version, as in megatron@26.04.",
             elsewhere=("backend", "framework", "stack"),
         ),
     ] = "megatron"
