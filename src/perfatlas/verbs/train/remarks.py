@@ -28,7 +28,7 @@ HIDDEN_LAUNCHES: Final = (
 )
 
 # Engines that shard weights unless told otherwise: the default of FullyShardedDataParallel
-# (sharding_strategy), of torchtitan (data_parallel_shard_degree = -1) and of NeMo AutoModel (FSDP2).
+# (sharding_strategy), of torchtitan (data_parallel_shard_degree = -1) and of AutoModel (FSDP2).
 FULLY_SHARDED: Final = ("fsdp", "torchtitan", "automodel")
 SHARDS_LESS: Final = (
     "{engine} shards gradients and weights too by default; the step is priced with zero = {zero},"
