@@ -9,31 +9,47 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
+from perfatlas.collectives import (
+    OPS,
+    CollectiveShapes,
+    Implementation,
+    PricedCollectives,
+    price_collectives,
+)
+from perfatlas.collectives.rings import Fabric, ring_between_nodes_s
 from perfatlas.hardware import resolve_system
+from perfatlas.operators import FloatArray
 
 SIZE = 2.0**32
+ALONE = "h100_sxm{node.devices=1, device.scale_up.domain_size=1}"
+
+
+def priced_columns(
+    system: str, op: str, ranks: float, sizes_U: FloatArray, format_name: str = "bf16"
+) -> PricedCollectives:
+    """Return the prices of several sizes."""
+    return price_collectives(
+        CollectiveShapes(
+            op=op,
+            bytes=sizes_U,
+            ranks=np.full(sizes_U.size, ranks),
+            stride=np.ones(sizes_U.size),
+            format_name=format_name,
+        ),
+        systems=[resolve_system(system)],
+        system_index_U=np.zeros(sizes_U.size, np.int64),
+        tier="physics",
+        implementation=Implementation(),
+    )
 
 
 def priced(
     system: str, op: str, ranks: float, size: float = SIZE, format_name: str = "bf16"
 ) -> tuple[float, float, float, str]:
     """Return time, low, high [s] and all notes."""
-    found = price_collectives(
-        CollectiveShapes(
-            op=op,
-            bytes=np.array([size]),
-            ranks=np.array([ranks]),
-            stride=np.ones(1),
-            format_name=format_name,
-        ),
-        systems=[resolve_system(system)],
-        system_index_U=np.zeros(1, np.int64),
-        tier="physics",
-        implementation=Implementation(),
-    )
-    ends = (found.prices.time_s_CO[:, 0], found.prices.low_s_CO[:, 0], found.prices.high_s_CO[:, 0])
-    return *(float(one[0]) for one in ends), " ".join(found.prices.notes)  # type: ignore[return-value]
+    found = priced_columns(system, op, ranks, np.array([size]), format_name).prices
+    ends = (found.time_s_CO[0, 0], found.low_s_CO[0, 0], found.high_s_CO[0, 0])
+    return float(ends[0]), float(ends[1]), float(ends[2]), " ".join(found.notes)
 
 
 def test_large_all_reduce_of_eight_nodes_by_hand() -> None:
@@ -157,6 +173,18 @@ def test_extrapolated_nodes_widen_the_slow_side_by_hand() -> None:
     assert math.log(many[2] / many[0]) - math.log(few[2] / few[0]) == pytest.approx(6.0 * 0.2062)
 
 
+def fabric_of(*, nics_bytes_per_s: float, sent_bytes: float, pcie: bool = False) -> Fabric:
+    """Return links to price a ring with, without latencies of their own."""
+    return Fabric(
+        wire_s_U=np.array([sent_bytes / nics_bytes_per_s]),
+        nics_U=np.array([nics_bytes_per_s]),
+        pcie_U=np.array([pcie]),
+        network_s_U=np.zeros(1),
+        least_s_U=np.zeros(1),
+        inside_s_U=np.zeros(1),
+    )
+
+
 def test_all_gather_of_an_empty_message_takes_the_hops_of_a_ring_by_hand() -> None:
     # LL: 6.6 us, 512 - 64 = 448 hops of 1 us inside nodes and 63 of 2.7 us between them: 624.7 us
     time_s, *_, notes = priced("h100_sxm", "all_gather", 512.0, 8.0)
@@ -174,10 +202,60 @@ def test_trees_of_all_reduce_do_not_pass_all_ranks() -> None:
 
 
 def test_one_rank_per_node_gathers_by_trees_with_a_linear_part() -> None:
-    one = "h100_sxm{node.devices=1, device.scale_up.domain_size=1}"
-    few_s, many_s = (priced(one, "all_gather", ranks, 2.0**29)[0] for ranks in (64.0, 512.0))
-    # PAT: 3 more doublings of 4 us and 448 more ranks of 2.8 us, less than 448 hops of 4 us
-    assert 0.0 < many_s - few_s < 448 * 4.0e-6
+    few_s, many_s = (priced(ALONE, "all_gather", ranks, 2.0**29)[0] for ranks in (64.0, 512.0))
+    # PAT: 3 more doublings of 4 us and 448 more ranks of 2.8 us, less than 448 hops of 5 us
+    assert many_s - few_s == pytest.approx(3 * 4.0e-6 + 448 * 2.8e-6, rel=0.4)
+    # LL: 6.6 us and 3 hops of 5 us, alone between nodes; PAT: 8 us, 2 doublings and 4 of 2.8 us
+    assert priced(ALONE, "all_gather", 4.0, 8.0)[0] == pytest.approx(21.6e-6, rel=0.02)
+
+
+def test_the_algorithm_between_nodes_is_named() -> None:
+    def named(system: str, op: str, ranks: float, size: float) -> str:
+        return str(priced_columns(system, op, ranks, np.array([size])).algorithm_U[0])
+
+    assert named("h100_sxm", "all_gather", 16.0, 2.0**20) == "ring"
+    assert named(ALONE, "reduce_scatter", 512.0, 2.0**20) == "pat"
+    assert named("h100_sxm", "all_reduce", 16.0, 2.0**10) == "hierarchical_ring"
+    assert named("h100_sxm", "all_to_all", 16.0, 2.0**10) == "hierarchical_pairwise"
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "l40s", "l40s{node.nics=1}", ALONE])
+@pytest.mark.parametrize("ranks", [9.0, 16.0, 144.0])
+def test_gathers_between_nodes_grow_with_bytes_without_jumps(system: str, ranks: float) -> None:
+    sizes = 2.0 ** np.arange(3.0, 33.0, 0.125)
+    time_s = priced_columns(system, "all_gather", ranks, sizes).prices.time_s_CO[:, 0]
+    growth = time_s[1:] / time_s[:-1]
+    assert growth.min() >= 1.0
+    assert growth.max() < 1.2  # of 1.09 times the bytes; protocols inside a node add a step
+
+
+def test_low_latency_messages_have_the_bandwidth_of_a_host_not_of_the_nics() -> None:
+    ring = {
+        nics: ring_between_nodes_s(
+            np.array([256.0]),
+            np.array([32.0]),
+            fabric_of(nics_bytes_per_s=nics, sent_bytes=2.0**10),
+        )
+        for nics in (25e9, 400e9, 3.6e12)
+    }
+    # LL: half of slow NICs, at most 20.4 GB/s; all with 6.6 us, 224 hops of 1 us and 31 of 2.7 us
+    for nics, speed in ((25e9, 12.5e9), (400e9, 20.4e9), (3.6e12, 20.4e9)):
+        assert ring[nics].moving_s_U[0] == pytest.approx(2.0**10 / speed)
+        assert ring[nics].latency_s_U[0] == pytest.approx(314.3e-6)
+
+
+def test_ll128_needs_nvlink_inside_a_node() -> None:
+    # Simple over PCIe: 8.4 us, 7 x 5.7 us inside each of 8 nodes and 7 x 14 us between them
+    ranks_U, nodes_U = np.array([64.0]), np.array([8.0])
+    card = ring_between_nodes_s(
+        ranks_U, nodes_U, fabric_of(nics_bytes_per_s=100e9, sent_bytes=2.0**30, pcie=True)
+    )
+    assert card.latency_s_U[0] == pytest.approx((8.4 + 56 * 5.7 + 7 * 14.0) * 1e-6)
+    assert card.moving_s_U[0] == pytest.approx(2.0**30 / 100e9)
+    module = ring_between_nodes_s(
+        ranks_U, nodes_U, fabric_of(nics_bytes_per_s=100e9, sent_bytes=2.0**22)
+    )
+    assert module.moving_s_U[0] == pytest.approx(2.0**22 / 92e9)
 
 
 def test_a_slow_network_slows_every_hop_between_nodes() -> None:

@@ -55,3 +55,23 @@ def test_an_option_with_an_effect_is_not(asked: dict[str, Any], change: dict[str
     plain, changed = train(**asked), train(**(asked | change))
     assert changed.results["step_time_s"] != plain.results["step_time_s"]
     assert not changed.warnings
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"engine": "fsdp"}, True),
+        ({"engine": "torchtitan@2024.12"}, True),
+        ({"engine": "fsdp", "zero": "1"}, False),
+        ({"engine": "fsdp", "zero": "3"}, False),
+        ({"engine": "megatron"}, False),
+    ],
+)
+def test_sharding_less_than_the_engine_does_by_default_is_told(
+    change: dict[str, Any], *, told: bool
+) -> None:
+    asked = SMALL | {"tp": 2, "recompute": "full"} | change
+    warnings = train(**asked).warnings
+    assert any("set zero = 3" in one for one in warnings) == told
+    row = train_columns({name: [given] for name, given in asked.items()})
+    assert ("set zero = 3" in (row["warnings"][0] or "")) == told

@@ -15,6 +15,7 @@ from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
 from perfatlas.collectives.measured import correct_rows, with_table
 from perfatlas.collectives.notes import (
+    CONGESTION_NOTE,
     EXPERTS_NOTE,
     FABRIC_NOTE,
     HOPS_NOTE,
@@ -52,7 +53,7 @@ from perfatlas.collectives.physics import (
     library_time_s,
 )
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
-from perfatlas.collectives.rings import HOP_OPS, ring_between_nodes_s
+from perfatlas.collectives.rings import HOP_OPS, Fabric, FabricTimes, ring_between_nodes_s
 from perfatlas.collectives.topology import with_pcie_rings
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import unique_rows, with_fields
@@ -281,8 +282,10 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
-    if query.op in HOP_OPS:
-        time_U, latency_U = _with_hops(query, inner, time_U, latency_U)
+    hops = _with_hops(query, inner, time_U, latency_U) if query.op in HOP_OPS else None
+    if hops is not None:
+        latency_U = np.where(crosses_U, hops.latency_s_U, latency_U)
+        time_U = np.where(crosses_U, latency_U + hops.moving_s_U, time_U)
     # Only exchanges between up to 8 nodes were measured. The error of one doubling of the ranks is
     # assumed to accumulate over further doublings of the nodes, on the slow side only: neglected
     # effects take time, and more nodes are not faster.
@@ -302,7 +305,7 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
-        algorithms=lambda: _across_nodes(query, crosses_U, inner.algorithms()),
+        algorithms=lambda: _across_nodes(query, crosses_U, inner.algorithms(), hops),
         notes=(
             *inner.notes,
             *cells.notes,
@@ -314,29 +317,31 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
 
 def _with_hops(
     query: CollectiveQuery, inner: LevelTimes, time_U: FloatArray, latency_U: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return time and latency of the fabric, with the hops over all ranks (U,), (U,) [s].
+) -> FabricTimes:
+    """Return latency and transfer of the fabric, with the hops over all ranks (U,), (U,) [s].
 
     Hops inside nodes are counted here, less the latency of the levels inside a node.
     """
-    nodes_U = np.maximum(query.group.ranks_LU[2], 1.0)
-    hops = ring_between_nodes_s(
-        query.group.ranks_U,
-        nodes_U,
-        time_U - latency_U,
-        pcie_U=query.links.one_link_U > 0.0,
-        network_s_U=query.links.latency_s_LU[2],
+    group, links = query.group, query.links
+    inner_s_U = inner.latency_s_LU.sum(axis=0)
+    fabric = Fabric(
+        wire_s_U=time_U - latency_U,
+        nics_U=links.bandwidth_LU[2] * group.inside_LU[1],
+        pcie_U=links.one_link_U > 0.0,
+        network_s_U=links.latency_s_LU[2],
+        least_s_U=inner_s_U + latency_U,
+        inside_s_U=(inner.time_s_LU - inner.latency_s_LU).max(axis=0),
     )
-    hops_s_U = np.maximum(hops.latency_s_U - inner.latency_s_LU[:2].sum(axis=0), latency_U)
-    crosses_U = nodes_U > 1.0
-    return (
-        np.where(crosses_U, hops_s_U + hops.moving_s_U, time_U),
-        np.where(crosses_U, hops_s_U, latency_U),
-    )
+    hops = ring_between_nodes_s(group.ranks_U, np.maximum(group.ranks_LU[2], 1.0), fabric)
+    return hops._replace(latency_s_U=hops.latency_s_U - inner_s_U)
 
 
-def _across_nodes(query: CollectiveQuery, crosses_U: FlagArray, inside_U: Names) -> Names:
+def _across_nodes(
+    query: CollectiveQuery, crosses_U: FlagArray, inside_U: Names, hops: FabricTimes | None
+) -> Names:
     """Return the names of algorithms, of groups that span nodes with what they run inside (U,)."""
+    if hops is not None:
+        return np.where(crosses_U, np.where(hops.pat_U, "pat", "ring"), inside_U)
     alone_U = query.group.inside_LU[1] == 1.0
     named_U = np.char.add("hierarchical_", inside_U.astype(np.str_))
     return np.where(crosses_U, np.where(alone_U, "fabric", named_U), inside_U)
@@ -346,8 +351,8 @@ def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool)
     """Return the notes on groups that span nodes."""
     places = np.flatnonzero(np.bincount(query.index_U[crosses_U])).tolist()
     crossed = [query.systems[place] for place in places]
-    many = HOPS_NOTE if query.op in HOP_OPS else NODES_NOTE
-    return [FABRIC_NOTE, *assumed_fabrics(crossed), *([many] if beyond else [])]
+    hops, many = ([HOPS_NOTE], CONGESTION_NOTE) if query.op in HOP_OPS else ([], NODES_NOTE)
+    return [FABRIC_NOTE, *hops, *assumed_fabrics(crossed), *([many] if beyond else [])]
 
 
 def _by_trees(query: CollectiveQuery, crosses_U: FlagArray, inner: LevelTimes) -> bool:

@@ -28,9 +28,12 @@ NODES_NOTE: Final = (
     " without congestion or ring latency over many ranks, and are probably too fast"
 )
 HOPS_NOTE: Final = (
-    "all_gather and reduce_scatter between nodes pass all ranks one after the other, with the hop"
-    " latencies by which NCCL chooses its algorithms; they were measured on at most 8 nodes, and"
-    " congestion beyond that is left out"
+    "all_gather and reduce_scatter between nodes pass all ranks one after the other; their hops"
+    " have the latencies by which NCCL chooses its algorithms, not measured ones, where these are"
+    " longer"
+)
+CONGESTION_NOTE: Final = (
+    "inter-node transfers were measured on at most 8 nodes; congestion beyond that is left out"
 )
 SWITCH_NOTE: Final = (
     "in-network all_reduce was not observed on the measured ranks; large ones are priced as rings"

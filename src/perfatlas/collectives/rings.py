@@ -25,26 +25,41 @@ HOP_OPS: Final = ("all_gather", "reduce_scatter")
 MICROSECOND: Final = 1e-6
 
 
+class Fabric(NamedTuple):
+    """What a ring between nodes depends on besides its ranks.
+
+    Args:
+        wire_s_U: Transfer through a rank's share of the NICs at the full speed of a ring (U,) [s].
+        nics_U: Bandwidth of the NICs of a group's node (U,) [bytes/s].
+        pcie_U: Where hops inside a node use PCIe (U,).
+        network_s_U: Minimum latency of a hop between nodes (U,) [s].
+        least_s_U: Minimum latency of the whole operation (U,) [s].
+        inside_s_U: Transfer inside nodes, at the same time (U,) [s].
+    """
+
+    wire_s_U: FloatArray
+    nics_U: FloatArray
+    pcie_U: NDArray[np.bool_]
+    network_s_U: FloatArray
+    least_s_U: FloatArray
+    inside_s_U: FloatArray
+
+
 class FabricTimes(NamedTuple):
     """The fastest algorithm and protocol of each group.
 
     Args:
         latency_s_U: Its hops, one after the other (U,) [s].
-        moving_s_U: Its transfer (U,) [s].
+        moving_s_U: Its transfer between nodes (U,) [s].
+        pat_U: Where it is PAT, not a ring (U,).
     """
 
     latency_s_U: FloatArray
     moving_s_U: FloatArray
+    pat_U: NDArray[np.bool_]
 
 
-def ring_between_nodes_s(
-    ranks_U: FloatArray,
-    nodes_U: FloatArray,
-    wire_s_U: FloatArray,
-    *,
-    pcie_U: NDArray[np.bool_],
-    network_s_U: FloatArray,
-) -> FabricTimes:
+def ring_between_nodes_s(ranks_U: FloatArray, nodes_U: FloatArray, fabric: Fabric) -> FabricTimes:
     """Return latency and transfer of the fastest all-gather or reduce-scatter over nodes (U,) [s].
 
     A ring passes its n ranks one after the other, n - nodes hops inside nodes and nodes - 1 between
@@ -54,9 +69,7 @@ def ring_between_nodes_s(
     Args:
         ranks_U: Ranks of the group (U,).
         nodes_U: Nodes of the group (U,).
-        wire_s_U: Transfer through a rank's share of the NICs at the full speed of a ring (U,) [s].
-        pcie_U: Where hops inside a node use PCIe (U,).
-        network_s_U: Minimum latency of a hop between nodes (U,) [s].
+        fabric: Links and transfers.
 
     Source: `ncclTopoTuneModel` in src/graph/tuning.cc of NVIDIA/nccl.
 
@@ -64,31 +77,38 @@ def ring_between_nodes_s(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.collectives.rings import ring_between_nodes_s
-        >>> gpus, nodes, wire_s = (np.array([each]) for each in (512.0, 64.0, 1e-3))
-        >>> near = {"pcie_U": np.zeros(1, np.bool_), "network_s_U": np.zeros(1)}
-        >>> ring = ring_between_nodes_s(gpus, nodes, wire_s, **near)
+        >>> from perfatlas.collectives.rings import Fabric, ring_between_nodes_s
+        >>> one = np.ones(1)
+        >>> fabric = Fabric(1e-3 * one, 400e9 * one, one < 0.0, 0.0 * one, 0.0 * one, 0.0 * one)
+        >>> ring = ring_between_nodes_s(512.0 * one, 64.0 * one, fabric)
         >>> float(ring.latency_s_U[0].round(7))  # 14 us, 448 hops of 1.9 us and 63 of 4 us
         0.0011172
     """
-    data = _data()
-    network_us_U = network_s_U / MICROSECOND
+    data, alone_U = _data(), ranks_U == nodes_U
+    network_us_U = fabric.network_s_U / MICROSECOND
     latency, moving = [], []
     for one in data["protocol"]:
-        inside_us_U = np.where(pcie_U, one["pcie_us"], one["nvlink_us"])
-        between_us_U = np.maximum(one["network_us"], network_us_U)
-        hops_us_U = (ranks_U - nodes_U) * inside_us_U + (nodes_U - 1.0) * between_us_U
-        latency.append(one["base_us"] + hops_us_U)
-        moving.append(wire_s_U / one["bandwidth"])
+        hop_us_U = np.where(fabric.pcie_U, one["pcie_us"], one["nvlink_us"])
+        inside_us_U = np.where(alone_U, 0.0, hop_us_U) * (ranks_U - nodes_U)
+        usual_us_U = np.where(alone_U, one["alone_us"], one["network_us"])
+        between_us_U = (nodes_U - 1.0) * np.maximum(usual_us_U, network_us_U)
+        latency.append(one["base_us"] + inside_us_U + between_us_U)
+        speed_U = np.minimum(one["bandwidth"], one["most_bytes_per_s"] / fabric.nics_U)
+        moving.append(fabric.wire_s_U / speed_U)
     pat = data["pat"]
     doubling_us_U = np.maximum(pat["doubling_us"], network_us_U)
     tree_us_U = pat["base_us"] + np.log2(nodes_U) * doubling_us_U + ranks_U * pat["rank_us"]
-    latency.append(np.where(ranks_U == nodes_U, tree_us_U, np.inf))
-    moving.append(wire_s_U / pat["bandwidth"])
-    latency_s_AU, moving_s_AU = np.stack(latency) * MICROSECOND, np.stack(moving)
-    fastest_U = (latency_s_AU + moving_s_AU).argmin(axis=0)
+    latency.append(np.where(alone_U, tree_us_U, np.inf))
+    moving.append(fabric.wire_s_U / pat["bandwidth"])
+    latency_s_AU = np.maximum(np.stack(latency) * MICROSECOND, fabric.least_s_U)
+    moving_s_AU = np.stack(moving)
+    fastest_U = (latency_s_AU + np.maximum(moving_s_AU, fabric.inside_s_U)).argmin(axis=0)
     at_U = np.arange(fastest_U.size)
-    return FabricTimes(latency_s_AU[fastest_U, at_U], moving_s_AU[fastest_U, at_U])
+    return FabricTimes(
+        latency_s_AU[fastest_U, at_U],
+        moving_s_AU[fastest_U, at_U],
+        fastest_U == len(data["protocol"]),
+    )
 
 
 @cache

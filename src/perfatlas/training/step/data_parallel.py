@@ -175,13 +175,34 @@ def step_collectives(
         exposed_C += time_s_C * (1.0 - share)
         slower_s_C = beside_sends_s(question, time_s_C * share, window_s_C, sends_s_C)
         exposed_C += exposed_beside(slower_s_C, window_s_C, rate_C)
-    layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
-    ends_C = (gathered.time_s_C * layouts.micro_batches + inside.time_s_C) / layers_C
     replicas_s_C = np.where(each_C, scattered.time_s_C - inside.time_s_C, 0.0)
     last_s_C = replicas_s_C * (1.0 - share) + exposed_beside(
         replicas_s_C * share, backward_s_CR[:, 0] * share, scattered.rate_C
     )
-    return np.where((layouts.zero >= 3) & each_C, ends_C, exposed_C) + last_s_C
+    layered_C = (layouts.zero >= 3) & each_C
+    if np.any(layered_C):
+        ends_s_C = _ends_s(question, stages, weights, gradients, memory_bound_C)
+        exposed_C = np.where(layered_C, ends_s_C, exposed_C)
+    return exposed_C + last_s_C
+
+
+def _ends_s(
+    question: TrainingQuestion,
+    stages: StageColumns,
+    weights: list[FloatArray],
+    gradients: list[FloatArray],
+    memory_bound_C: FloatArray,
+) -> FloatArray:
+    """Return the first gather of every micro-batch and the last reduction of a step (C,) [s].
+
+    Both are those of one layer, and wait for all ranks of their group.
+    """
+    layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
+    gathered = [one / layers_C for one in weights]
+    reduced = [one / layers_C for one in gradients]
+    first = _times(question, "all_gather", gathered, memory_bound_C)
+    last = _times(question, "reduce_scatter", reduced, memory_bound_C)
+    return first.time_s_C * question.layouts.micro_batches + last.time_s_C
 
 
 def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[FloatArray]:
