@@ -61,7 +61,7 @@ def test_copies_without_expert_parallelism_are_refused() -> None:
 
 
 def test_modes_of_deepep_run_the_same_kernels_in_both_phases() -> None:
-    wide = {"system": "h200_sxm", "attention_dp": 32, "ep": 32, "concurrency": 512}
+    wide = {"system": "h200_sxm", "attention_dp": 32, "ep": 32, "concurrency": 512, "osl": 4000}
     names = ("deepep", "deepep_normal", "deepep_low_latency")
     by_phase, normal, low = (_told(**wide, expert_exchange=name) for name in names)
     # normal kernels send one copy to each of the 4 nodes, low-latency ones one to each of 32 ranks

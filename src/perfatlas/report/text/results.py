@@ -95,7 +95,8 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     """Return redundant results.
 
     They are completed requests if all were, totals of kinds, power of runs, rates of FLOP of
-    operators that have none, and of sized pools busy times and a share of requests of 100%.
+    operators that have none, and of sized pools busy times, and either a share of requests of 100%
+    or what follows from the share and the rate of requests.
     """
     run = ("power_w", "energy_j", "energy_per_output_token_j")
     power = run if "makespan_s" in results else ()
@@ -112,7 +113,8 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
 def _unneeded_of_sized_pools(results: Mapping[str, Any]) -> tuple[str, ...]:
     """Return redundant results of pools sized for a rate."""
     busy = ("prefill_utilization", "decode_utilization")
-    return ("slo_attainment", *busy) if _all_within(results) else busy
+    goodput = "slo_attainment" if _all_within(results) else "goodput_requests_per_s"
+    return (goodput, *busy)
 
 
 def _all_within(results: Mapping[str, Any]) -> bool:

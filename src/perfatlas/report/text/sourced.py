@@ -142,7 +142,9 @@ def profile_values(profile: Mapping[str, Any]) -> list[SourcedValue]:
         [SourcedValue(field='all_reduce.max_bytes', value='8 MiB', kind='', refs=('its manual',), \
 note='')]
     """
-    return list(_flat({k: v for k, v in profile.items() if k != "read_by"}, "", ()))
+    borrows = bool(profile.get("borrowed"))
+    left_out = ("read_by",) if borrows else ("read_by", "borrowed_is_newer", "borrowed_gain")
+    return list(_flat({k: v for k, v in profile.items() if k not in left_out}, "", ()))
 
 
 def print_readers(console: Console, read_by: Mapping[str, Sequence[str]]) -> None:
