@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from perfatlas.engines.field_readers import (
@@ -174,6 +175,7 @@ _RECIPE: Final = Record(
         "models": needed(NAMES, *STEPS, *MEMORY),
         "devices": needed(NAMES, *STEPS, *MEMORY),
         "least_gpus": perhaps(COUNT, *STEPS, *MEMORY),
+        "most_gpus": perhaps(COUNT, *STEPS, *MEMORY),
         "max_num_batched_tokens": perhaps(_TOKENS),
         "max_num_seqs": perhaps(COUNT, *MEMORY),
         "gpu_memory_utilization": perhaps(Number(least=0.0, most=1.0), *MEMORY),
@@ -181,7 +183,9 @@ _RECIPE: Final = Record(
         "scheduler_recv_interval": perhaps(_RECEIVE),
         "ref": REF,
     },
-    build=lambda **given: Recipe(**{"least_gpus": 1, **dict.fromkeys(_LAUNCH), **given}),
+    build=lambda **given: Recipe(
+        **{"least_gpus": 1, "most_gpus": math.inf, **dict.fromkeys(_LAUNCH), **given}
+    ),
 )
 
 

@@ -76,6 +76,7 @@ class Recipe:
         models: Catalog names of the models.
         devices: Names of the devices.
         least_gpus: Fewest GPUs of a replica.
+        most_gpus: Most GPUs of a replica, inf if there is no limit.
         max_num_batched_tokens: Maximum tokens per step.
         max_num_seqs: Maximum sequences per step.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use.
@@ -88,6 +89,7 @@ class Recipe:
     models: tuple[str, ...]
     devices: tuple[str, ...]
     least_gpus: int
+    most_gpus: float
     max_num_batched_tokens: TokenSum | None
     max_num_seqs: int | None
     gpu_memory_utilization: float | None

@@ -121,7 +121,8 @@ def _recipes(
     for index, recipe in reversed([*enumerate(profile.recipes)]):
         if model in recipe.models:
             known_D = np.array([device in recipe.devices for device in devices])
-            recipe_C[known_D[index_C] & (gpus_C >= recipe.least_gpus)] = index
+            fits_C = (gpus_C >= recipe.least_gpus) & (gpus_C <= recipe.most_gpus)
+            recipe_C[known_D[index_C] & fits_C] = index
     return recipe_C
 
 
