@@ -142,6 +142,10 @@ def test_the_shipped_spread_is_that_of_all_sources() -> None:
     many = [row["inside_90"] for row in rows if row["runs"] >= 20]
     assert min(many) >= 0.72
     assert min(row["inside_90"] for row in rows) >= 0.5  # 3 of 6 dense runs of a publication
+    published = {one.source for one in publications()}
+    tables = pooled([row for row in rows if row["source"] not in published])
+    assert tables["inside_90"] >= 0.88
+    assert tables["interval_score"] < min(1.245, tables["constant_width_score"])
 
 
 def test_operators_with_a_wide_spread_widen_the_interval_of_a_run() -> None:
