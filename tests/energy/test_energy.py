@@ -153,6 +153,7 @@ def test_every_energy_lies_in_its_interval_and_has_a_source() -> None:
         for value in generation.values()
         if isinstance(value, dict)
     ]
+    values += energy_data()["inputs"]["zeros"].values()
     assert len(values) > 40
     for one in values:
         assert 0.0 <= one["low"] <= one["value"] <= one["high"]

@@ -12,6 +12,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate_columns
+from perfatlas.verbs.kernel import kernel_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,3 +210,18 @@ def test_a_limit_above_the_tdp_says_that_it_has_no_effect(verb: Callable[..., An
         assert any(told in text for text in getattr(answer, "answer", answer).warnings)
     kept = verb(**asked, power_cap_w=700.0)
     assert not any("no effect" in text for text in getattr(kept, "answer", kept).warnings)
+
+
+def test_a_kernel_says_which_options_of_power_have_no_effect() -> None:
+    size: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096}
+    told = perfatlas.kernel_gemm(system="h100_sxm", **size, power_cap_w=5000.0).warnings
+    assert told == (
+        "power_cap_w = 5000 W has no effect here: h100_sxm draws at most its TDP, 700 W",
+    )
+    table: dict[str, list[Any]] = {"system": ["h100_sxm"], "power_cap_w": [700.0]}
+    (kept,) = kernel_columns("gemm", table | {name: [value] for name, value in size.items()})[
+        "warnings"
+    ]
+    assert not kept
+    zeros = perfatlas.kernel_gemm(system="mi300x", **size, input_distribution="zeros").warnings
+    assert any("input_distribution = zeros has no effect here" in text for text in zeros)

@@ -53,6 +53,35 @@ def test_the_lower_of_both_limits_holds() -> None:
 
 
 @pytest.mark.parametrize(
+    ("own_w", "node_w", "told"),
+    [
+        (450.0, 5000.0, "power_cap_w = 450 W has no effect here: node_power_cap_w leaves 333 W"),
+        (450.0, 8000.0, "node_power_cap_w has no effect here: it leaves 648 W to each GPU, and p"),
+        (None, 5000.0, ""),
+        (450.0, None, ""),
+    ],
+)
+def test_the_higher_of_both_limits_is_said_to_have_no_effect(
+    own_w: float | None, node_w: float | None, told: str
+) -> None:
+    limits: dict[str, Any] = {"power_cap_w": own_w, "node_power_cap_w": node_w}
+    served = {name: value for name, value in ASKED.items() if name != "batch"}
+    row = {name: [value] for name, value in (ASKED | limits).items()}
+    found = (
+        " ".join(perfatlas.estimate(**ASKED, **limits).warnings),
+        perfatlas.estimate_table(row).columns["warnings"][0] or "",
+        " ".join(
+            perfatlas.simulate(
+                **{**served, "osl": 2}, **limits, num_requests=4, request_rate=1.0
+            ).answer.warnings
+        ),
+    )
+    for text in found:
+        assert ("no effect" in text) == bool(told)
+        assert told in text
+
+
+@pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
         ({"node_power_cap_w": 1500.0}, InvalidSpecError, "leaves nothing to the 8 GPUs of hgx_hop"),

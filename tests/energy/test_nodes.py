@@ -27,10 +27,23 @@ def test_the_power_of_a_node_by_hand() -> None:
     assert own.node_w(700.0) == pytest.approx(components_w * 1.12 / 0.94)
 
 
+def test_the_links_of_superchips_by_hand() -> None:
+    own = node_data()["nvl72_gb200"]
+    full_w = 2 * 900e9 * 8 * 1.3e-12  # two links at 1.3 pJ/bit
+    assert full_w == pytest.approx(18.7, rel=2e-3)
+    assert own["c2c"]["value"] == round(full_w / 2)
+    assert own["c2c"]["high"] == round(full_w)
+    assert own["cpu"]["value"] + own["c2c"]["value"] == pytest.approx(0.8 * 2 * 300.0)
+    components_w = 4 * 1200.0 + 471.0 + 9.0 + 350.0 + 250.0 + 4 * 34.0
+    node = node_power(resolve_system("gb200").node)
+    assert node.node_w(1200.0) == pytest.approx(components_w * 1.03 / 0.97)
+
+
 @pytest.mark.parametrize("name", list(node_data()))
 def test_every_value_of_a_node_lies_in_its_interval_and_has_a_source(name: str) -> None:
     values = {key: one for key, one in node_data()[name].items() if key != "rated_w"}
-    assert set(values) == {"cpu", "switch", "nic", "other", "fans", "efficiency"}
+    joined = {"c2c"} if name.startswith("nvl72_gb") else set()
+    assert set(values) == joined | {"cpu", "switch", "nic", "other", "fans", "efficiency"}
     for one in values.values():
         assert 0.0 < one["low"] <= one["value"] <= one["high"]
         assert one["kind"] in ("datasheet", "derived", "assumed")

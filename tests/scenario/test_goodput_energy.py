@@ -106,6 +106,11 @@ def test_power_that_has_no_effect_is_refused(fields: dict[str, Any], message: st
         answered(**fields)
 
 
+def test_powers_are_read_with_their_units() -> None:
+    found = answered(power_w="0.6 kW", idle_power_w="100 W", duration_s=DAY_S)
+    assert found.results == answered(idle_power_w=100.0, duration_s=DAY_S).results
+
+
 def test_energies_are_told_in_watt_hours() -> None:
     found = answered(duration_s=DAY_S, usd_per_kwh=0.1, pue=1.5, idle_power_w=100.0)
     lines = {label: value for label, value, _ in result_lines(found.to_dict()["results"])}

@@ -17,10 +17,12 @@ from .nodes import (
 )
 from .operators import (
     ZEROS as ZEROS,
+    ZEROS_UNUSED as ZEROS_UNUSED,
     with_energy as with_energy,
 )
 from .power import (
     PowerColumns as PowerColumns,
     idle_power_remarks as idle_power_remarks,
     power_columns as power_columns,
+    unreached_limit_note as unreached_limit_note,
 )

@@ -24,6 +24,7 @@ NODES: Final = "data/energy/nodes.toml"
 WATTS_PER_KW: Final = 1000.0
 HOUR_S: Final = 3600.0
 MILLION: Final = 1e6
+HOST: Final = ("cpu", "c2c", "switch", "other")  # parts of a node that draw the same at any load
 OPPOSITE: Final = {"value": "value", "low": "high", "high": "low"}
 
 
@@ -88,7 +89,7 @@ def node_power(node: Node, end: str = "value") -> NodePower:
     own = node_data().get(node.name)
     if own is None:
         return NodePower(devices=node.devices, host_w=math.nan, factor=math.nan)
-    host_w = sum(own[name][end] for name in ("cpu", "switch", "other"))
+    host_w = sum(own[name][end] for name in HOST if name in own)
     return NodePower(
         devices=node.devices,
         host_w=host_w + node.nics * own["nic"][end],

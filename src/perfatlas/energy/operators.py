@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 
-# Values of the tensors, names of `[inputs]` in the data file.
-RANDOM: Final = "random"
-ZEROS: Final = "zeros"
+ZEROS: Final = "zeros"  # values of the tensors with an entry in `[inputs]` of the data file
+# Remark on devices without energies.
+ZEROS_UNUSED: Final = (
+    "input_distribution = zeros has no effect here: it lowers power, which is not predicted"
+)
 
 
 def with_energy(
@@ -89,13 +91,10 @@ def with_energy(
 
 def _effects(zeros_C: NDArray[np.bool_] | None) -> dict[str, FloatArray | float]:
     """Return the energy of each event relative to that of random values, (C, 1) or one number."""
-    inputs = energy_data()["inputs"]
+    zeros = energy_data()["inputs"][ZEROS]
     if zeros_C is None:
-        return dict(inputs[RANDOM])
-    return {
-        name: np.where(zeros_C, inputs[ZEROS][name], one)[:, None]
-        for name, one in inputs[RANDOM].items()
-    }
+        return dict.fromkeys(zeros, 1.0)
+    return {name: np.where(zeros_C, one["value"], 1.0)[:, None] for name, one in zeros.items()}
 
 
 def voltage(ratio: FloatArray, slope: FloatArray, floor: FloatArray) -> FloatArray:

@@ -168,6 +168,30 @@ def power_columns(
     return power if locked_C is None else replace(power, on_w=power.on_at(locked_C))
 
 
+def unreached_limit_note(
+    device: str, limit_w: float, cap_w: float, *, by_node: bool = False
+) -> str:
+    """Return the remark on a power limit above what a device draws.
+
+    Args:
+        device: Name of the device.
+        limit_w: Power limit that a user sets, or that the limit of a node leaves to a GPU [W].
+        cap_w: Power limit of the device, its TDP [W].
+        by_node: Whether the limit is that of the node.
+
+    Example:
+        >>> from perfatlas.energy import unreached_limit_note
+        >>> unreached_limit_note("l4", 100.0, 72.0)
+        'power_cap_w = 100 W has no effect here: l4 draws at most its TDP, 72 W'
+    """
+    why = f"{device} draws at most its TDP, {cap_w:g} W"
+    if by_node:
+        return (
+            f"node_power_cap_w has no effect here: it leaves {limit_w:.0f} W to each GPU, and {why}"
+        )
+    return f"power_cap_w = {limit_w:g} W has no effect here: {why}"
+
+
 def idle_power_remarks(power_w: float | None, idle_w: float | None) -> list[str]:
     """Return a warning if the power of a waiting GPU is above that of one that computes.
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns
 
-OPTIONAL: Final = ("clock_ratio_C", "power_cap_w_C", "by_node_C", "zeros_C")  # of a placement
+# of a placement
+OPTIONAL: Final = ("clock_ratio_C", "power_cap_w_C", "by_node_C", "higher_limit_w_C", "zeros_C")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,8 @@ class Placement:
         clock_ratio_C: Clock relative to the sustained clock (C,), None for 1.
         power_cap_w_C: Power limit of a GPU (C,) [W], inf for none; None if no candidate has one.
         by_node_C: Whether it follows from the limit of its node (C,); None if none does.
+        higher_limit_w_C: The higher of the limits that a GPU and its node set (C,) [W], inf where
+            one of them sets none; None if no candidate has both.
         zeros_C: Whether all tensors hold zeros (C,); None if none do.
     """
 
@@ -46,6 +49,7 @@ class Placement:
     clock_ratio_C: FloatArray | None = None
     power_cap_w_C: FloatArray | None = None
     by_node_C: NDArray[np.bool_] | None = None
+    higher_limit_w_C: FloatArray | None = None
     zeros_C: NDArray[np.bool_] | None = None
 
     def devices(self) -> DeviceColumns:

@@ -153,7 +153,7 @@ def shipped_values() -> dict[str, float]:
         board = board_energy(one)
         found[f"{device}.awake_w"] = round(board.on_w - one.idle_w, 9)
     zeros = data["inputs"]["zeros"]
-    return found | {f"inputs.zeros.{name}": zeros[name] for name in ("flop", "sram", "memory")}
+    return found | {f"inputs.zeros.{name}": one["value"] for name, one in zeros.items()}
 
 
 def score_loads(folder: Path) -> list[dict[str, Any]]:

@@ -33,6 +33,7 @@ FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
 MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
 LEAST_SHARE: Final = 1e-8  # below it a share is printed as a limit
+SMALL_SUM: Final = 0.1  # below which cents say too little [USD]
 LARGE_SUM: Final = 1000.0  # from which on cents say nothing [USD]
 LONG_S: Final = 999.5  # seconds from which on they are written whole
 MISSING: Final = "-"
@@ -137,6 +138,8 @@ def metric_text(metric: Metric, value: float) -> str:
         >>> from perfatlas.vocabulary.metrics import METRICS
         >>> metric_text(METRICS["mtti_s"], 7200.0), metric_text(METRICS["lost_usd"], 1234567.0)
         ('2 h', '$1,234,567')
+        >>> metric_text(METRICS["lost_usd"], 0.25), metric_text(METRICS["lost_usd"], 0.01034)
+        ('$0.25', '$0.0103')
         >>> metric_text(METRICS["ttft_s"], 0.0123), metric_text(METRICS["slo_attainment"], 0.98)
         ('12.3 ms', '98.0%')
     """
@@ -148,9 +151,16 @@ def metric_text(metric: Metric, value: float) -> str:
         case "share":
             return share_text(value)
         case "money":
-            return f"${value:,.2f}" if abs(value) < LARGE_SUM else f"${value:,.0f}"
+            return f"${value:,.{_cents(value)}f}"
         case _:
             return format_number(value)
+
+
+def _cents(value: float) -> int:
+    """Return the decimals of a sum: none of large ones, three digits of those below 10 cents."""
+    if abs(value) >= LARGE_SUM:
+        return 0
+    return 2 if value == 0.0 or abs(value) >= SMALL_SUM else 2 - math.floor(math.log10(abs(value)))
 
 
 def _number_text(key: str, value: float) -> str:

@@ -173,6 +173,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
     own_w_C = workers.power_cap_w_N[rows_C]
     node_w_C = gpu_limits_w(workers.columns, rows_C, systems)
     limit_w_C, zeros_C = np.minimum(own_w_C, node_w_C), workers.zeros_N[rows_C]
+    higher_w_C = np.maximum(own_w_C, node_w_C)
     used = distinct_rows([column.value_codes[rows_C]])
     names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
     return Placement(
@@ -181,6 +182,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
         clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
         power_cap_w_C=None if np.all(np.isinf(limit_w_C)) else limit_w_C,
         by_node_C=None if np.all(np.isinf(node_w_C)) else node_w_C < own_w_C,
+        higher_limit_w_C=None if np.all(np.isinf(higher_w_C)) else higher_w_C,
         zeros_C=zeros_C if zeros_C.any() else None,
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.energy import LOWEST, board_energy, node_power
+from perfatlas.energy import LOWEST, board_energy, node_power, unreached_limit_note
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.step import Candidates, StepCost
+    from perfatlas.step import Candidates, Placement, StepCost
 
 
 def breaks_limits(question: Candidates, steps: Sequence[StepCost]) -> NDArray[np.bool_]:
@@ -36,7 +36,9 @@ def breaks_limits(question: Candidates, steps: Sequence[StepCost]) -> NDArray[np
 
 
 def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
-    """Yield candidates whose power limit is above what their GPUs may draw, and a remark on it.
+    """Yield candidates with a power limit that has no effect, and a remark on it.
+
+    It is above what their GPUs may draw, or above the other one of the limits of GPU and node.
 
     Args:
         question: The candidates.
@@ -44,17 +46,31 @@ def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
     placement = question.placement
     if placement.power_cap_w_C is None:
         return
+    yield from _higher_limits(placement)
     boards = [board_energy(system.device) for system in placement.systems]
     cap_w_C = np.array([board.cap_w for board in boards])[placement.index_C]
     above_C = np.isfinite(placement.power_cap_w_C) & (placement.power_cap_w_C > cap_w_C)
     for candidate in np.flatnonzero(above_C).tolist():
         limit_w = float(placement.power_cap_w_C[candidate])
         name = placement.systems[int(placement.index_C[candidate])].device.name
-        why = f"{name} draws at most its TDP, {cap_w_C[candidate]:g} W"
-        limit = f"power_cap_w = {limit_w:g} W"
+        by_node = placement.by_node_C is not None and bool(placement.by_node_C[candidate])
+        cap_w = float(cap_w_C[candidate])
+        yield candidate, unreached_limit_note(name, limit_w, cap_w, by_node=by_node)
+
+
+def _higher_limits(placement: Placement) -> Iterator[tuple[int, str]]:
+    """Yield candidates with limits of GPU and node, and a remark on the one that does not act."""
+    limits_C, higher_C = placement.power_cap_w_C, placement.higher_limit_w_C
+    if limits_C is None or higher_C is None:
+        return
+    for candidate in np.flatnonzero(np.isfinite(higher_C)).tolist():
+        limit_w, higher_w = float(limits_C[candidate]), float(higher_C[candidate])
         if placement.by_node_C is not None and placement.by_node_C[candidate]:
-            limit, why = "node_power_cap_w", f"it leaves {limit_w:.0f} W to each GPU, and {why}"
-        yield candidate, f"{limit} has no effect here: {why}"
+            why = f"node_power_cap_w leaves {limit_w:.0f} W to each GPU"
+            yield candidate, f"power_cap_w = {higher_w:g} W has no effect here: {why}"
+        else:
+            why = f"it leaves {higher_w:.0f} W to each GPU, and power_cap_w = {limit_w:g} W"
+            yield candidate, f"node_power_cap_w has no effect here: {why}"
 
 
 def power_limit_error(

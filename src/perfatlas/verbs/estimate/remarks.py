@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.answer import BOTTLENECK, raised_step_notes
-from perfatlas.energy import board_energy
+from perfatlas.energy import ZEROS_UNUSED, board_energy
 from perfatlas.serving.closed_form import (
     MIN_BOUND_SHARE,
     beside_prompt,
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 NO_KERNELS: Final = (
     "{device} has no measured kernels: all operators are priced at their roofline; real kernels"
     " are slower, so times are lower limits without an upper end"
-)
-ZEROS_UNUSED: Final = (
-    "input_distribution = zeros has no effect here: it lowers power, which is not predicted"
 )
 LEAVES_OUT: Final = ", which TTFT does not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order

@@ -24,8 +24,10 @@ from perfatlas.answer import (
 from perfatlas.declarations import verb_fields
 from perfatlas.energy import (
     ZEROS,
+    ZEROS_UNUSED,
     board_energy,
     power_columns,
+    unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
@@ -148,15 +150,21 @@ class PricedQuestions:
         Args:
             c: Index of the query.
         """
+        device, inputs = self.system.device, self.inputs[c]
+        board, limit_w = board_energy(device), inputs.power_cap_w
+        texts: list[str] = []
         if self.prices.match_CO[c, 0] >= 0:
-            return self._raised_clock(c)
-        if self.inputs[c].tier == "bound":
-            return ()
-        warning = (
-            f"{self.system.device.name} has no measured kernels for this operator and format; the"
-            " time is the roofline, a lower limit"
-        )
-        return (warning,)
+            texts += self._raised_clock(c)
+        elif inputs.tier != "bound":
+            texts.append(
+                f"{device.name} has no measured kernels for this operator and format; the"
+                " time is the roofline, a lower limit"
+            )
+        if limit_w is not None and limit_w > board.cap_w:
+            texts.append(unreached_limit_note(device.name, limit_w, board.cap_w))
+        if inputs.input_distribution == ZEROS and np.isnan(board.on_w):
+            texts.append(ZEROS_UNUSED)
+        return tuple(texts)
 
     def _raised_clock(self, c: int) -> tuple[str, ...]:
         """Return the warning about a clock that takes more power than the limit."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import clock_causes, clock_note, raised_clock_notes
-from perfatlas.energy import LOWEST, board_energy, node_columns, node_power
+from perfatlas.energy import LOWEST, board_energy, node_columns, node_power, unreached_limit_note
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.serving.closed_form import unused_prices_text
@@ -188,10 +188,8 @@ def power_remarks(
         if prices != (None, None) and (unknown or math.isnan(node_power(node).host_w)):
             found[place].append(unused_prices_text(node, prices))
         if math.isfinite(question.power_cap_w) and question.power_cap_w > board.cap_w:
-            found[place].append(
-                f"power_cap_w = {question.power_cap_w:g} W has no effect here:"
-                f" {question.systems[system].device.name} draws at most its TDP, {board.cap_w:g} W"
-            )
+            name = question.systems[system].device.name
+            found[place].append(unreached_limit_note(name, question.power_cap_w, board.cap_w))
     return found
 
 

@@ -8,7 +8,7 @@ from perfatlas.vocabulary.fields.conditions import AllOf, AnySet
 from perfatlas.vocabulary.fields.numbers import Number
 from perfatlas.vocabulary.fields.rows import Row, group
 
-Watts = Annotated[float, Number(above=0.0, at_most=1e5)]
+Watts = Annotated[float, Number(unit="W", above=0.0, at_most=1e5)]
 
 
 @group("Power", 6)
@@ -75,7 +75,7 @@ class ClusterPower:
         ),
     ] = None
     repair_power_w: Annotated[
-        Annotated[float, Number(at_least=0.0, at_most=1e5)],
+        Annotated[float, Number(unit="W", at_least=0.0, at_most=1e5)],
         Row("Power of a GPU board whose node is under repair [W].", needs=AnySet("power_w")),
     ] = 0.0
     pue: Annotated[
