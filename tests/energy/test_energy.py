@@ -144,7 +144,7 @@ def test_every_generation_has_positive_energies_inside_its_interval(system: str)
 def test_every_energy_lies_in_its_interval_and_has_a_source() -> None:
     values = [
         value
-        for table in ("memory", "link", "issue_share")
+        for table in ("memory", "link", "issue_share", "format")
         for value in energy_data()[table].values()
     ]
     values += [

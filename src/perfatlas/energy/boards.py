@@ -21,14 +21,6 @@ ENERGIES: Final = "data/energy/energies.toml"
 BOARDS: Final = "data/energy/boards.toml"
 OTHER: Final = "other"  # links
 KEPT: Final = 256  # devices, of which a study of changed hardware has many
-# Energies of formats without an entry: (the format whose energy is known, factor).
-NEAREST: Final = {
-    "fp16": ("bf16", 1.0),
-    "int8": ("fp8", 1.0),
-    "tf32": ("bf16", 2.0),
-    "fp32": ("bf16", 2.0),
-    "fp64": ("bf16", 4.0),
-}
 PEAK: Final = "bf16"  # by which devices are compared
 FORMATS: Final = ("bf16", "fp8", "fp4")
 LABELS: Final = {"bf16": "bf16", "fp8": "fp8", "fp4": "fp4", "sram": "on-chip bytes"}
@@ -130,7 +122,7 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
     flop_j = {name: scale * own[name]["value"] for name in FORMATS}
     sram_j = scale * own["sram"]["value"]
     memory_j = scale * data["memory"][memory or own["memory"]]["value"]
-    flop_j |= {name: factor * flop_j[base] for name, (base, factor) in NEAREST.items()}
+    flop_j |= {name: one["value"] * flop_j[one["nearest"]] for name, one in data["format"].items()}
     awake_w = fitted.get("awake_w", own["awake"]["value"] * device.calibrated_tdp_w)
     low, high = fitted.get("interval") or _spread(own)
     on_w = min(device.idle_w + awake_w, device.tdp_w)
@@ -211,7 +203,7 @@ def _unknown(device: Device) -> BoardEnergy:
         f" {device.architecture} (known: {known})"
     )
     return BoardEnergy(
-        flop_j=dict.fromkeys((*FORMATS, *NEAREST), math.nan),
+        flop_j=dict.fromkeys((*FORMATS, *energy_data()["format"]), math.nan),
         sram_j_per_byte=math.nan,
         memory_j_per_byte=math.nan,
         link_j_per_byte=math.nan,
