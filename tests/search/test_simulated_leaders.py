@@ -95,6 +95,18 @@ def test_the_change_of_the_ranking_is_explained() -> None:
     assert note.endswith("the best by closed forms stays first; 2 others change rank")
 
 
+def test_plans_that_rank_first_without_a_simulation_are_told() -> None:
+    formula = {"method": "formula", "gpus": 1, "request_latency_s": 1.0}
+    leaders = [_leader(1, 4.0, row=formula), _leader(2, 3.5, row=formula), _leader(3, 3.0)]
+    _, note = ranking_notes(leaders)
+    assert note == (
+        "the first 2 plans are ranked by closed forms, which have no queueing and may favor them;"
+        " the best simulated plan is at rank 3"
+    )
+    _, note = ranking_notes(leaders[:1] + leaders[2:])
+    assert note.startswith("the first plan is ranked by closed forms")
+
+
 def test_leaders_that_miss_a_limit_come_last() -> None:
     missing = _leader(1, 9.0, probability=0.1)
     order = sorted([missing, _leader(2, 1.0), _leader(3, 2.0)], key=lambda one: one.order(0.8))

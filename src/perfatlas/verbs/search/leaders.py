@@ -323,10 +323,12 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
     if len(simulated) < len(leaders):
         count += " (the others cannot be, and have no queueing)"
+    notes = _before_simulated(leaders.index(simulated[0]))
     if now == 1:
         others = f"; {moved} others change rank" if moved else ""
-        return [f"{count}: the best by closed forms stays first{others}"]
-    notes = [f"{count}: the best by closed forms falls to rank {now}; {moved} plans change rank"]
+        return [f"{count}: the best by closed forms stays first{others}", *notes]
+    fallen = f"{count}: the best by closed forms falls to rank {now}; {moved} plans change rank"
+    notes = [fallen, *notes]
     if first.at_first:
         told = first.at_first
         notes.append(
@@ -334,3 +336,16 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
             f" of {told['ttft_s']:.3g} s with queueing and {told['formula_ttft_s']:.3g} s without"
         )
     return notes
+
+
+def _before_simulated(rank: int) -> list[str]:
+    """Return that the first plans are not simulated, if so.
+
+    Args:
+        rank: Number of plans before the first simulated one.
+    """
+    if not rank:
+        return []
+    plans = "the first plan is" if rank == 1 else f"the first {rank} plans are"
+    why = f"{plans} ranked by closed forms, which have no queueing and may favor them"
+    return [f"{why}; the best simulated plan is at rank {rank + 1}"]
