@@ -63,6 +63,21 @@ def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
     assert any(told in one for one in unknown.evidence.assumptions)
 
 
+@pytest.mark.parametrize("system", ["mi300x", "h100_sxm"])
+def test_zeros_without_energies_are_said_to_have_no_effect(system: str) -> None:
+    asked: dict[str, Any] = {"model": LLAMA, "system": system, "isl": 64, "osl": 2}
+    zeros = asked | {"input_distribution": "zeros"}
+    row = {name: [value] for name, value in zeros.items()}
+    found = (
+        perfatlas.estimate(**zeros).warnings,
+        perfatlas.simulate(**zeros, num_requests=4, request_rate=1.0).answer.warnings,
+        (perfatlas.estimate_table(row).columns["warnings"][0] or "",),
+    )
+    for texts in found:
+        told = any("input_distribution = zeros has no effect here" in text for text in texts)
+        assert told == (system == "mi300x")
+
+
 def test_other_values_are_refused_with_those_known() -> None:
     with pytest.raises(InvalidSpecError, match="random"):
         product(input_distribution="ones")

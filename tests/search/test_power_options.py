@@ -32,6 +32,10 @@ REFUSED: Final = [
 WARNED: Final = [
     ({"power_cap_w": 5000.0}, "power_cap_w = 5000 W has no effect here: h100_sxm draws at most"),
     ({"clock_ratio": 2.0}, "clock_ratio = 2: prefill steps would draw"),
+    (
+        {"input_distribution": "zeros", "system": "mi300x"},
+        "input_distribution = zeros has no effect here",
+    ),
 ]
 
 

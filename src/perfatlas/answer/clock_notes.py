@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import board_energy
-from perfatlas.serving.closed_form import unreached_limits
+from perfatlas.serving.closed_form import unreached_limits, unused_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,14 +61,15 @@ def raised_step_notes(cost: StepCost, placement: Placement) -> Iterator[tuple[in
 
 
 def power_warnings(question: Candidates, steps: Sequence[StepCost]) -> list[str]:
-    """Return warnings of power limits without effect and of clocks that power would not leave.
+    """Return warnings of power options without effect and of clocks that power would not leave.
 
     Args:
         question: The candidates.
         steps: The steps that they run.
     """
     raised = (raised_step_notes(cost, question.placement) for cost in steps)
-    return [text for _, text in chain(unreached_limits(question), *raised)]
+    unused = (unreached_limits(question), unused_zeros(question))
+    return [text for _, text in chain(*unused, *raised)]
 
 
 def clock_causes(

@@ -19,7 +19,7 @@ from perfatlas.scenario.resolution import (
     overridden_sentence,
     token_exchange,
 )
-from perfatlas.serving.closed_form import unreached_limits
+from perfatlas.serving.closed_form import unreached_limits, unused_zeros
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
@@ -246,8 +246,12 @@ def no_effect_remarks(
             f"gpu_memory_utilization = {share:g} has no effect here: kv_blocks ="
             f" {scenario.kv_blocks:,} sets the size of the KV cache"
         )
-    limits = [text for pool in ready.pools for _, text in unreached_limits(pool.question)]
-    notes += dict.fromkeys(limits)
+    notes += dict.fromkeys(
+        text
+        for pool in ready.pools
+        for unused in (unreached_limits, unused_zeros)
+        for _, text in unused(pool.question)
+    )
     if "seed" in traffic.model_fields_set and not draws(traffic, scenario):
         notes.append(f"seed = {traffic.seed} has no effect here: nothing is random")
     return notes

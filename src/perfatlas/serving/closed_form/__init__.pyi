@@ -55,6 +55,7 @@ from .power_limits import (
     breaks_limits as breaks_limits,
     power_limit_error as power_limit_error,
     unreached_limits as unreached_limits,
+    unused_zeros as unused_zeros,
 )
 from .prompts import (
     beside_prompt as beside_prompt,

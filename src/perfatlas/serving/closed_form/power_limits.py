@@ -1,4 +1,4 @@
-"""Power limits that no clock keeps.
+"""Power limits that no clock keeps, and options of power without effect.
 
 Shape legend: C candidates.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.energy import LOWEST, board_energy, node_power, unreached_limit_note
+from perfatlas.energy import LOWEST, ZEROS_UNUSED, board_energy, node_power, unreached_limit_note
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -56,6 +56,20 @@ def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
         by_node = placement.by_node_C is not None and bool(placement.by_node_C[candidate])
         cap_w = float(cap_w_C[candidate])
         yield candidate, unreached_limit_note(name, limit_w, cap_w, by_node=by_node)
+
+
+def unused_zeros(question: Candidates) -> Iterator[tuple[int, str]]:
+    """Yield candidates with tensors of zeros on devices without energies, and a remark.
+
+    Args:
+        question: The candidates.
+    """
+    placement = question.placement
+    if placement.zeros_C is None:
+        return
+    unused_C = placement.zeros_C & np.isnan(placement.power().sustained_on_w)
+    for candidate in np.flatnonzero(unused_C).tolist():
+        yield candidate, ZEROS_UNUSED
 
 
 def _higher_limits(placement: Placement) -> Iterator[tuple[int, str]]:

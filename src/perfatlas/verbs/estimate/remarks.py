@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.answer import BOTTLENECK, raised_step_notes
-from perfatlas.energy import ZEROS_UNUSED, board_energy
+from perfatlas.energy import board_energy
 from perfatlas.serving.closed_form import (
     MIN_BOUND_SHARE,
     beside_prompt,
     client_side,
     unreached_limits,
+    unused_zeros,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def estimate_warnings(
         _front_end_limited(question, evaluation),
         _too_long(question),
         _without_energies(question),
+        unused_zeros(question),
         unreached_limits(question),
         _of_another_release(question),
     ):
@@ -79,15 +81,12 @@ def _of_another_release(question: Candidates) -> Notes:
 
 
 def _without_energies(question: Candidates) -> Notes:
-    """Say why power is missing on devices without energies, and what then has no effect."""
+    """Say why power is missing on devices without energies."""
     placement = question.placement
-    zeros_C = placement.zeros_C
     boards = [board_energy(system.device) for system in placement.systems]
     unknown_S = np.array([math.isnan(board.on_w) for board in boards], np.bool_)
     for candidate in np.flatnonzero(unknown_S[placement.index_C]).tolist():
         yield candidate, boards[placement.index_C[candidate]].notes[0]
-        if zeros_C is not None and zeros_C[candidate]:
-            yield candidate, ZEROS_UNUSED
 
 
 def pool_warnings(
