@@ -257,7 +257,10 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "speed_dense": Field(_FACTOR, required=True),
     "speed_moe": Field(_FACTOR, required=True),
     "fit": Field(_LONG, required=True, into="release_fit"),
-    "logit_copies": Field(_FIELDS["logit_copies"].reader),
+    **{
+        name: Field(_FIELDS[name].reader)
+        for name in ("logit_copies", "fused_attention", "dropout", "tiled_tensor_overlap")
+    },
 }
 
 

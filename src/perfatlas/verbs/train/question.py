@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.models import ModelFormats, resolve_model
+from perfatlas.models import GqaAttention, ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
@@ -67,6 +67,7 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
         )
     _check_block_scaling(inputs)
+    _check_attention(inputs)
     check_recipe(inputs, training_format(inputs.format))
     return inputs
 
@@ -116,6 +117,19 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
         raise UnsupportedError(
             f"format = mxfp8 needs tensor cores that scale blocks of 32 elements, and"
             f" {inputs.system} has none; use format = bf16, or fp8 where it is supported"
+        )
+
+
+def _check_attention(inputs: TrainInputs) -> None:
+    """Refuse releases that store the scores of attention where the model's scores are not plain."""
+    engine = resolve_training_engine(inputs.engine)
+    layers = resolve_model(inputs.model).architecture.layers
+    plain = all(isinstance(one.mixer, GqaAttention) for one in layers)
+    if not engine.fused_attention and not plain:
+        raise UnsupportedError(
+            f"engine = {engine.id} stores the scores of attention in memory, which is supported for"
+            f" multi-head and grouped-query attention in all layers, and {inputs.model} has others;"
+            f" use a release with fused attention, such as engine = {engine.name}"
         )
 
 
