@@ -31,6 +31,8 @@ class TrainingEngine:
         reduction: How often ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers weights, without
             a pipeline: in every micro_batch or once per step.
         reduction_in_pipelines: The same with a pipeline.
+        zero: What data-parallel ranks shard unless told otherwise: 0 nothing, 1 optimizer states,
+            2 also gradients, 3 also weights.
         schedules: Pipeline schedules that it runs, which `search training` tries.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
@@ -94,6 +96,7 @@ class TrainingEngine:
     gradient_overlap: bool
     reduction: str
     reduction_in_pipelines: str
+    zero: int
     schedules: tuple[str, ...]
     gradient_buckets: int
     communication_sms: int
@@ -210,6 +213,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("gradient_overlap", Flag(), ""),
         ("reduction", Text(choices=("micro_batch", "step")), ""),
         ("reduction_in_pipelines", Text(choices=("micro_batch", "step")), ""),
+        ("zero", Whole(least=0, most=3), ""),
         ("schedules", Array(of=Text(choices=_SCHEDULES)), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),

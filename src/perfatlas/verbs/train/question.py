@@ -220,7 +220,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         layouts=Layouts(
             **{field: column(field) for field in (*names, *batch)},
             dp=np.array([data_parallel(one) for one in inputs], np.float64),
-            zero=np.array([ZERO[one.zero] for one in inputs], np.int64),
+            zero=np.array([ZERO[one.zero or str(engine.zero)] for one in inputs], np.int64),
             sequence_parallel=np.array(
                 [
                     one.tp > 1 if own is None else own
