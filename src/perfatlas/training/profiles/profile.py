@@ -83,6 +83,8 @@ class TrainingEngine:
         error_high_moe: As error_high, of MoE models.
         drift_dense: Factor by which later releases ran dense models faster at equal layouts.
         drift_moe: The same of MoE models.
+        fitted_dense: Architectures of devices with runs of dense models among the fitted ones.
+        fitted_moe: The same of MoE models.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
     """
@@ -135,18 +137,29 @@ class TrainingEngine:
     error_high_moe: float
     drift_dense: float
     drift_moe: float
+    fitted_dense: tuple[str, ...]
+    fitted_moe: tuple[str, ...]
     source: str
     fit: str
 
-    def errors(self, *, moe: bool) -> tuple[float, float]:
-        """Return the ends of ln(measured/predicted) of the validation.
+    def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
+        """Return the ends of ln(measured/predicted) on the devices of an architecture.
+
+        Where no run of the kind of model is among the fitted ones, both ends are wider by the drift
+        of releases: kernels and recipes of a generation of devices change as much while they mature.
 
         Args:
+            architecture: Architecture of the device, such as "hopper".
             moe: Of MoE models, else of dense ones.
         """
         if moe:
-            return self.error_low_moe, self.error_high_moe
-        return self.error_low, self.error_high
+            low, high = self.error_low_moe, self.error_high_moe
+            known, drift = self.fitted_moe, self.drift_moe
+        else:
+            low, high = self.error_low, self.error_high
+            known, drift = self.fitted_dense, self.drift_dense
+        wider = 0.0 if architecture in known else math.log(drift)
+        return low - wider, high + wider
 
 
 def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
@@ -250,6 +263,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("error_high_moe", Number(least=0.0, most=5.0), ""),
         ("drift_dense", Number(least=1.0, most=5.0), ""),
         ("drift_moe", Number(least=1.0, most=5.0), ""),
+        ("fitted_dense", Array(of=Text(empty=False)), ""),
+        ("fitted_moe", Array(of=Text(empty=False)), ""),
         ("ref", _LONG, "source"),
         ("fit", _LONG, ""),
     )
