@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.training.asked import layouts, question
 
 from perfatlas.operators import ATTENTION_BACKWARD, Attention, Gemm, Phase, Streaming, with_fields
 from perfatlas.quantities import UnsupportedError
@@ -14,6 +14,7 @@ from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
 from perfatlas.training.work import Part, dropout_of_residual, unfused_attention_kernels
 from perfatlas.verbs.train import train
+from tests.training.asked import layouts, question
 
 
 def attention_of(*, keys: float = 64.0) -> Attention:
@@ -98,13 +99,15 @@ def test_stored_scores_make_steps_longer_and_change_no_model_flop() -> None:
     assert bounds[0].step_s_C[0] == bounds[1].step_s_C[0]
 
 
-def test_other_attention_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"megatron@22\.06 stores the scores"):
-        train(
-            model="deepseek-ai/DeepSeek-V3",
-            system="h100_sxm",
-            engine="megatron@22.06",
-            global_batch=64,
-            gpus=64,
-            ep=64,
-        )
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model": "deepseek-ai/DeepSeek-V3", "ep": 8}, r"megatron@22\.06 stores the scores"),
+        ({"format": "fp8"}, r"fp8_dynamic is not supported by engine = megatron@22\.06"),
+        ({"cp": 2}, r"cp = 2 needs fused attention"),
+    ],
+)
+def test_what_the_release_could_not_run_is_refused(change: dict[str, Any], words: str) -> None:
+    asked = {"model": "meta-llama/Llama-2-13b-hf", "engine": "megatron@22.06", "gpus": 8}
+    with pytest.raises(UnsupportedError, match=words):
+        train(**(asked | {"system": "h100_sxm", "global_batch": 64} | change))

@@ -87,6 +87,7 @@ class TrainingEngine:
         fitted_moe: The same of MoE models.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
+        formats: Number formats of matrix products that the release runs; empty for all.
     """
 
     id: str
@@ -141,12 +142,13 @@ class TrainingEngine:
     fitted_moe: tuple[str, ...]
     source: str
     fit: str
+    formats: tuple[str, ...] = ()
 
     def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
         """Return the ends of ln(measured/predicted) on the devices of an architecture.
 
         Where no run of the kind of model is among the fitted ones, both ends are wider by the drift
-        of releases: kernels and recipes of a generation of devices change as much while they mature.
+        of releases: kernels and recipes of a generation change as much while they mature.
 
         Args:
             architecture: Architecture of the device, such as "hopper".
@@ -276,6 +278,7 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "speed_dense": Field(_FACTOR, required=True),
     "speed_moe": Field(_FACTOR, required=True),
     "fit": Field(_LONG, required=True, into="release_fit"),
+    "formats": Field(Array(of=Text(empty=False))),
     **{
         name: Field(_FIELDS[name].reader)
         for name in ("logit_copies", "fused_attention", "dropout", "tiled_tensor_overlap")

@@ -67,7 +67,7 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
         )
     _check_block_scaling(inputs)
-    _check_attention(inputs)
+    _check_release(inputs)
     check_recipe(inputs, training_format(inputs.format))
     return inputs
 
@@ -120,9 +120,15 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
         )
 
 
-def _check_attention(inputs: TrainInputs) -> None:
-    """Refuse releases that store the scores of attention where the model's scores are not plain."""
+def _check_release(inputs: TrainInputs) -> None:
+    """Refuse formats that a release did not run, and attention whose scores it cannot store."""
     engine = resolve_training_engine(inputs.engine)
+    name = training_format(inputs.format)
+    if engine.formats and name not in engine.formats:
+        raise UnsupportedError(
+            f"format = {name} is not supported by engine = {engine.id}, which runs"
+            f" {', '.join(engine.formats)}; use a later release, such as engine = {engine.name}"
+        )
     layers = resolve_model(inputs.model).architecture.layers
     plain = all(isinstance(one.mixer, GqaAttention) for one in layers)
     if not engine.fused_attention and not plain:
