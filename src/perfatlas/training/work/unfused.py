@@ -61,7 +61,7 @@ def unfused_attention_kernels(
         _product(attention, "query_gradient", queries_C, width_C, keys_C),
         _product(attention, "key_gradient", keys_C, width_C, queries_C),
     )
-    # the row of gradients counts its forward pass so many times
+    # the count of the row is that of its forward pass times ATTENTION_BACKWARD
     return tuple(with_fields(one, count=one.count / ATTENTION_BACKWARD) for one in kernels)
 
 
