@@ -2901,7 +2901,7 @@ def search_training(
     cuda_graphs: Literal["none", "attention", "full"] = "none",
     fused_experts: bool = False,
     sequence_parallel: bool | None = None,
-    zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
+    zero: Literal["0", "1", "2", "3", "fsdp2"] | None = None,
     expert_distribution: str = "uniform",
     format: str = "bf16",
     recompute: Literal["none", "selective", "full"] = "none",
@@ -3448,7 +3448,7 @@ def train(
     cuda_graphs: Literal["none", "attention", "full"] = "none",
     fused_experts: bool = False,
     sequence_parallel: bool | None = None,
-    zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
+    zero: Literal["0", "1", "2", "3", "fsdp2"] | None = None,
     expert_distribution: str = "uniform",
     first_stage_layers: int | str | None = None,
     last_stage_layers: int | str | None = None,
@@ -3522,7 +3522,8 @@ def train(
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
             Default: true if tp > 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
-            (or fsdp2) also weights. Default: 1.
+            (or fsdp2) also weights. Default: the engine's: 3 of fsdp, torchtitan and automodel,
+            else 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         first_stage_layers: Layers on the first pipeline rank; other ranks divide the rest.

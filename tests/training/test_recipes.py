@@ -226,6 +226,23 @@ def test_states_on_the_host_cost_the_slowest_of_link_and_update() -> None:
     assert nvme.waterfall["optimizer"][0] == pytest.approx(2 * own * 12 / 6e9, rel=1e-9)
 
 
+def test_delayed_scaling_casts_in_the_kernel_before() -> None:
+    """Norms and activations know the scale; outputs of attention and gradients are cast alone."""
+    casts, times = {}, {}
+    for name in ("fp8_static", "fp8_dynamic"):
+        formats = replace(question(layouts()).formats, gemm=name)
+        costs = micro_batch_costs(question(layouts(), formats=formats))
+        named = {row.operator.name: row.part for row in costs.rows}
+        casts[name] = {
+            one for one, part in named.items() if part == Part.FORWARD and "quant" in one
+        }
+        times[name] = costs.time_s[0].sum()
+    every = ("qkv_projection", "output_projection", "gate_up_projection", "down_projection")
+    assert casts["fp8_dynamic"] == {f"{name}_quantize" for name in every}
+    assert casts["fp8_static"] == {"output_projection_quantize"}
+    assert times["fp8_static"] < times["fp8_dynamic"]
+
+
 def test_fp8_weights_are_stored_and_gathered_in_one_byte() -> None:
     sizes = layouts(dp=8, zero=[1, 3], global_batch=64)
     wide = steps_of(Recipe(), sizes=sizes)

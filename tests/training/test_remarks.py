@@ -58,20 +58,14 @@ def test_an_option_with_an_effect_is_not(asked: dict[str, Any], change: dict[str
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"engine": "fsdp"}, True),
-        ({"engine": "torchtitan@2024.12"}, True),
-        ({"engine": "fsdp", "zero": "1"}, False),
-        ({"engine": "fsdp", "zero": "3"}, False),
-        ({"engine": "megatron"}, False),
-    ],
+    ("engine", "shards"),
+    [("fsdp", "3"), ("torchtitan@2024.12", "3"), ("automodel", "3"), ("megatron", "1")],
 )
-def test_sharding_less_than_the_engine_does_by_default_is_told(
-    change: dict[str, Any], *, told: bool
-) -> None:
-    asked = SMALL | {"tp": 2, "recompute": "full"} | change
-    warnings = train(**asked).warnings
-    assert any("set zero = 3" in one for one in warnings) == told
-    row = train_columns({name: [given] for name, given in asked.items()})
-    assert ("set zero = 3" in (row["warnings"][0] or "")) == told
+def test_engines_shard_what_their_documentation_says(engine: str, shards: str) -> None:
+    asked = SMALL | {"tp": 2, "recompute": "full", "engine": engine}
+    default = train(**asked)
+    assert default.scenario["zero"] == shards
+    assert default.results == train(**asked, zero=shards).results
+    other = train(**asked, zero="1" if shards == "3" else "3")
+    assert other.results["memory"] != default.results["memory"]
+    assert not default.warnings

@@ -15,8 +15,9 @@ SPARSE = resolve_model("Qwen/Qwen3-30B-A3B").architecture
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"tp": 3}, "nearest that does is tp = 2"),
     ({"dp": 3}, "nearest is global_batch = 15"),
-    ({"cp": 3}, "multiple of 2 x cp"),
+    ({"cp": 3}, "nearest is sequence_length = 4,098"),
     ({"pp": 64}, "pp = 64 stages need as many layers"),
+    ({"pp": 64}, "the largest is pp = 32"),
     ({"pp": 8, "vpp": 8}, "largest vpp is 4"),
     ({"ep": 2}, "this model is dense"),
     ({"vpp": 2}, "set vpp = 1 or use interleaved"),
@@ -36,9 +37,25 @@ def test_experts_must_divide() -> None:
     assert any("must divide the 4 ranks" in sentence for sentence in told)
 
 
-def test_interleaving_needs_whole_rounds() -> None:
-    problems = layout_problems(DENSE, layouts(pp=4, vpp=2, global_batch=6), "interleaved")
-    assert "is not a multiple of 4" in problems[0].sentence(0)
+@pytest.mark.parametrize(
+    ("schedule", "sizes", "nearest"),
+    [
+        # 3 micro-batches of 2 on 1 rank; 4 are the nearest multiple of pp = 4
+        ("interleaved", {"vpp": 2, "micro_batch": 2, "global_batch": 6}, 8),
+        ("interleaved", {"vpp": 2, "dp": 3, "global_batch": 27}, 24),
+        # 2 pp = 8 micro-batches at least
+        ("dualpipe", {"global_batch": 1}, 8),
+        ("dualpipe", {"global_batch": 11}, 10),
+    ],
+)
+def test_a_batch_that_a_schedule_refuses_has_the_nearest_that_runs(
+    schedule: str, sizes: dict[str, int], nearest: int
+) -> None:
+    (problem,) = layout_problems(DENSE, layouts(pp=4, **sizes), schedule)
+    assert problem.sentence(0).endswith(f"; the nearest is global_batch = {nearest}")
+    assert not layout_problems(
+        DENSE, layouts(pp=4, **(sizes | {"global_batch": nearest})), schedule
+    )
 
 
 def test_a_layout_that_can_run_breaks_no_rule() -> None:

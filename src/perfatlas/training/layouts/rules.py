@@ -71,6 +71,11 @@ def nearest_divisor(number: int, wanted: float) -> int:
     return min(divisors, key=lambda n: (abs(n - wanted), n))
 
 
+def _nearest_multiple(wanted: float, of: float) -> int:
+    """Return the multiple, at least one, that is nearest to a number."""
+    return max(round(wanted / of), 1) * int(of)
+
+
 def _divides(whole: int, layouts: Layouts, name: str, what: str) -> Problem:
     """Return the rule that a size divides a number of the model."""
     sizes_C = getattr(layouts, name)
@@ -125,7 +130,9 @@ def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
         np.mod(layouts.sequence_length, parts_C) != 0,
         lambda at: (
             f"sequence_length = {layouts.sequence_length[at]:,.0f} must be a multiple of 2 x cp ="
-            f" {parts_C[at]:g}: each rank holds an early and a late part of the sequence"
+            f" {parts_C[at]:g}: each rank holds an early and a late part of the sequence; the"
+            " nearest is sequence_length ="
+            f" {_nearest_multiple(layouts.sequence_length[at], parts_C[at]):,}"
         ),
     )
     yield Problem(
@@ -151,7 +158,8 @@ def _pipeline_rules(
             f"pp x vpp = {layouts.pp[at]:g} x {layouts.vpp[at]:g} chunks need as many layers, and"
             f" the model has {layers}; the largest vpp is {max(layers // int(layouts.pp[at]), 1)}"
             if layouts.pp[at] <= layers
-            else f"pp = {layouts.pp[at]:g} stages need as many layers, and the model has {layers}"
+            else f"pp = {layouts.pp[at]:g} stages need as many layers, and the model has {layers};"
+            f" the largest is pp = {layers}"
         ),
     )
     whole_C = np.maximum(np.round(layouts.micro_batches), 1.0)
@@ -171,7 +179,25 @@ def _pipeline_rules(
     first_D, index_C = distinct_rows(sizes_C3)
     reasons = pipeline_refusals([schedule] * len(first_D), *sizes_C3[first_D].T)
     refused_D = np.array([bool(reason) for reason in reasons])
-    yield Problem("schedule", refused_D[index_C], lambda at: reasons[index_C[at]])
+    yield Problem(
+        "schedule",
+        refused_D[index_C],
+        lambda at: reasons[index_C[at]] + _nearest_batch(layouts, schedule, at),
+    )
+
+
+def _nearest_batch(layouts: Layouts, schedule: str, at: int) -> str:
+    """Return the nearest batch that a schedule runs on a layout, "" where batches do not decide."""
+    asked, ranks = int(layouts.micro_batches[at]), int(layouts.pp[at])
+    counts_N = np.arange(max(asked - 2 * ranks, 1), asked + 2 * ranks + 1)
+    sizes = (np.full_like(counts_N, ranks), counts_N, np.full_like(counts_N, layouts.vpp[at]))
+    refusals = pipeline_refusals([schedule] * counts_N.size, *sizes)
+    runs = [int(count) for count, why in zip(counts_N, refusals, strict=True) if not why]
+    if not runs:
+        return ""
+    nearest = min(runs, key=lambda count: (abs(count - asked), count))
+    batch = nearest * layouts.dp[at] * layouts.micro_batch[at]
+    return f"; the nearest is global_batch = {batch:,.0f}"
 
 
 def _expert_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:

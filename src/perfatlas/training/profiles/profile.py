@@ -31,6 +31,8 @@ class TrainingEngine:
         reduction: How often ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers weights, without
             a pipeline: in every micro_batch or once per step.
         reduction_in_pipelines: The same with a pipeline.
+        zero: What data-parallel ranks shard unless told otherwise: 0 nothing, 1 optimizer states,
+            2 also gradients, 3 also weights.
         schedules: Pipeline schedules that it runs, which `search training` tries.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
@@ -81,8 +83,11 @@ class TrainingEngine:
         error_high_moe: As error_high, of MoE models.
         drift_dense: Factor by which later releases ran dense models faster at equal layouts.
         drift_moe: The same of MoE models.
+        fitted_dense: Architectures of devices with runs of dense models among the fitted ones.
+        fitted_moe: The same of MoE models.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
+        formats: Number formats of matrix products that the release runs; empty for all.
     """
 
     id: str
@@ -94,6 +99,7 @@ class TrainingEngine:
     gradient_overlap: bool
     reduction: str
     reduction_in_pipelines: str
+    zero: int
     schedules: tuple[str, ...]
     gradient_buckets: int
     communication_sms: int
@@ -132,18 +138,30 @@ class TrainingEngine:
     error_high_moe: float
     drift_dense: float
     drift_moe: float
+    fitted_dense: tuple[str, ...]
+    fitted_moe: tuple[str, ...]
     source: str
     fit: str
+    formats: tuple[str, ...] = ()
 
-    def errors(self, *, moe: bool) -> tuple[float, float]:
-        """Return the ends of ln(measured/predicted) of the validation.
+    def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
+        """Return the ends of ln(measured/predicted) on the devices of an architecture.
+
+        Where no run of the kind of model is among the fitted ones, both ends are wider by the drift
+        of releases: kernels and recipes of a generation change as much while they mature.
 
         Args:
+            architecture: Architecture of the device, such as "hopper".
             moe: Of MoE models, else of dense ones.
         """
         if moe:
-            return self.error_low_moe, self.error_high_moe
-        return self.error_low, self.error_high
+            low, high = self.error_low_moe, self.error_high_moe
+            known, drift = self.fitted_moe, self.drift_moe
+        else:
+            low, high = self.error_low, self.error_high
+            known, drift = self.fitted_dense, self.drift_dense
+        wider = 0.0 if architecture in known else math.log(drift)
+        return low - wider, high + wider
 
 
 def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
@@ -210,6 +228,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("gradient_overlap", Flag(), ""),
         ("reduction", Text(choices=("micro_batch", "step")), ""),
         ("reduction_in_pipelines", Text(choices=("micro_batch", "step")), ""),
+        ("zero", Whole(least=0, most=3), ""),
         ("schedules", Array(of=Text(choices=_SCHEDULES)), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
@@ -246,6 +265,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("error_high_moe", Number(least=0.0, most=5.0), ""),
         ("drift_dense", Number(least=1.0, most=5.0), ""),
         ("drift_moe", Number(least=1.0, most=5.0), ""),
+        ("fitted_dense", Array(of=Text(empty=False)), ""),
+        ("fitted_moe", Array(of=Text(empty=False)), ""),
         ("ref", _LONG, "source"),
         ("fit", _LONG, ""),
     )
@@ -257,7 +278,11 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "speed_dense": Field(_FACTOR, required=True),
     "speed_moe": Field(_FACTOR, required=True),
     "fit": Field(_LONG, required=True, into="release_fit"),
-    "logit_copies": Field(_FIELDS["logit_copies"].reader),
+    "formats": Field(Array(of=Text(empty=False))),
+    **{
+        name: Field(_FIELDS[name].reader)
+        for name in ("logit_copies", "fused_attention", "dropout", "tiled_tensor_overlap")
+    },
 }
 
 

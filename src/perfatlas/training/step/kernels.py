@@ -11,8 +11,8 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.kernels.tiers import price_operators
-from perfatlas.operators import Gemm, GroupedGemm, with_fields
-from perfatlas.training.work import expert_kernels
+from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming, with_fields
+from perfatlas.training.work import dropout_of_residual, expert_kernels, unfused_attention_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,8 @@ _SUMMED: Final = (
 _OF_THE_FIRST: Final = ("code_CO", "match_CO", "measured_CO", "outside_CO", "stream_O")
 _COUNTED: Final = ("rows_O", "distinct_O")
 _UNQUANTIZED: Final = ("bf16", "fp16", "fp32")
+# Norms behind a residual, to which the output of a block or the embedding was added.
+_DROPPED_OUT: Final = ("input_norm", "ffn_norm", "final_norm")
 # Formats and the products that run them on Blackwell: fp8_block is emulated by MX blocks.
 # Source: Transformer Engine documentation, gemm_profiling.
 _FAMILY: Final = {
@@ -44,9 +46,11 @@ _FAMILY: Final = {
 def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperators:
     """Return the price of one execution of each operator, with its energy (C, O).
 
-    The experts of a rank are the sum of their kernels; what limits them and the calibration are
-    those of the first product, and the engine's `efficiency_experts` is part of the time of their
-    products. In tier bound they are one operator with its minimum work.
+    The experts of a rank, and attention that is not fused, are the sum of their kernels; what
+    limits them and the calibration are those of the first product, and the engine's
+    `efficiency_experts` is part of the time of experts' products. In tier bound they are one
+    operator with its minimum work. FLOP are those of the operator: attention that is not fused
+    computes masked scores too.
 
     Args:
         question: The candidates.
@@ -81,9 +85,13 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
         sums: FloatArray = np.add.reduceat(getattr(prices, name) * part_CK, starts, axis=1)
         return sums
 
+    sums = {name: summed(name) for name in (*_TIMES, *_SUMMED)}
+    for at, row in enumerate(rows):
+        if isinstance(row.operator, Attention):
+            sums["flop_CO"][:, at] = row.operator.work().flop
     return with_fields(
         prices,
-        **{name: summed(name) for name in (*_TIMES, *_SUMMED)},
+        **sums,
         **{name: getattr(prices, name)[..., starts] for name in _OF_THE_FIRST},
         **{name: np.add.reduceat(getattr(prices, name), starts) for name in _COUNTED},
     )
@@ -91,9 +99,16 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
 
 def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
     """Return the kernels that an operator runs."""
-    if question.tier == "bound" or not isinstance(row.operator, GroupedGemm):
-        return (row.operator,)
-    return expert_kernels(row.operator, row.part, fused=question.fused_experts)
+    engine, operator = question.engine, row.operator
+    if question.tier == "bound":
+        return (operator,)
+    if isinstance(operator, GroupedGemm):
+        return expert_kernels(operator, row.part, fused=question.fused_experts)
+    if isinstance(operator, Attention) and not engine.fused_attention:
+        return unfused_attention_kernels(operator, row.part, dropout=engine.dropout)
+    if isinstance(operator, Streaming) and engine.dropout and operator.name in _DROPPED_OUT:
+        return operator, dropout_of_residual(operator)
+    return (operator,)
 
 
 def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArray:

@@ -314,9 +314,11 @@ def _spread(
     low_C, high_C = each_VC[1] / each_VC[0], each_VC[2] / each_VC[0]
     if question.tier == "bound":
         return np.ones_like(low_C), np.full_like(high_C, np.inf)
-    low, high = question.engine.errors(moe=question.architecture.has_experts)
-    if low < 0.0 or high > 0.0:
-        low_C, high_C = np.full_like(low_C, np.exp(low)), np.full_like(high_C, np.exp(high))
+    moe = question.architecture.has_experts
+    named = [one.device.architecture for one in question.systems]
+    ends_S2 = np.array([question.engine.errors(name, moe=moe) for name in named])
+    if np.any(ends_S2 != 0.0):
+        low_C, high_C = np.exp(ends_S2)[question.index_C].T
     calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
     return low_C, np.where(calibrated_C, high_C, np.inf)
 

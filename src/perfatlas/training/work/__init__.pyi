@@ -25,3 +25,7 @@ from .saved import (
     LOGIT_BYTES as LOGIT_BYTES,
     saved_bytes as saved_bytes,
 )
+from .unfused import (
+    dropout_of_residual as dropout_of_residual,
+    unfused_attention_kernels as unfused_attention_kernels,
+)

@@ -41,6 +41,8 @@ from perfatlas.training.work.elementwise import (
 )
 from perfatlas.training.work.recomputation import (
     NEVER,
+    NORM_READERS,
+    SAME_INPUT,
     SELECTIVE,
     RecomputedModules,
     expert_activation,
@@ -62,6 +64,15 @@ SCAN_BACKWARD: Final = 2.5
 # multiply along the other dimension. Those of frozen weights do not exist.
 # Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
 COPIES: Final = 2.0
+# Casts that the norm or the activation before them makes where the scale is known (delayed
+# scaling); current scaling reads the whole tensor first.
+# Source: Transformer Engine documentation, "FP8 primer"; LayerNormLinear and LayerNormMLP.
+_FUSED_CASTS: Final = (
+    *NORM_READERS,
+    *SAME_INPUT,
+    "down_projection",
+    "shared_expert_down_projection",
+)
 _HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 # own: an operator with weights of its own, or none. frozen: weights without gradients. adapter: a
 # low-rank product beside them. tied: weights that another operator holds. again: runs only when
@@ -259,7 +270,7 @@ def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Itera
         tp=layouts.tp, pp=one, cp=layouts.cp, attention_dp=one, ep=one, moe_tp=one, dp=one
     )
     for operator in shard_operators(whole, plan, work.architecture):
-        if isinstance(operator, Collective):
+        if isinstance(operator, Collective) or _cast_before(operator, work):
             continue
         if isinstance(operator, GroupedGemm):
             yield _experts(operator, layouts, work.distribution)
@@ -269,6 +280,13 @@ def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Itera
             yield with_fields(operator, m=operator.m / layouts.cp)
         else:
             yield operator
+
+
+def _cast_before(operator: Operator, work: Work) -> bool:
+    """Return whether the kernel before a quantization with a known scale already makes the cast."""
+    if work.formats.gemm != "fp8_static" or not isinstance(operator, Streaming):
+        return False
+    return operator.stream == QUANTIZE and operator.name.removesuffix("_quantize") in _FUSED_CASTS
 
 
 def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> GroupedGemm:

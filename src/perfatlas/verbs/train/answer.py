@@ -168,6 +168,7 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         engine=question.engine.id,
         format=question.formats.gemm,
         pipeline_schedule=question.schedule,
+        zero=inputs.zero or str(question.engine.zero),
         sequence_parallel=bool(layouts.sequence_parallel[0]),
         gradient_format=question.gradient_format,
         dispatcher=question.dispatcher if question.architecture.has_experts else None,

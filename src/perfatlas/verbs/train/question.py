@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.models import ModelFormats, resolve_model
+from perfatlas.models import GqaAttention, ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
@@ -67,6 +67,7 @@ def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
         )
     _check_block_scaling(inputs)
+    _check_release(inputs)
     check_recipe(inputs, training_format(inputs.format))
     return inputs
 
@@ -116,6 +117,25 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
         raise UnsupportedError(
             f"format = mxfp8 needs tensor cores that scale blocks of 32 elements, and"
             f" {inputs.system} has none; use format = bf16, or fp8 where it is supported"
+        )
+
+
+def _check_release(inputs: TrainInputs) -> None:
+    """Refuse formats that a release did not run, and attention whose scores it cannot store."""
+    engine = resolve_training_engine(inputs.engine)
+    name = training_format(inputs.format)
+    if engine.formats and name not in engine.formats:
+        raise UnsupportedError(
+            f"format = {name} is not supported by engine = {engine.id}, which runs"
+            f" {', '.join(engine.formats)}; use a later release, such as engine = {engine.name}"
+        )
+    layers = resolve_model(inputs.model).architecture.layers
+    plain = all(isinstance(one.mixer, GqaAttention) for one in layers)
+    if not engine.fused_attention and not plain:
+        raise UnsupportedError(
+            f"engine = {engine.id} stores the scores of attention in memory, which is supported for"
+            f" multi-head and grouped-query attention in all layers, and {inputs.model} has others;"
+            f" use a release with fused attention, such as engine = {engine.name}"
         )
 
 
@@ -206,7 +226,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         layouts=Layouts(
             **{field: column(field) for field in (*names, *batch)},
             dp=np.array([data_parallel(one) for one in inputs], np.float64),
-            zero=np.array([ZERO[one.zero] for one in inputs], np.int64),
+            zero=np.array([ZERO[one.zero or str(engine.zero)] for one in inputs], np.int64),
             sequence_parallel=np.array(
                 [
                     one.tp > 1 if own is None else own

@@ -11,6 +11,7 @@ import numpy as np
 
 from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
+from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def check_recipe_layout(inputs: TrainInputs, schedule: str, dp: int) -> None:
 
     Raises:
         InvalidSpecError: A size does not divide another, or has no effect.
+        UnsupportedError: The engine cannot divide sequences.
     """
     if inputs.tensor_overlap and inputs.tp == 1:
         raise InvalidSpecError("tensor_overlap hides transfers of tensor parallelism; set tp > 1")
@@ -121,6 +123,11 @@ def check_recipe_layout(inputs: TrainInputs, schedule: str, dp: int) -> None:
         raise InvalidSpecError(
             f"cp_communication = {inputs.cp_communication} applies to context-parallel ranks; set"
             " cp > 1"
+        )
+    if inputs.cp > 1 and not resolve_training_engine(inputs.engine).fused_attention:
+        raise UnsupportedError(
+            f"cp = {inputs.cp} needs fused attention, which engine = {inputs.engine} does not run;"
+            " set cp = 1 or use a later release"
         )
     _check_replicas(inputs, dp)
     _check_stages(inputs, schedule)
@@ -143,6 +150,8 @@ def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_
         refused_C |= layouts.zero == 0
     if given["tensor_overlap"]:
         refused_C |= layouts.tp == 1
+    if not resolve_training_engine(given["engine"]).fused_attention:
+        refused_C |= layouts.cp > 1
     if given["cp_communication"] != "ring":
         refused_C |= layouts.cp == 1
     return refused_C

@@ -27,14 +27,6 @@ HIDDEN_LAUNCHES: Final = (
     " without graphs"
 )
 
-# Engines that shard weights unless told otherwise: the default of FullyShardedDataParallel
-# (sharding_strategy), of torchtitan (data_parallel_shard_degree = -1) and of AutoModel (FSDP2).
-FULLY_SHARDED: Final = ("fsdp", "torchtitan", "automodel")
-SHARDS_LESS: Final = (
-    "{engine} shards gradients and weights too by default; the step is priced with zero = {zero},"
-    " the default here: set zero = 3 for it, or zero = {zero} to keep it without this warning"
-)
-
 
 def graphs_matter(question: TrainingQuestion, steps: TrainingSteps) -> NDArray[np.bool_]:
     """Return whether a step would take another time without CUDA graphs (C,).
@@ -61,13 +53,6 @@ def step_remarks(inputs: TrainInputs, power: Sequence[str], *, graphs_act: bool)
     told = {
         NO_RANKS: bool(inputs.sequence_parallel) and inputs.tp == 1,
         FROZEN: not inputs.fused_weight_gradient and bool(inputs.lora_rank),
-        SHARDS_LESS.format(engine=inputs.engine, zero=inputs.zero): _shards_less(inputs),
         HIDDEN_LAUNCHES.format(graphs=inputs.cuda_graphs): not graphs_act,
     }
     return (*power, *(remark for remark, holds in told.items() if holds))
-
-
-def _shards_less(inputs: TrainInputs) -> bool:
-    """Return whether the default of `zero` shards less than that of the engine."""
-    by_default = "zero" not in inputs.model_fields_set
-    return by_default and inputs.engine.split("@")[0] in FULLY_SHARDED

@@ -167,13 +167,14 @@ class TrainingLayout:
         ),
     ] = None
     zero: Annotated[
-        Annotated[Zero, Written(_digit)],
+        Annotated[Zero, Written(_digit)] | None,
         Row(
             "What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3 (or"
             " fsdp2) also weights.",
+            default="the engine's: 3 of fsdp, torchtitan and automodel, else 1",
             elsewhere=("zero_stage", "use_distributed_optimizer"),
         ),
-    ] = "1"
+    ] = None
     expert_distribution: Annotated[
         Distribution,
         Row(

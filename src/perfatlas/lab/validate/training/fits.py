@@ -154,14 +154,21 @@ def _release_speeds(
     prior = rules()["split"]["release"]["prior_runs"]
     found: dict[str, dict[str, float]] = {}
     for moe, field in ((False, "speed_dense"), (True, "speed_moe")):
-        part = [run for run in runs if _is_moe(run) is moe and run.run["stack"]]
-        stacks = np.array([run.run["stack"] for run in part])
+        part = [run for run in runs if _is_moe(run) is moe and _stack(run)]
+        stacks = np.array([_stack(run) for run in part])
         slower_R = _residuals(part, numbers)
         for stack in sorted(set(stacks.tolist())):
             own_R = slower_R[stacks == stack]
             speed = math.exp(-float(own_R.sum()) / (len(own_R) + prior))
             found.setdefault(stack, {})[field] = round(speed, 3)
     return found
+
+
+def _stack(published: PublishedRun) -> str:
+    """Return the release of a run, "" where neither its row nor its source states one."""
+    run = published.run
+    named: str = run["stack"] or rules()["release_of_source"].get(run["source"], "")
+    return named
 
 
 def predicted_steps(

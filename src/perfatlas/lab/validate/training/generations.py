@@ -61,6 +61,7 @@ def generation_rows(runs: Sequence[PublishedRun], fits: Sequence[Mapping[str, An
 
 def _scored(runs: Sequence[PublishedRun], fit: Mapping[str, Any]) -> list[Row]:
     numbers = {name: value for name, value in fit.items() if name not in _OTHERS}
+    numbers |= {"fitted_dense": (), "fitted_moe": ()}  # no run on this generation
     step_s_VR = predicted_steps(runs, numbers, fit["release"])
     rows = []
     for published, (step_s, low_s, high_s) in zip(runs, step_s_VR.T.tolist(), strict=True):

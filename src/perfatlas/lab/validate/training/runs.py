@@ -175,11 +175,10 @@ def _engine(run: Run) -> TrainingEngine:
         return replace(engine, tiled_tensor_overlap=asynchronous)
     if f"{name}@{run['stack']}" in training_engine_ids():
         return resolve_training_engine(f"{name}@{run['stack']}")
+    if run["source"] in rules()["release_of_source"]:
+        return resolve_training_engine(f"{name}@{rules()['release_of_source'][run['source']]}")
     last = f"{name}@{rules()['split']['time']['last_fitted']}"
-    engine = resolve_training_engine(last if last in training_engine_ids() else name)
-    if run["source"] in rules()["without_tensor_overlap"]["sources"]:
-        return replace(engine, tiled_tensor_overlap=False)
-    return engine
+    return resolve_training_engine(last if last in training_engine_ids() else name)
 
 
 def _stages(run: Run, stages: int) -> tuple[int, ...]:
