@@ -78,7 +78,9 @@ def test_weights_of_4_bits_run_in_fp16_without_bf16(system: str) -> None:
 
 def test_unset_formats_of_an_operator_are_fp16_without_bf16() -> None:
     product: dict[str, Any] = {"system": "t4", "m": 16, "n": 4096, "k": 4096}
-    unset, given = (perfatlas.kernel_gemm(**product, **f) for f in ({}, {"format": "fp16"}))
+    unset, given = (
+        perfatlas.kernel_gemm(**one) for one in (product, {**product, "format": "fp16"})
+    )
     assert unset.results == given.results
     assert unset.scenario["format"] == "fp16"
     layer: dict[str, Any] = {"batch": 4, "kv_len": 1024, "num_heads": 8, "head_dim": 128}
