@@ -36,7 +36,7 @@ NO_KERNELS: Final = (
 ZEROS_UNUSED: Final = (
     "input_distribution = zeros has no effect here: it lowers power, which is not predicted"
 )
-LEAVES_OUT: Final = ", which TTFT does not include"
+LEAVES_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
