@@ -1676,7 +1676,8 @@ def kernel_attention(
             128.
         kv_lora_rank: Rank of the latent KV cache. Default: 512. Needs kind = mla.
         rope_dim: Rotary dimensions per head. Default: 64. Needs kind = mla.
-        format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
+            tensor cores uses fp16. Default: bf16.
         kv_format: Number format of the KV cache. Default: bf16.
         window: Maximum keys a query attends to: the sliding window (gqa) or the keys selected by
             sparse attention (mla); 0 for all. Default: 0.
@@ -1791,7 +1792,8 @@ def kernel_gemm(
         m: Rows of the activations: tokens.
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
-        format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
+            tensor cores uses fp16. Default: bf16.
         groups: Products of m rows each, with weights of their own: a grouped GEMM, such as that of
             the experts on a GPU. Default: 1.
         quantization: Include the time to quantize the activations dynamically, in a kernel before
@@ -1851,7 +1853,8 @@ def kernel_moe(
         top_k: Experts per token.
         ep: Expert-parallel size. Default: 1.
         moe_tp: Tensor-parallel size inside an expert. Default: 1.
-        format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
+            tensor cores uses fp16. Default: bf16.
         distribution: Routing of tokens to experts: uniform (random), balanced (equal loads) or
             power_law_1.2. Default: uniform.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the

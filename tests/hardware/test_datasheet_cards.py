@@ -64,7 +64,35 @@ def test_a_card_without_bf16_runs_in_fp16_and_says_so(engine: str) -> None:
     assert given.results["tpot_s"] == answer.results["tpot_s"]
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp8", "int4_wo"])
+@pytest.mark.parametrize("system", ["t4", "v100_pcie"])
+def test_weights_of_4_bits_run_in_fp16_without_bf16(system: str) -> None:
+    shape: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "system": system}
+    packed = perfatlas.kernel_gemm(**shape, format="int4_wo").results
+    # 2 x 4096^3 FLOP over the time, as a share of the fp16 peak of the datasheet
+    peak = CARDS[system][0] * 1e12 if system in CARDS else 112e12
+    assert packed["peak_share"] == pytest.approx(2.0 * 4096**3 / packed["time_s"] / peak, rel=0.01)
+    row, half = ({**shape, "m": 1, "format": name, "tier": "bound"} for name in ("int4_wo", "fp16"))
+    times = [perfatlas.kernel_gemm(**one).results["time_s"] for one in (row, half)]
+    assert times[0] / times[1] == pytest.approx(4.125 / 16, rel=0.02)  # bits of a weight
+
+
+def test_unset_formats_of_an_operator_are_fp16_without_bf16() -> None:
+    product: dict[str, Any] = {"system": "t4", "m": 16, "n": 4096, "k": 4096}
+    unset, given = (
+        perfatlas.kernel_gemm(**one) for one in (product, {**product, "format": "fp16"})
+    )
+    assert unset.results == given.results
+    assert unset.scenario["format"] == "fp16"
+    layer: dict[str, Any] = {"batch": 4, "kv_len": 1024, "num_heads": 8, "head_dim": 128}
+    attention = perfatlas.kernel_attention(system="t4", phase="decode", **layer)
+    assert {attention.scenario[name] for name in ("format", "kv_format")} == {"fp16"}
+    norm = perfatlas.kernel_elementwise(system="t4", op="norm", tokens=16, width=4096)
+    assert norm.results["time_s_low"] < norm.results["time_s"] < norm.results["time_s_high"]
+    with pytest.raises(UnsupportedError, match="t4 has no bf16 tensor cores"):
+        perfatlas.kernel_gemm(**product, format="bf16")
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp8", "nvfp4_wo"])
 def test_a_format_that_a_card_lacks_is_refused(name: str) -> None:
     lacks = r"v100_pcie has no (bf16|fp8) tensor cores.* its tensor cores support fp16 \(weight"
     with pytest.raises(UnsupportedError, match=lacks):

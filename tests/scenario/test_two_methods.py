@@ -40,3 +40,20 @@ def test_prompts_that_come_together_are_explained(mode: str) -> None:
     if mode == "aggregated":
         assert formula.results["tpot_s"] > simulated.results["tpot_s"]
         assert "TPOT an upper one where prompts come together" in told
+
+
+def test_the_latency_of_requests_that_queue_has_no_upper_end() -> None:
+    asked = {**MODEL, "mode": "aggregated", "isl": 2048, "osl": 1, "method": "formula"}
+    queued, served = (estimate(**asked, concurrency=number) for number in (64, 4))
+    simulated = estimate(**{**asked, "method": "simulate"}, concurrency=64).results
+    # steps of 8,192 tokens hold 4 prompts: 16 steps until all clients have had one
+    assert simulated["request_latency_s"] > 14 * queued.results["request_latency_s"]
+    assert queued.results["request_latency_s_high"] is None
+    assert served.results["request_latency_s_high"] > served.results["request_latency_s"]
+    left_out = "4 run concurrently"
+    assert any(
+        left_out in one and "request latency do not include" in one for one in queued.warnings
+    )
+    # their rate is that of the simulation
+    rate = "output_tokens_per_s_per_gpu"
+    assert queued.results[rate] == pytest.approx(simulated[rate], rel=0.05)

@@ -36,6 +36,8 @@ class Format:
         quantize: Quantization of activations: none, static or dynamic scales.
         cache: Whether engines store KV caches in it.
         source: Where the layout is defined.
+        substitute_peak: Key of the peak that limits the product on tensor cores without
+            `tensor_peak`, "" if it does not run there.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Format:
     quantize: Quantize
     cache: bool
     source: str
+    substitute_peak: str = ""
 
 
 @cache
@@ -62,6 +65,7 @@ def formats() -> dict[str, Format]:
             quantize=row["quantize"],
             cache=row.get("cache", False),
             source=row["ref"],
+            substitute_peak=row.get("substitute_peak", ""),
         )
     return known
 

@@ -91,14 +91,16 @@ def device_peak(device: Device, format_name: str) -> float:
     Raises:
         UnsupportedError: The device does not multiply in that format.
     """
-    tensor_peak = get_format(format_name).tensor_peak
-    peaks = device.peak_flop_per_s
+    stated, peaks = get_format(format_name), device.peak_flop_per_s
+    tensor_peak = stated.tensor_peak
     if tensor_peak not in peaks:
+        if stated.substitute_peak in peaks:
+            return peaks[stated.substitute_peak]
         of_products = {one.tensor_peak for one in formats().values()}
         supported = ", ".join(sorted(of_products & peaks.keys())) or "no format"
         raise UnsupportedError(
             f"{device.name} has no {tensor_peak} tensor cores, required by format {format_name!r};"
             f" its tensor cores support {supported}"
-            " (weight-only formats int8_wo, int4_wo, nvfp4_wo and mxfp4 use bf16)"
+            " (weight-only formats nvfp4_wo and mxfp4 use bf16, int8_wo and int4_wo bf16 or fp16)"
         )
     return peaks[tensor_peak]

@@ -2,6 +2,9 @@ from .field_columns import (
     BoolArray as BoolArray,
     columns_of as columns_of,
 )
+from .model_formats import (
+    half_format as half_format,
+)
 from .plan_from_gpus import (
     planned_scenario as planned_scenario,
 )

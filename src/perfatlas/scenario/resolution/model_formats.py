@@ -62,6 +62,20 @@ def format_support(system: str) -> FormatSupport | None:
     return FormatSupport(device.architecture, frozenset(device.peak_flop_per_s))
 
 
+def half_format(system: str) -> str:
+    """Return the 16-bit format that runs on a system unless told: fp16 where there is no bf16.
+
+    Args:
+        system: Its name or file; bf16 for an unknown one, which is reported when it is resolved.
+
+    Example:
+        >>> from perfatlas.scenario.resolution import half_format
+        >>> half_format("t4"), half_format("a100_sxm")
+        ('fp16', 'bf16')
+    """
+    return _half_format(format_support(system))
+
+
 def resolve_formats(
     requested: FormatNames,
     architecture: Architecture,

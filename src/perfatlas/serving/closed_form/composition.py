@@ -201,13 +201,15 @@ def steps_ahead(question: Candidates) -> FloatArray:
 def _where_known(high: Latencies, load: RunningLoad, steps: LoadSteps) -> Latencies:
     """Return the upper ends of the interval, NaN where unknown.
 
-    Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end.
+    Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end;
+    nor has the latency of requests of which some queue.
     """
     prefill, last, decode = (step.bound_share() >= MIN_BOUND_SHARE for step in steps)
     slow = prefill | ((load.chunks.last_count > 0) & last)
+    queued = load.question.aggregated_C & (load.served < load.question.load.sequences)
     return Latencies(
         ttft_s=np.where(slow | load.question.aggregated_C, np.nan, high.ttft_s),
         tpot_s=np.where(decode, np.nan, high.tpot_s),
-        request_latency_s=np.where(slow | decode, np.nan, high.request_latency_s),
+        request_latency_s=np.where(slow | decode | queued, np.nan, high.request_latency_s),
         output_tokens_per_s=np.where(slow | decode, np.nan, high.output_tokens_per_s),
     )

@@ -34,7 +34,7 @@ NO_KERNELS: Final = (
     "{device} has no measured kernels: all operators are priced at their roofline; real kernels"
     " are slower, so times are lower limits without an upper end"
 )
-LEAVES_OUT: Final = ", which TTFT does not include"
+LEAVES_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 

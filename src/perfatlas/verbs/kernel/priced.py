@@ -35,7 +35,7 @@ from perfatlas.kernels.tiers import gather_operators, price_operators
 from perfatlas.operators import LatentAttention, Phase, Streaming
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.resolution import format_of, kernel_engine
+from perfatlas.scenario.resolution import format_of, half_format, kernel_engine
 from perfatlas.verbs.kernel.clocks import at_clocks, limits_w
 from perfatlas.verbs.kernel.operator_columns import appends
 from perfatlas.verbs.kernel.passes import call_notes, forward_passes, price_of, work_of
@@ -141,8 +141,10 @@ class PricedQuestions:
         }
 
     def _peak_flop_per_s(self) -> float:
-        """Return the dense peak of the format in the data sheet."""
-        return device_peak(self.system.device, self.operator.compute_format)
+        """Return the dense peak of the format, of 16 bits for what multiplies nothing."""
+        streams = isinstance(self.operator, Streaming)
+        name = half_format(self.inputs[0].system) if streams else self.operator.compute_format
+        return device_peak(self.system.device, name)
 
     def warnings(self, c: int) -> tuple[str, ...]:
         """Return the warnings about the answer of a query.

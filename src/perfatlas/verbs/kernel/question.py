@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
+from perfatlas.scenario.resolution import half_format
 from perfatlas.vocabulary.fields import (
     AttentionShape,
     ClockChoice,
@@ -52,6 +53,15 @@ class ElementwiseInputs(
 OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ElementwiseInputs
 
 
+def _with_half(fields: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the fields, with unset formats of 16 bits fp16 on tensor cores without bf16."""
+    unset = [name for name in names if fields.get(name) in (None, "")]
+    system = fields.get("system")
+    if not unset or not isinstance(system, str) or half_format(system) == "bf16":
+        return fields
+    return {**fields, **dict.fromkeys(unset, half_format(system))}
+
+
 def read_gemm(fields: Mapping[str, Any]) -> GemmInputs:
     """Return the matrix product of named fields.
 
@@ -61,7 +71,7 @@ def read_gemm(fields: Mapping[str, Any]) -> GemmInputs:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
     """
-    inputs = GemmInputs.read(fields)
+    inputs = GemmInputs.read(_with_half(fields, "format"))
     refuse_unused(vars(inputs), fields_of(type(inputs)))
     return inputs
 
@@ -76,7 +86,7 @@ def read_attention(fields: Mapping[str, Any]) -> AttentionInputs:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
     """
-    inputs = AttentionInputs.read(fields)
+    inputs = AttentionInputs.read(_with_half(fields, "format", "kv_format"))
     refuse_unused(vars(inputs), fields_of(type(inputs)))
     if inputs.q_len is not None and inputs.q_len > inputs.kv_len:
         raise InvalidSpecError(
@@ -108,7 +118,7 @@ def read_moe(fields: Mapping[str, Any]) -> MoeInputs:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
     """
-    inputs = MoeInputs.read(fields)
+    inputs = MoeInputs.read(_with_half(fields, "format"))
     refuse_unused(vars(inputs), fields_of(type(inputs)))
     if inputs.top_k > inputs.experts:
         raise InvalidSpecError(f"top_k = {inputs.top_k} exceeds experts = {inputs.experts}")

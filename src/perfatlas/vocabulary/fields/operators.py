@@ -28,7 +28,8 @@ def _library(name: str) -> str:
 Format = Annotated[
     FormatName,
     Row(
-        "Number format of the arithmetic; fp8 means fp8_static.",
+        "Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16"
+        " tensor cores uses fp16.",
         elsewhere=("dtype", "precision"),
     ),
 ]
