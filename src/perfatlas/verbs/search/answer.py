@@ -82,6 +82,20 @@ BALANCED: Final = (
     "plans of several objectives are points of the frontier, one for each plan, ranked by the"
     " geometric mean of the objectives: a ratio counts the same in each"
 )
+CACHES: Final = {
+    "round_robin": (
+        "requests meet the caches of replicas and attention-DP ranks in turn (with max_gpus, of as"
+        " many replicas as fit); set routing = prefix_aware for a router that follows prefixes"
+    ),
+    "prefix_aware": (
+        "the router follows prefixes, so that the caches of replicas and attention-DP ranks are"
+        " one: an upper limit, as a router also balances load"
+    ),
+    "pools": (
+        "each prefill worker finds what its own cache would have of all requests: a router that"
+        " follows prefixes finds more, and one that does not finds less"
+    ),
+}
 FORMATS: Final = (
     "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
 )
@@ -221,8 +235,7 @@ def _answer(
     scores = [leader.score for leader in leaders]
     plans = []
     evidence, breakdown = [], []
-    counts_cached = bool(inputs.mix.warning) and inputs.prefix_caching is not False
-    warnings = [inputs.mix.warning] if counts_cached else []
+    warnings: list[str] = []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
         steps, grounds, warned = _priced(read_scenario(fields))
@@ -294,6 +307,9 @@ def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
         notes.append(BALANCED)
     if inputs.mix.sample is not None:
         notes.append(inputs.mix.note)
+    if inputs.mix.reuse is not None and inputs.prefix_caching is not False:
+        pooled = inputs.mode == "disaggregated"
+        notes.append(inputs.mix.cache_note(CACHES["pools" if pooled else inputs.routing]))
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
     return notes

@@ -103,6 +103,29 @@ RESULTS: Final = declare_metrics(
     ),
     *(
         Metric(
+            name=f"{rows}.prefix_hit_rate",
+            label="prefix hit rate",
+            short="hits",
+            unit="1",
+            shown="share",
+            better="higher",
+            verbs=("search",),
+            description="Share of the prompt tokens of a trace that its prefix caches have.",
+        )
+        for rows in ROWS
+    ),
+    *(
+        Metric(
+            name=f"{rows}.prefix_caching",
+            label="prefix caching",
+            holds="flag",
+            verbs=("search",),
+            description="Whether KV blocks of the cached part of prompts are reused.",
+        )
+        for rows in ROWS
+    ),
+    *(
+        Metric(
             name=f"{rows}.availability",
             label="availability",
             short="availability",

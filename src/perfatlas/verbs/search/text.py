@@ -196,6 +196,7 @@ def _plans_table(
         **_metric_columns(scenario),
         **({"90%": lambda plan: interval_text(plan, Y)} if width >= _wide(scenario) else {}),
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
+        **({"hits": _hits} if "prefix_hit_rate" in plans[0] else {}),
         **(
             {"up": lambda plan: f"{plan['availability']:.3%}"} if "availability" in plans[0] else {}
         ),
@@ -231,6 +232,10 @@ def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[
 
 def _step(plan: Mapping[str, Any]) -> str:
     return f"{plan['max_num_batched_tokens']:,}"
+
+
+def _hits(plan: Mapping[str, Any]) -> str:
+    return format_share(plan["prefix_hit_rate"])
 
 
 def _load(plan: Mapping[str, Any]) -> str:
