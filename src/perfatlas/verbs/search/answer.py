@@ -54,8 +54,9 @@ from perfatlas.verbs.search.rows import (
     estimate_fields,
     frontier_rows,
 )
+from perfatlas.verbs.search.runner_up import runner_up_lacks
 from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
-from perfatlas.verbs.search.why import SIMULATION, reason_of
+from perfatlas.verbs.search.why import SIMULATION, held_back, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -232,21 +233,20 @@ def _answer(
     inputs: SearchInputs, found: Found, leaders: list[Leader], ranking: list[str]
 ) -> SearchAnswer:
     """Return the answer with the leaders that meet all limits, best first."""
-    scores = [leader.score for leader in leaders]
     plans = []
     evidence, breakdown = [], []
     warnings: list[str] = []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
         steps, grounds, warned = _priced(read_scenario(fields))
-        following = scores[number + 1] if number + 1 < len(scores) else None
+        following = leaders[number + 1] if number + 1 < len(leaders) else None
         plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)
         if change := rank_change(leader, number + 1, found):
             plan["rank_change"] = change
-        plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
+        plan |= _beside(leader, following, found, inputs)
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
@@ -277,6 +277,20 @@ def _answer(
     first = leaders[0]
     best = estimate_fields(found, first.row, first.place, inputs)
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
+
+
+def _beside(
+    leader: Leader, following: Leader | None, found: Found, inputs: SearchInputs
+) -> dict[str, Any]:
+    """Return how much worse the next plan is than a plan, and what it lacks."""
+    if following is None:
+        return {"runner_up_deficit": None}
+    row: dict[str, Any] = {"runner_up_deficit": deficit(leader.score, following.score, inputs)}
+    if len(inputs.objectives) == 1:
+        held = held_back(following, found, inputs)
+        lacks = runner_up_lacks(leader.row, following.row, held, inputs.objective)
+        row["runner_up_lacks"] = lacks
+    return row
 
 
 def _launched(

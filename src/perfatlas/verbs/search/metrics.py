@@ -209,6 +209,13 @@ RESULTS: Final = declare_metrics(
         description="How much worse the objective of the next plan is, relative to this plan.",
     ),
     Metric(
+        name="plans.runner_up_lacks",
+        label="what the next plan lacks",
+        holds="text",
+        verbs=("search",),
+        description="Why the objective of the next plan is worse, empty if its plan tells it.",
+    ),
+    Metric(
         name="candidates",
         label="candidates",
         holds="count",

@@ -142,7 +142,9 @@ def _runner_up(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     if deficit == 0:
         return f"the next plan is equal by the objective{beside}"
     mean = " by the geometric mean of the objectives" if several else ""
-    return f"the next plan is {format_share(deficit)} worse{mean}{beside}"
+    lacks = plans[0].get("runner_up_lacks")
+    why = f": {lacks}" if lacks else ""
+    return f"the next plan is {format_share(deficit)} worse{mean}{beside}{why}"
 
 
 def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
