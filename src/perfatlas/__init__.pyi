@@ -2686,6 +2686,7 @@ def search(
     request_mix: object = None,
     lengths_from: str | None = None,
     request_format: str = "perfatlas",
+    routing: Literal["round_robin", "prefix_aware"] = "round_robin",
     prefix_caching: bool | None = None,
     prefix: int | str = 0,
     gpus: int | str | None = None,
@@ -2797,6 +2798,9 @@ def search(
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             lengths_from.
+        routing: Which prefix cache a request of a trace meets: round_robin, that of each replica
+            and attention-DP rank in turn, or prefix_aware, as if all were one cache. Default:
+            round_robin. Needs lengths_from and mode = aggregated.
         prefix_caching: Reuse KV blocks of the cached prefix of prompts. Default: both are
             searched. Needs prefix.
         prefix: Cached prefix tokens, included in isl. Default: 0.

@@ -295,6 +295,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "availability": (0.99, 0.9999),
         "node_mtbf_s": (1e6, 1e5),
         "repair_s": (1e4, 1e5),
+        "routing": ("prefix_aware",),
         "lengths_from": _SERVING["lengths_from"],
         "request_format": _SERVING["request_format"],
         "request_mix": ("700:30:1,900:60:2", "16:4"),

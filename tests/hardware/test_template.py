@@ -86,7 +86,11 @@ def test_a_file_is_written_once_and_checked(
         (["systems", "check", "folder.toml"], "is a folder"),
         (["systems", "check", "absent.toml"], "no file"),
         (["systems", "check", "absent.toml", "--base", "h200_sxm"], "--base applies only"),
-        (["models", "new", "chip.toml"], "applies only to systems"),
+        (["formats", "new", "chip.toml"], "applies only to systems, engines, models"),
+        (["models", "new", "model.toml"], "suffix .json"),
+        (["models", "new", "model.json", "--base", "no/model"], "no/model"),
+        (["engines", "new", "engine.toml", "--base", "vlm"], "vllm"),
+        (["engines", "check", "absent.toml"], "cannot be read"),
         (["systems", "--base", "h200_sxm"], "--base applies only"),
     ],
 )

@@ -151,6 +151,11 @@ def test_simulated_requests_have_the_cached_prefix(monkeypatch: pytest.MonkeyPat
         assert simulated == pytest.approx(formula, rel=0.01), prefix
         rates.append(simulated)
     assert rates == sorted(rates)
+    assert estimate(**asked, prefix=3000).results["method"] == "simulate"
+    pools = {**asked, "mode": "disaggregated", "prefix": 3000, "concurrency": 64}
+    assert estimate(**pools).results["method"] == "simulate"
+    assert estimate(**asked, prefix=1).results["method"] == "simulate"  # 0.7 million blocks
+    assert estimate(**{**asked, "concurrency": 64}, prefix=1).results["method"] == "formula"
     monkeypatch.setattr(closed_loop, "MOST_BLOCKS", 1000)
     with pytest.raises(InvalidSpecError, match="blocks of 100 tokens"):
         estimate(**asked, prefix=100, method="simulate")

@@ -35,6 +35,8 @@ def test_sglang_and_trtllm_count_them_inside_the_tensor_parallel_size() -> None:
     (command,) = launch_commands("sglang", MODEL, EXPERTS, 1152)
     assert " --tp-size 8 " in command
     assert " --dp-size 4 --ep-size 8 " in command
+    # the limits of a rank are 64 and 4,096: SGLang divides its arguments by the four ranks
+    assert " --max-running-requests 256 --chunked-prefill-size 16384 " in command
     assert command.endswith("--kv-cache-dtype fp8_e4m3 --enable-dp-attention")
     (command,) = launch_commands("trtllm", MODEL, EXPERTS, 1152)
     assert f"trtllm-serve {MODEL} --max_seq_len 1152 --tp_size 8 --ep_size 8" in command

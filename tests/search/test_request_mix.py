@@ -15,6 +15,8 @@ from perfatlas.verbs.search import search
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from perfatlas.verbs.search.answer import SearchAnswer
+
 SMALL: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
     "system": "h200_sxm",
@@ -22,7 +24,14 @@ SMALL: Final[dict[str, Any]] = {
     "max_num_batched_tokens": 8192,
     "num_simulated": 0,
 }
+HIT_RATE: Final = "prefix_hit_rate"
+NOTE: Final = "prefix caching: {} of the prompt tokens of the trace repeat the start"
 MIX: Final = ("16000:200:0.2", "1000:800:0.8")
+
+
+def notes_of(found: SearchAnswer) -> tuple[str, ...]:
+    """Return the assumptions of a search."""
+    return found.answer.evidence.assumptions
 
 
 def test_mean_and_running_lengths_by_hand() -> None:
@@ -58,15 +67,34 @@ def test_repeated_prompts_of_a_trace_are_cached_or_computed_in_full(tmp_path: Pa
     trace.write_text("\n".join(rows) + "\n")
     asked = {**SMALL, "lengths_from": str(trace), "request_format": "mooncake"}
     found = search(**asked)
-    (warning,) = found.answer.warnings
-    assert warning.startswith("40% of the prompt tokens")  # 1024 of 1024 + 1536
-    assert set(found.columns["prefix_caching"]) == {True, False}
-    assert search(**asked, prefix_caching=False).answer.warnings == ()
+    assert any(NOTE.format("40%") in note for note in notes_of(found))  # 1024 of 1024 + 1536
+    rates = zip(*(found.columns[n] for n in ("prefix_caching", "dp", HIT_RATE)), strict=True)
+    # two replicas take turns, so that neither has the start of the other's prompt
+    assert set(rates) == {(True, 1, 0.4), (True, 2, 0.0), (False, 1, 0.0), (False, 2, 0.0)}
+    followed = search(**asked, routing="prefix_aware")
+    assert set(followed.columns[HIT_RATE]) == {0.4, 0.0}
+    assert not any("40%" in note for note in notes_of(search(**asked, prefix_caching=False)))
     assert search(**found.answer.scenario).results["plans"] == found.results["plans"]
     trace.write_text(rows[1] + "\n")
-    assert search(**asked).answer.warnings == ()
+    assert HIT_RATE not in search(**asked).columns
     with pytest.raises(InvalidSpecError, match="prefix_caching has no effect here"):
         search(**asked, prefix_caching=True)
+
+
+def test_a_full_kv_cache_evicts(tmp_path: Path) -> None:
+    """Ten prompts of 2,048 tokens come twice; a cache of 10,240 tokens has forgotten each."""
+    row = {"timestamp": 0, "input_length": 2048, "output_length": 10}
+    ids = [[4 * turn + block for block in range(4)] for turn in range(10)] * 2
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(json.dumps({**row, "hash_ids": one}) + "\n" for one in ids))
+    asked = {**SMALL, "tp": 2, "lengths_from": str(trace), "request_format": "mooncake"}
+    asked |= {"concurrency": 2, "num_simulated": 1}
+    ample, scarce = search(**asked), search(**asked, kv_blocks=640)
+    assert ample.results["plans"][0][HIT_RATE] == pytest.approx(2047 / 4096)
+    assert scarce.results["plans"][0][HIT_RATE] == 0.0
+    assert scarce.results["plans"][0]["ttft_s"] > 1.2 * ample.results["plans"][0]["ttft_s"]
+    pools = search(**{**asked, "tp": 1, "mode": "disaggregated"}, kv_blocks=640)
+    assert set(pools.columns[HIT_RATE]) == {0.0}
 
 
 def test_a_trace_of_one_length_is_a_search_with_its_cached_prefix(tmp_path: Path) -> None:
@@ -139,6 +167,7 @@ def test_a_search_over_a_mix_is_asked_again_by_its_scenario() -> None:
         ({"request_mix": MIX, "mode": "static"}, "no effect in mode static"),
         ({"request_mix": MIX, "lengths_from": "there.csv"}, "not both"),
         ({"request_format": "azure", "isl": 10}, "lengths_from"),
+        ({"routing": "prefix_aware", "isl": 10}, "lengths_from"),
         ({"requests": "trace.csv"}, "lengths_from"),
     ],
 )

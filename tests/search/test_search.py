@@ -221,6 +221,8 @@ def test_plans_are_ranked_and_tell_the_deficit_of_the_next() -> None:
     assert rates == sorted(rates, reverse=True)
     assert plans[0]["runner_up_deficit"] == pytest.approx(1.0 - rates[1] / rates[0])
     assert plans[-1]["runner_up_deficit"] is None
+    assert "runner_up_lacks" in plans[0]
+    assert "runner_up_lacks" not in plans[-1]
     assert all("decode is bound by" in plan["why"] for plan in plans)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # of a trace: what was read from a file, as its reader tells it
 OPAQUE: Final = ("trace", "compared.changes")
 LOADED: Final = "--table"
+REPEATED: Final = {"timestamp": 0, "input_length": 600, "output_length": 8, "hash_ids": [1, 2]}
 FORMS: Final[dict[str, tuple[type, ...]]] = {
     **dict.fromkeys(("number", "count"), (int, float)),
     **dict.fromkeys(("rows", "numbers", "texts"), (list,)),
@@ -65,6 +66,10 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     spared = ["--max-gpus", "4", "--objective", "gpus", "--request-rate", "1", "--tp", "1"]
     spared += ["--availability", "0.99", "--node-mtbf-s", "99", "--repair-s", "1"]
     yield _printed(["search", *words[1:], MODEL["model"], *spared, "--num-simulated", "0"])
+    trace = rows.with_name("trace.jsonl")
+    trace.write_text(2 * (json.dumps(REPEATED) + "\n"))
+    repeated = ["--gpus", "1", "--lengths-from", str(trace), "--request-format", "mooncake"]
+    yield _printed(["search", *words[1:], MODEL["model"], *repeated, "--num-simulated", "0"])
     yield from _explained([*searched_model, "--gpus", "2", "--mode", "static", "--explain"])
     yield {**_printed([*words, MODEL["model"], *table]), "command": LOADED}
     job = ["--gpus", "16000", "--checkpoint-write-s", "30", "--restart-s", "600"]

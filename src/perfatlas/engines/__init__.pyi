@@ -28,6 +28,7 @@ from .step_error import (
     STEP_ERRORS as STEP_ERRORS,
     step_errors as step_errors,
 )
+from .template import engine_template as engine_template
 from .tokenizers import (
     Tokenizing as Tokenizing,
     tokenizing as tokenizing,

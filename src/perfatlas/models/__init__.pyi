@@ -19,6 +19,7 @@ from .cache_layout import (
 )
 from .catalog import (
     Model as Model,
+    model_config as model_config,
     model_names as model_names,
     resolve_model as resolve_model,
 )

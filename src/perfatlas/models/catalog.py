@@ -148,6 +148,24 @@ def resolve_model(text: str) -> Model:
     return _read_path(text)
 
 
+def model_config(name: str) -> str:
+    """Return the config.json of a model of the catalog, to be changed.
+
+    Args:
+        name: Catalog id or alias.
+
+    Raises:
+        InvalidSpecError: There is no such model.
+
+    Example:
+        >>> from perfatlas.models import model_config
+        >>> '"num_hidden_layers": 32' in model_config("meta-llama/Llama-3.1-8B")
+        True
+    """
+    _, config = _row(_catalog_id(name.strip()))
+    return json.dumps(config, indent=2) + "\n"
+
+
 def _changed(text: str) -> Model:
     """Return a model with overrides; its name has the dimensions, a solved one included."""
     head, settings = split_changes(text)

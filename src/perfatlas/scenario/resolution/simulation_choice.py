@@ -23,6 +23,7 @@ WARM_ROUNDS: Final = 2  # warm-up requests per one in flight
 ROUNDS: Final = 8  # measured requests per one in flight
 MOST_ENGINES: Final = 1_000  # limit for auto: every event visits every engine
 MOST_STEPS: Final = 2_000_000  # limit for auto: three runs of them take some seconds
+MOST_BLOCKS: Final = 2_000_000  # limit for auto: blocks of a cached prefix in all prompts
 HELD_BACK: Final = 0.8  # fraction of a step for sending its tokens, from which auto simulates
 # mean number of other prefilling requests from which queueing matters: each of them adds part of
 # its prompt to a TTFT that is mostly one prompt
@@ -71,7 +72,7 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates[Evaluation]) 
     prefill, prompt = rates.prefill[0], rates.prompt()
     concurrency_C = columns.numbers("concurrency", 0.0)
     deepest_C = np.maximum(prefill.plan.pp, rates.decode[0].plan.pp)
-    known_C = (deepest_C == 1.0) & (prefill.load.prefix == 0.0)
+    known_C = (deepest_C == 1.0) & (_prefix_blocks(prefill, concurrency_C) <= MOST_BLOCKS)
     osl_C = columns.numbers("osl")
     known_C &= _least_steps(prefill, concurrency_C, osl_C) <= MOST_STEPS
     known_C &= np.maximum(rates.load.prefill_workers, rates.load.decode_workers) <= MOST_ENGINES
@@ -101,13 +102,27 @@ def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArra
     return least_C
 
 
+def _prefix_blocks(question: Candidates, in_flight_C: FloatArray) -> FloatArray:
+    """Return the blocks of the length of a cached prefix in all prompts (C,), 0 without one.
+
+    Args:
+        question: The candidates.
+        in_flight_C: Requests in flight (C,).
+    """
+    load = question.load
+    each_C = np.ceil(load.isl / np.maximum(load.prefix, 1.0)) * (load.prefix > 0.0)
+    blocks_C: FloatArray = (WARM_ROUNDS + ROUNDS + 1) * in_flight_C * each_C
+    return blocks_C
+
+
 def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
     """Return whether a simulation is supported and takes only seconds (C,)."""
     replicas_C = columns.numbers("batch", 1.0) * question.plan.dp
     concurrency_C = columns.numbers("concurrency", 0.0)
     in_flight_C = np.where(concurrency_C > 0.0, concurrency_C, replicas_C)
     load, plan = question.load, question.plan
-    known_C: BoolArray = (plan.pp == 1.0) & (load.prefix == 0.0)
+    blocks_C = _prefix_blocks(question, in_flight_C)
+    known_C: BoolArray = (plan.pp == 1.0) & (blocks_C <= MOST_BLOCKS)
     known_C &= _least_steps(question, in_flight_C, load.osl) <= MOST_STEPS
     known_C &= plan.dp <= MOST_ENGINES
     if question.drafts and not _drafts_are_simulated(question):

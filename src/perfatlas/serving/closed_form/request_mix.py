@@ -36,14 +36,14 @@ class RequestClasses:
         isl_K: Input tokens (K,).
         osl_K: Output tokens (K,).
         weight_K: Share of the requests, which add up to 1 (K,).
-        prefix_K: Prompt tokens that a prefix cache has, where candidates have one (K,); None for
-            those of the candidates.
+        prefix_KC: Prompt tokens that the prefix cache of each candidate has, where it has one
+            (K, C); None for those of the candidates.
     """
 
     isl_K: FloatArray
     osl_K: FloatArray
     weight_K: FloatArray
-    prefix_K: FloatArray | None = None
+    prefix_KC: FloatArray | None = None
 
     @property
     def token_share(self) -> FloatArray:
@@ -69,15 +69,15 @@ class RequestClasses:
 
 
 def with_lengths(
-    question: Candidates, lengths: tuple[float, float], prefix: float | None = None
+    question: Candidates, lengths: tuple[float, float], prefix: FloatArray | None = None
 ) -> Candidates:
     """Return candidates with requests of other lengths.
 
     Args:
         question: The candidates.
         lengths: Input and output tokens.
-        prefix: Cached prompt tokens of candidates with a prefix cache; None for their own, as far
-            as the prompt is longer.
+        prefix: Cached prompt tokens of candidates with a prefix cache (C,); None for their own, as
+            far as the prompt is longer.
     """
     load, shape = question.load, question.load.isl.shape
     isl, osl = (np.full(shape, tokens) for tokens in lengths)
@@ -116,7 +116,7 @@ def evaluate_mix(
         ((300.0, 20.0), (200.0, 25.0))
     """
     lengths = list(zip(classes.isl_K.tolist(), classes.osl_K.tolist(), strict=True))
-    prefixes = [None] * len(lengths) if classes.prefix_K is None else classes.prefix_K.tolist()
+    prefixes = [None] * len(lengths) if classes.prefix_KC is None else list(classes.prefix_KC)
     own = [with_lengths(question, *one) for one in zip(lengths, prefixes, strict=True)]
     if len(own) == 1:
         return evaluate_loads(own[0], memory, phase)

@@ -29,6 +29,10 @@ from .lengths import (
     range_around as range_around,
     uniform_lengths as uniform_lengths,
 )
+from .reuse_distance import (
+    PrefixReuse as PrefixReuse,
+    prefix_reuse as prefix_reuse,
+)
 from .scaling import (
     scale_lengths as scale_lengths,
     scale_rate as scale_rate,

@@ -27,21 +27,22 @@ def catalog(
     verbose: Annotated[bool, SWITCH] = False,
     base: str | None = None,
 ) -> int:
-    """List a catalog, show one entry, or write and check a hardware file; return the exit code.
+    """List a catalog, show one entry, or write and check a file of one; return the exit code.
 
     Args:
         kind: The catalog.
-        action: List the entries, or show one; of systems, write a new hardware file or check one.
+        action: List the entries, or show one; of systems, engines and models, write a new file or
+            check one.
         name: Entry to show: a listed name, a file, or a system with overrides. For new and check,
-            the hardware file.
+            the file.
         json: Print one JSON object.
         verbose: Show every value of an entry with its source.
-        base: System whose values a new hardware file starts from.
+        base: Entry whose values a new file starts from.
     """
     if action in ("new", "check"):
-        return _hardware_file(kind, action, name, base)
+        return _file(kind, action, name, base)
     if base is not None:
-        raise UsageError("--base applies only to perfatlas catalog systems new")
+        raise UsageError(f"--base applies only to perfatlas catalog {kind} new")
     from perfatlas.verbs.catalog.facts import CATALOGS
 
     chosen = CATALOGS[kind]
@@ -66,32 +67,34 @@ def catalog(
     return 0
 
 
-def _hardware_file(kind: Kind, action: Action, name: str | None, base: str | None) -> int:
-    """Write a new hardware file, or check one; return the exit code."""
+def _file(kind: Kind, action: Action, name: str | None, base: str | None) -> int:
+    """Write a new file of a catalog, or check one; return the exit code."""
     from pathlib import Path
 
     from perfatlas.files import check_writable, write_atomic
-    from perfatlas.hardware import resolve_system, system_template
+    from perfatlas.verbs.catalog.file_kinds import FILES
 
-    if kind != "systems":
-        raise UsageError(f"{action} applies only to systems: perfatlas catalog systems {action}")
-    if name is None or not name.endswith(".toml"):
+    if kind not in FILES:
         raise UsageError(
-            "missing file with suffix .toml; for example: perfatlas catalog systems"
-            f" {action} chip.toml"
+            f"{action} applies only to {', '.join(FILES)}: perfatlas catalog systems {action}"
+        )
+    chosen = FILES[kind]
+    if name is None or not name.endswith(Path(chosen.example).suffix):
+        raise UsageError(
+            f"missing file with suffix {Path(chosen.example).suffix}; for example: perfatlas"
+            f" catalog {kind} {action} {chosen.example}"
         )
     if action == "check":
         if base is not None:
-            raise UsageError("--base applies only to perfatlas catalog systems new")
-        system = resolve_system(name)
-        sys.stdout.write(f"{name}: {system.device.name} is complete and consistent\n")
+            raise UsageError(f"--base applies only to perfatlas catalog {kind} new")
+        sys.stdout.write(f"{name}: {chosen.checked(name)} is complete and consistent\n")
         return 0
     if Path(name).is_symlink() or Path(name).exists():
         raise UsageError(f"{name} exists and is not overwritten; give another name")
     check_writable(name)
-    write_atomic(name, system_template(base))
+    write_atomic(name, chosen.text(base))
     sys.stdout.write(
-        f"{name} written; set its fields, then run: perfatlas catalog systems check {name}\n"
+        f"{name} written; set its fields, then run: perfatlas catalog {kind} check {name}\n"
     )
     return 0
 

@@ -54,8 +54,9 @@ from perfatlas.verbs.search.rows import (
     estimate_fields,
     frontier_rows,
 )
+from perfatlas.verbs.search.runner_up import runner_up_lacks
 from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
-from perfatlas.verbs.search.why import SIMULATION, reason_of
+from perfatlas.verbs.search.why import SIMULATION, held_back, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,6 +83,20 @@ BALANCED: Final = (
     "plans of several objectives are points of the frontier, one for each plan, ranked by the"
     " geometric mean of the objectives: a ratio counts the same in each"
 )
+CACHES: Final = {
+    "round_robin": (
+        "requests meet the caches of replicas and attention-DP ranks in turn (with max_gpus, of as"
+        " many replicas as fit); set routing = prefix_aware for a router that follows prefixes"
+    ),
+    "prefix_aware": (
+        "the router follows prefixes, so that the caches of replicas and attention-DP ranks are"
+        " one: an upper limit, as a router also balances load"
+    ),
+    "pools": (
+        "each prefill worker finds what its own cache would have of all requests: a router that"
+        " follows prefixes finds more, and one that does not finds less"
+    ),
+}
 FORMATS: Final = (
     "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
 )
@@ -218,22 +233,20 @@ def _answer(
     inputs: SearchInputs, found: Found, leaders: list[Leader], ranking: list[str]
 ) -> SearchAnswer:
     """Return the answer with the leaders that meet all limits, best first."""
-    scores = [leader.score for leader in leaders]
     plans = []
     evidence, breakdown = [], []
-    counts_cached = bool(inputs.mix.warning) and inputs.prefix_caching is not False
-    warnings = [inputs.mix.warning] if counts_cached else []
+    warnings: list[str] = []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
         steps, grounds, warned = _priced(read_scenario(fields))
-        following = scores[number + 1] if number + 1 < len(scores) else None
+        following = leaders[number + 1] if number + 1 < len(leaders) else None
         plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)
         if change := rank_change(leader, number + 1, found):
             plan["rank_change"] = change
-        plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
+        plan |= _beside(leader, following, found, inputs)
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
@@ -266,6 +279,20 @@ def _answer(
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
 
 
+def _beside(
+    leader: Leader, following: Leader | None, found: Found, inputs: SearchInputs
+) -> dict[str, Any]:
+    """Return how much worse the next plan is than a plan, and what it lacks."""
+    if following is None:
+        return {"runner_up_deficit": None}
+    row: dict[str, Any] = {"runner_up_deficit": deficit(leader.score, following.score, inputs)}
+    if len(inputs.objectives) == 1:
+        held = held_back(following, found, inputs)
+        lacks = runner_up_lacks(leader.row, following.row, held, inputs.objective)
+        row["runner_up_lacks"] = lacks
+    return row
+
+
 def _launched(
     launcher: str, best: Mapping[str, Any], inputs: SearchInputs
 ) -> tuple[list[str], list[str]]:
@@ -294,6 +321,9 @@ def _notes(inputs: SearchInputs, ranking: list[str]) -> list[str]:
         notes.append(BALANCED)
     if inputs.mix.sample is not None:
         notes.append(inputs.mix.note)
+    if inputs.mix.reuse is not None and inputs.prefix_caching is not False:
+        pooled = inputs.mode == "disaggregated"
+        notes.append(inputs.mix.cache_note(CACHES["pools" if pooled else inputs.routing]))
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
     return notes

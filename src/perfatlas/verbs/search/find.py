@@ -148,6 +148,9 @@ def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
     columns |= {name: points.results[name][places] for name in METRICS}
     columns["usd_per_million_output_tokens"] *= 1.0 + judged.spares[places] / replicas
+    if inputs.mix.reuse is not None:
+        columns["cached_tokens"] = points.question.load.prefix[places]
+        columns["cache_tokens"] = points.cache_tokens[places]
     columns["tier"] = points.evaluated.tiers[places]
     columns["slo_probability"] = judged.probability[places]
     columns["excess"] = judged.excess[places]

@@ -162,6 +162,16 @@ class RequestLengths:
             needs=AnySet("lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
+    routing: Annotated[
+        Literal["round_robin", "prefix_aware"],
+        Row(
+            "Which prefix cache a request of a trace meets: round_robin, that of each replica and"
+            " attention-DP rank in turn, or prefix_aware, as if all were one cache.",
+            needs=AllOf(
+                AnySet("lengths_from", example="trace.jsonl"), Equals("mode", "aggregated")
+            ),
+        ),
+    ] = "round_robin"
     prefix_caching: Annotated[
         bool | None,
         Row(

@@ -161,6 +161,8 @@ def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], long
     sizes = dict(plan)
     if rules["ranks"]:
         sizes[rules["ranks"]] = plan["tp"] * plan.get("attention_dp", 1)
+    for name in sizes.keys() & set(rules.get("shared", ())):
+        sizes[name] = plan[name] * plan.get("attention_dp", 1)
     words = [*rules["command"].split(), *([rules["model"]] if rules["model"] else []), model]
     words += [rules["context"], str(longest)]
     for name, flag in rules["arguments"].items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import (
     InfeasibleError,
     InvalidSpecError,
@@ -28,8 +29,9 @@ from perfatlas.verbs.search.limits import (
     score_of,
 )
 from perfatlas.verbs.search.points import LOADS, costs
-from perfatlas.verbs.search.pool_rows import IDENTITY
+from perfatlas.verbs.search.pool_rows import HIT_RATE, IDENTITY
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
+from perfatlas.verbs.search.trace_reuse import caches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.limits import Met
     from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.verbs.search.trace_reuse import Caches
 
 MOST_LOWER: Final = 8  # lower loads to simulate where the best load of the closed forms misses
 
@@ -203,7 +206,8 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     """
     fields = estimate_fields(found, leader.row, leader.place, inputs)
     scenario = read_scenario({**fields, "method": "simulate"})
-    steady = steady_state(scenario, known, inputs.slo_percentile, inputs.mix.sample)
+    sample = inputs.mix.sample_of(_caches(found, leader, inputs) if scenario.prefix else None)
+    steady = steady_state(scenario, known, inputs.slo_percentile, sample)
     results = dict(steady.results)
     _, evaluation = evaluate_one(read_scenario(fields))
     results |= energies_at(evaluation.energy, results, inputs.mix.mean_osl)
@@ -219,6 +223,9 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     if tails:
         names = dict.fromkeys(LATENCIES.values())
         told |= {f"{percentile_name(n)}{end}": tails[f"{n}{end}"] for n in names for end in ENDS}
+    if sample is not None and inputs.mix.reuse is not None:
+        share = sample.cached_E.sum() / sample.isl_E.sum() if scenario.prefix else 0.0
+        told[HIT_RATE] = float(share)
     probability = float(met.least[0])
     simulated = replace(
         leader,
@@ -228,6 +235,15 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
         excess=float(met.excess[0]),
     )
     return simulated, met
+
+
+def _caches(found: Found, leader: Leader, inputs: SearchInputs) -> Caches | None:
+    """Return the prefix caches of a leader, None where prompts of a trace do not repeat."""
+    if inputs.mix.reuse is None:
+        return None
+    sizes = {name: np.array([float(leader.row.get(name, 1))]) for name in (*PLAN, "dp")}
+    tokens = found.leading["cache_tokens"][leader.place : leader.place + 1]
+    return caches_of(PlanColumns(**sizes), tokens, inputs.routing)
 
 
 def _array(value: float | None) -> FloatArray:

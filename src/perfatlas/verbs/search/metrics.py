@@ -103,6 +103,29 @@ RESULTS: Final = declare_metrics(
     ),
     *(
         Metric(
+            name=f"{rows}.prefix_hit_rate",
+            label="prefix hit rate",
+            short="hits",
+            unit="1",
+            shown="share",
+            better="higher",
+            verbs=("search",),
+            description="Share of the prompt tokens of a trace that its prefix caches have.",
+        )
+        for rows in ROWS
+    ),
+    *(
+        Metric(
+            name=f"{rows}.prefix_caching",
+            label="prefix caching",
+            holds="flag",
+            verbs=("search",),
+            description="Whether KV blocks of the cached part of prompts are reused.",
+        )
+        for rows in ROWS
+    ),
+    *(
+        Metric(
             name=f"{rows}.availability",
             label="availability",
             short="availability",
@@ -184,6 +207,13 @@ RESULTS: Final = declare_metrics(
         shown="share",
         verbs=("search",),
         description="How much worse the objective of the next plan is, relative to this plan.",
+    ),
+    Metric(
+        name="plans.runner_up_lacks",
+        label="what the next plan lacks",
+        holds="text",
+        verbs=("search",),
+        description="Why the objective of the next plan is worse, empty if its plan tells it.",
     ),
     Metric(
         name="candidates",

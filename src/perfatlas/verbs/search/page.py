@@ -99,14 +99,20 @@ def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> 
         for plan in plans
     ]
     reasons = [
-        [plan_name(plan, scenario), plan["why"], plan.get("rank_change", "-")] for plan in plans
+        [
+            plan_name(plan, scenario),
+            plan["why"],
+            plan.get("runner_up_lacks") or "-",
+            plan.get("rank_change", "-"),
+        ]
+        for plan in plans
     ]
     tables = [
         Table(head=head, rows=rows, text_columns=(0, len(head) - 1)),
         Table(
-            head=["plan", "why not a higher load", "simulation"],
+            head=["plan", "why not a higher load", "what the next plan lacks", "simulation"],
             rows=reasons,
-            text_columns=(0, 1, 2),
+            text_columns=(0, 1, 2, 3),
         ),
     ]
     if ranking:

@@ -234,6 +234,8 @@ def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
         plan, load = workers.question.plan, workers.question.load
         columns |= {f"{role}_{name}": getattr(plan, name)[index] for name in SIZES[role]}
         columns |= {f"{role}_workers": count, f"{role}_batch": load.sequences[index]}
+    if inputs.mix.reuse is not None:
+        columns["cached_tokens"] = prefill.question.load.prefix[pairs.first]
     limits = decode.question.limits
     columns |= {name: getattr(limits, name)[pairs.second] for name in LIMITS}
     columns |= {name: results[name] for name in METRICS}

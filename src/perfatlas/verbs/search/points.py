@@ -5,7 +5,7 @@ Shape legend: C candidates, P points.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from perfatlas.serving.closed_form import (
 )
 from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies import refused_by_rule
+from perfatlas.verbs.search.trace_reuse import caches_of
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.serving.closed_form import LoadResults
+    from perfatlas.serving.closed_form import LoadResults, RequestClasses
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.request_mix import RequestMix
@@ -55,6 +56,7 @@ class Points:
         evaluated: Their closed forms.
         results: Results of `estimate` by name (P,), without the number of GPUs.
         ends: What ends the loads of the candidate of each point, a position in `ENDS` (P,).
+        cache_tokens: KV cache of a replica [tokens] (P,).
     """
 
     family: Family
@@ -64,6 +66,7 @@ class Points:
     evaluated: LoadResults
     results: dict[str, FloatArray]
     ends: IntArray
+    cache_tokens: FloatArray
 
     @property
     def size(self) -> int:
@@ -122,7 +125,9 @@ def _priced(
         return None
     ends_C = _ends(refused, within_CL)
     asked = question.take(kept.tolist())
-    found = evaluate_mix(asked, MemoryColumns(**take_columns(memory, kept)), classes, phase)
+    held = MemoryColumns(**take_columns(memory, kept))
+    asked, classes = _with_cached_prompts(asked, held, classes, inputs)
+    found = evaluate_mix(asked, held, classes, phase)
     results = result_columns(asked, found)
     results["usd_per_million_output_tokens"] = costs(inputs, results)
     return Points(
@@ -133,7 +138,21 @@ def _priced(
         evaluated=found,
         results=results,
         ends=np.repeat(ends_C, loads_CL.shape[1])[kept],
+        cache_tokens=held.kv_capacity_tokens,
     )
+
+
+def _with_cached_prompts(
+    asked: Candidates, memory: MemoryColumns, classes: RequestClasses, inputs: SearchInputs
+) -> tuple[Candidates, RequestClasses]:
+    """Return points and classes with what prefix caches have of the prompts of a trace."""
+    reuse = inputs.mix.reuse
+    if reuse is None or not np.any(asked.load.prefix):
+        return asked, classes
+    caches = caches_of(asked.plan, memory.kv_capacity_tokens, inputs.routing)
+    prefix_KP = np.floor(reuse.mean_cached(caches))  # whole tokens, which are priced once
+    load = replace(asked.load, prefix=classes.weight_K @ prefix_KP)
+    return replace(asked, load=load), replace(classes, prefix_KC=prefix_KP)
 
 
 def _loads(

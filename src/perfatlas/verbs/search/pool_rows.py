@@ -27,6 +27,7 @@ SIZES: Final = {
 }
 EXPERTS: Final = ("ep", "moe_tp")
 DEFAULT_ENGINE: Final = str(fields_of(Subject)["engine"].default)
+HIT_RATE: Final = "prefix_hit_rate"
 # columns in which distinct plans differ
 IDENTITY: Final = tuple(f"{role}_{name}" for role in ROLES for name in (*SIZES[role], "workers"))
 
@@ -54,6 +55,7 @@ def pool_row(
             if not (dense and name in EXPERTS)
         }
     row["gpus"] = int(columns["gpus"][place])
+    row |= reused_row(columns, place, inputs)
     metrics = {name: float(columns[name][place]) for name in METRICS}
     row |= {n: v if np.isfinite(v) else None for n, v in metrics.items()}
     if inputs.usd_per_gpu_hour is None:
@@ -78,6 +80,32 @@ def settings_row(family: Family, inputs: SearchInputs) -> dict[str, Any]:
     if inputs.prefix:
         row["prefix_caching"] = family.prefix > 0
     return row
+
+
+def reused_row(columns: Columns, place: int, inputs: SearchInputs) -> dict[str, Any]:
+    """Return the share of the prompt tokens of a trace that prefix caches have.
+
+    Args:
+        columns: Deployments.
+        place: Position of the deployment.
+        inputs: The search.
+    """
+    if inputs.mix.reuse is None:
+        return {}
+    return {HIT_RATE: float(columns["cached_tokens"][place]) / inputs.mix.classes.mean[0]}
+
+
+def cached_prefix(columns: Columns, place: int, inputs: SearchInputs) -> dict[str, int]:
+    """Return the mean cached tokens of the prompts of a trace as a field.
+
+    Args:
+        columns: Deployments.
+        place: Position of the deployment.
+        inputs: The search.
+    """
+    if inputs.mix.reuse is None:
+        return {}
+    return {"prefix": math.ceil(columns["cached_tokens"][place])}
 
 
 def _settings(families: Sequence[Family], inputs: SearchInputs) -> dict[str, Any]:
@@ -123,6 +151,7 @@ def pool_fields(
     named = [f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "system", "workers", "batch")]
     fields = {**family.fields, **{name: row[name] for name in named if name in row}}
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")}
+    fields |= cached_prefix(found.leading, place, inputs)
     engines = [one.fields.get("engine", DEFAULT_ENGINE) for one in (prefill, family)]
     if engines[0] != engines[1]:
         fields["prefill_engine"] = engines[0]
@@ -153,6 +182,8 @@ def pool_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
     for name in dict.fromkeys(name for row in rows.values() for name in row):
         if name == "tier":
             table[name] = tier_names(columns[name])
+        elif name == HIT_RATE:
+            table[name] = (columns["cached_tokens"] / inputs.mix.classes.mean[0]).tolist()
         elif name in METRICS:
             table[name] = [v if math.isfinite(v) else None for v in columns[name].tolist()]
         elif name == "slo_probability":

@@ -13,12 +13,12 @@ import numpy as np
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.deployments import RequestSample
 from perfatlas.serving.closed_form import RequestClasses
-from perfatlas.serving.requests import LONGEST_TOKENS
+from perfatlas.serving.requests import LONGEST_TOKENS, prefix_reuse
 from perfatlas.serving.traces import read_requests
+from perfatlas.verbs.search.trace_reuse import TraceReuse
 
 if TYPE_CHECKING:
-    from perfatlas.operators import IntArray
-    from perfatlas.serving.requests import Requests
+    from perfatlas.verbs.search.trace_reuse import Caches
 
 HEAVIEST: Final = 1e9  # weight of a class
 PARTS: Final = (2, 3)  # numbers of a class: isl, osl and its weight
@@ -35,25 +35,39 @@ class RequestMix:
         source: What they are of, "" for given lengths.
         sample: Requests to draw from in simulations; None if all are equal.
         cached: Mean prompt tokens of a request that repeat the start of an earlier prompt of the
-            trace.
+            trace, as one cache without limit would have.
+        reuse: What limited caches have of them, None where nothing repeats.
     """
 
     classes: RequestClasses
     source: str = ""
     sample: RequestSample | None = None
     cached: float = 0.0
+    reuse: TraceReuse | None = None
 
-    @property
-    def warning(self) -> str:
-        """What the search assumes of the repeated prompts of a trace, "" for nothing."""
-        if not self.cached:
+    def cache_note(self, caches: str) -> str:
+        """Return what the search assumes of the repeated prompts of a trace, "" for nothing.
+
+        Args:
+            caches: Which caches the requests meet.
+        """
+        if self.reuse is None:
             return ""
         return (
-            f"{self.cached / self.classes.mean[0]:.0%} of the prompt tokens of the trace repeat the"
-            " start of an earlier prompt; with prefix caching, all of them count as cached, as in"
-            " one cache without limit, and those of several replicas or with evictions have fewer:"
-            " run simulate --requests on the best plans"
+            f"prefix caching: {self.cached / self.classes.mean[0]:.0%} of the prompt tokens of the"
+            " trace repeat the start of an earlier prompt, and a plan finds those that its KV"
+            f" caches still have when the least recently used blocks are evicted; {caches}"
         )
+
+    def sample_of(self, caches: Caches | None) -> RequestSample | None:
+        """Return the requests to draw from in the simulation of a plan.
+
+        Args:
+            caches: Its prefix caches, None without prefix caching.
+        """
+        if self.sample is None or self.reuse is None or caches is None:
+            return self.sample
+        return self.sample._replace(cached_E=self.reuse.cached_tokens(caches))
 
     @property
     def mean_osl(self) -> float:
@@ -152,14 +166,11 @@ def classes_of_trace(path: str, request_format: str) -> RequestMix:
         own = class_N == part
         class_N[own] += osl_N[own] > np.median(osl_N[own])
     _, place_N, count_K = np.unique(class_N, return_inverse=True, return_counts=True)
-    cached_N = repeated_tokens(requests)
-    isl_K, osl_K, cached_K = (
-        np.bincount(place_N, tokens_N) / count_K for tokens_N in (isl_N, osl_N, cached_N)
-    )
+    cached_N = prefix_reuse(requests).cached_tokens(np.inf, isl_N.size)
+    reuse = TraceReuse(requests=requests, class_N=place_N, count_K=count_K)
+    isl_K, osl_K = (np.bincount(place_N, tokens_N) / count_K for tokens_N in (isl_N, osl_N))
     return RequestMix(
-        classes=RequestClasses(
-            isl_K=isl_K, osl_K=osl_K, weight_K=count_K / count_K.sum(), prefix_K=cached_K
-        ),
+        classes=RequestClasses(isl_K=isl_K, osl_K=osl_K, weight_K=count_K / count_K.sum()),
         source=f"{isl_N.size:,} requests of {path}",
         sample=RequestSample(
             isl_E=isl_N.astype(np.int64),
@@ -168,31 +179,5 @@ def classes_of_trace(path: str, request_format: str) -> RequestMix:
             hash_block=requests.hash_block,
         ),
         cached=float(cached_N.mean()),
+        reuse=reuse if cached_N.any() else None,
     )
-
-
-def repeated_tokens(requests: Requests) -> IntArray:
-    """Return the prompt tokens that one cache without limit has when each request arrives (N,).
-
-    Hashes of blocks are chained, so that a known one ends a known start of a prompt. The last token
-    of a prompt is always computed.
-
-    Args:
-        requests: Requests in order of arrival.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.requests import plain_requests
-        >>> from perfatlas.verbs.search.request_mix import repeated_tokens
-        >>> plain = plain_requests(np.arange(2), np.array([8, 12]), np.array([1, 1]))
-        >>> first, hashes = np.array([0, 2, 5]), np.array([1, 2, 1, 2, 3])
-        >>> repeated_tokens(plain._replace(hash_first_N=first, hash_H=hashes, hash_block=4))
-        array([0, 8])
-    """
-    counts_N = np.diff(requests.hash_first_N)
-    owner_H = np.repeat(np.arange(counts_N.size), counts_N)
-    _, first_U, place_H = np.unique(requests.hash_H, return_index=True, return_inverse=True)
-    known_H = owner_H[first_U][place_H] < owner_H
-    blocks_N = np.bincount(owner_H, known_H, counts_N.size).astype(np.int64)
-    cached_N: IntArray = np.minimum(blocks_N * requests.hash_block, requests.isl_N - 1)
-    return cached_N

@@ -11,7 +11,15 @@ from perfatlas.answer import tier_names
 from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
 from perfatlas.verbs.search.limits import HIGHER
-from perfatlas.verbs.search.pool_rows import pool_fields, pool_row, pool_table, settings_row
+from perfatlas.verbs.search.pool_rows import (
+    HIT_RATE,
+    cached_prefix,
+    pool_fields,
+    pool_row,
+    pool_table,
+    reused_row,
+    settings_row,
+)
 from perfatlas.verbs.search.space import of_plan
 
 if TYPE_CHECKING:
@@ -83,6 +91,7 @@ def _row(
     if inputs.availability is not None:
         row["spare_replicas"] = int(columns["spare_replicas"][place])
         row["availability"] = float(columns["availability"][place])
+    row |= reused_row(columns, place, inputs)
     if inputs.mode == "static":
         row["batch"] = int(columns["sequences"][place])
     else:
@@ -127,6 +136,7 @@ def estimate_fields(
     load = "batch" if inputs.mode == "static" else "concurrency"
     named = (*PLAN, "dp", load, "max_num_batched_tokens")
     fields = {**family.fields, **{name: row[name] for name in named if name in row}}
+    fields |= cached_prefix(found.leading, place, inputs)
     return of_plan(fields) | ({} if inputs.mode == "static" else {"method": "formula"})
 
 
@@ -153,6 +163,8 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
     }
     for name, title in shown.items():
         table[title] = columns[name].astype(np.int64).tolist()
+    if inputs.mix.reuse is not None:
+        table[HIT_RATE] = (columns["cached_tokens"] / inputs.mix.classes.mean[0]).tolist()
     if inputs.availability is not None:
         table["availability"] = columns["availability"].tolist()
     for name in METRICS:

@@ -142,7 +142,9 @@ def _runner_up(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     if deficit == 0:
         return f"the next plan is equal by the objective{beside}"
     mean = " by the geometric mean of the objectives" if several else ""
-    return f"the next plan is {format_share(deficit)} worse{mean}{beside}"
+    lacks = plans[0].get("runner_up_lacks")
+    why = f": {lacks}" if lacks else ""
+    return f"the next plan is {format_share(deficit)} worse{mean}{beside}{why}"
 
 
 def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
@@ -196,6 +198,7 @@ def _plans_table(
         **_metric_columns(scenario),
         **({"90%": lambda plan: interval_text(plan, Y)} if width >= _wide(scenario) else {}),
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
+        **({"hits": _hits} if "prefix_hit_rate" in plans[0] else {}),
         **(
             {"up": lambda plan: f"{plan['availability']:.3%}"} if "availability" in plans[0] else {}
         ),
@@ -231,6 +234,10 @@ def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[
 
 def _step(plan: Mapping[str, Any]) -> str:
     return f"{plan['max_num_batched_tokens']:,}"
+
+
+def _hits(plan: Mapping[str, Any]) -> str:
+    return format_share(plan["prefix_hit_rate"])
 
 
 def _load(plan: Mapping[str, Any]) -> str:

@@ -49,6 +49,18 @@ def reason_of(
         inputs: The search.
         steps: Breakdown of its steps.
     """
+    balance = f"{_balance(leader.place, found, inputs)}; " if found.by_frontier else ""
+    return f"{balance}{held_back(leader, found, inputs)}; {_bounds(steps)}"
+
+
+def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
+    """Return what prevents a higher load of a plan.
+
+    Args:
+        leader: The plan.
+        found: The candidates.
+        inputs: The search.
+    """
     place, binding = leader.place, str(leader.row["binding_constraint"])
     columns = found.leading
     if leader.is_lowered:
@@ -57,28 +69,24 @@ def reason_of(
         binding = min(chances, key=lambda name: chances[name])
         statistic = _statistic(binding, inputs)
         limit = _limit(binding, inputs)
-        held = (
+        return (
             f"at {load:,.0f} requests in flight, the best load by closed forms, simulated"
             f" {statistic}{limit} {chances[binding]:.0%}"
         )
-    elif binding == NO_GAIN and found.by_frontier:
-        held = "a higher load improves one objective at the expense of another"
-    elif binding in ENDED:
-        held = ENDED[binding]
-    elif binding == AVAILABILITY:
-        load = float(columns["next_concurrency"][place])
-        held = (
+    if binding == NO_GAIN and found.by_frontier:
+        return "a higher load improves one objective at the expense of another"
+    if binding in ENDED:
+        return ENDED[binding]
+    load = float(columns["next_concurrency"][place])
+    if binding == AVAILABILITY:
+        return (
             f"at {load:,.0f} requests in flight, the spare replicas for availability ="
             f" {inputs.availability:g} do not fit"
         )
-    else:
-        load = float(columns["next_concurrency"][place])
-        chance = float(columns["next_probability"][place])
-        # closed forms have no percentiles
-        mean = "mean " if inputs.slo_percentile is not None and binding in LATENCIES else ""
-        held = f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
-    balance = f"{_balance(place, found, inputs)}; " if found.by_frontier else ""
-    return f"{balance}{held}; {_bounds(steps)}"
+    chance = float(columns["next_probability"][place])
+    # closed forms have no percentiles
+    mean = "mean " if inputs.slo_percentile is not None and binding in LATENCIES else ""
+    return f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
 
 
 def _balance(place: int, found: Found, inputs: SearchInputs) -> str:
