@@ -33,7 +33,16 @@ OWNERS: Final[dict[str, int]] = {}  # the worker of each file, by its name
 
 def _splits(config: pytest.Config) -> bool:
     """Return whether workers collect files of their own: none may be replaced by another."""
-    return (config.option.dist, config.option.maxworkerrestart) == ("loadfile", "0")
+    asked = (config.option.dist, config.option.maxworkerrestart) == ("loadfile", "0")
+    return asked and not any("::" in argument for argument in config.args)
+
+
+class OtherWorkersFile(pytest.File):
+    """A file that another worker runs: without tests here, but not missing."""
+
+    def collect(self) -> list[pytest.Item]:
+        """Return no tests."""
+        return []
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -50,7 +59,9 @@ def pytest_collect_file(
     found = yield
     if file_path.suffix == ".py" and EXAMPLE not in file_path.read_bytes():
         found = [one for one in found if type(one) is pytest.Module]
-    return found if found and _is_own(file_path, parent.config) else []
+    if found and not _is_own(file_path, parent.config):
+        return [OtherWorkersFile.from_parent(parent, path=file_path)]
+    return found
 
 
 def _is_own(path: Path, config: pytest.Config) -> bool:
