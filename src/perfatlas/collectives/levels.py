@@ -21,6 +21,7 @@ from perfatlas.collectives.notes import (
     HOPS_NOTE,
     NODE_NOTE,
     NODES_NOTE,
+    PAIR_NOTE,
     RANKS_NOTE,
     SEND_NOTE,
     SWITCH_NOTE,
@@ -55,6 +56,7 @@ from perfatlas.collectives.physics import (
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
 from perfatlas.collectives.rings import HOP_OPS, Fabric, FabricTimes, ring_between_nodes_s
 from perfatlas.collectives.topology import with_pcie_rings
+from perfatlas.collectives.trees import tree_of_two_s, two_by_tree
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import unique_rows, with_fields
 
@@ -286,6 +288,10 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     if hops is not None:
         latency_U = np.where(crosses_U, hops.latency_s_U, latency_U)
         time_U = np.where(crosses_U, latency_U + hops.moving_s_U, time_U)
+    efficiency_U = parameters_UP[:, FABRIC_PARAMETERS.index("efficiency_fabric")]
+    tree_s_U = tree_of_two_s(query, inner, bandwidth_U * efficiency_U)
+    tree_U = two_by_tree(query, _adds_inside(query)) & (latency_U + tree_s_U < time_U)
+    time_U = np.where(tree_U, latency_U + tree_s_U, time_U)
     # Only exchanges between up to 8 nodes were measured. The error of one doubling of the ranks is
     # assumed to accumulate over further doublings of the nodes, on the slow side only: neglected
     # effects take time, and more nodes are not faster.
@@ -305,12 +311,17 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
-        algorithms=lambda: _across_nodes(query, crosses_U, inner.algorithms(), hops),
+        algorithms=lambda: np.where(
+            tree_U,
+            "hierarchical_tree",
+            _across_nodes(query, crosses_U, inner.algorithms(), hops),
+        ),
         notes=(
             *inner.notes,
             *cells.notes,
             *_fabric_notes(query, crosses_U, beyond=bool(beyond)),
             *([TREE_NOTE] if _by_trees(query, crosses_U, inner) else []),
+            *([PAIR_NOTE] if np.any(tree_U) else []),
         ),
     )
 
