@@ -1,4 +1,4 @@
-"""All-reduce of two nodes by a tree of all GPUs.
+"""All-reduce by trees: of all GPUs of two nodes, or of nodes whose switches reduce inside.
 
 Shape legend: U unique shapes, L levels.
 """
@@ -19,6 +19,20 @@ if TYPE_CHECKING:
 
 # Bytes that a tree of GPUs reduces per byte that a ring moves over a link.
 TREE_RATE: Final = 0.92 * 0.5
+
+
+def sums_by_trees(query: CollectiveQuery, crosses_U: NDArray[np.bool_], inner: LevelTimes) -> bool:
+    """Return whether a group reduces in the switches of its nodes and by trees between them.
+
+    Args:
+        query: The collective.
+        crosses_U: Where the group spans nodes (U,).
+        inner: Times inside a node.
+    """
+    between_U = crosses_U & (query.links.fabric_adds_U == 0.0)
+    if query.op != "all_reduce" or not np.any(between_U):
+        return False
+    return bool(np.any(between_U & (inner.algorithms() == "in_network")))
 
 
 def two_by_tree(query: CollectiveQuery, adds_inside_U: FloatArray) -> NDArray[np.bool_]:
