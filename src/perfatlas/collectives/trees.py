@@ -48,7 +48,8 @@ def two_by_tree(query: CollectiveQuery, adds_inside_U: FloatArray) -> NDArray[np
     """
     linked_U = (query.links.one_link_U == 0.0) & (query.group.ranks_LU[0] > 1.0)
     pair_U = (query.group.ranks_LU[2] == 2.0) & (adds_inside_U == 0.0)
-    return linked_U & pair_U & (query.op == "all_reduce")
+    by_tree_U: NDArray[np.bool_] = linked_U & pair_U & (query.op == "all_reduce")
+    return by_tree_U
 
 
 def tree_of_two_s(
