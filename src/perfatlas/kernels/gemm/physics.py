@@ -29,6 +29,7 @@ GEMM_SHAPE: Final = (
     "quantize",  # 1: the measured time includes quantizing the activation
     "copies",  # weight copies that a benchmark cycles through; 0: all data is cold
     "shared_activation",  # 1: the copies share one activation
+    "groups",  # products with weights of their own that share the rows; below 1: one
 )
 
 GEMM_PARAMETERS: Final = (
@@ -138,16 +139,22 @@ def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) 
     if copies <= 0.0:
         return 1.0
     activations = m * k * shape[4] * (1.0 if shape[8] > 0.0 else copies)
-    footprint = copies * n * k * shape[3] + activations + m * n * shape[5]
+    footprint = copies * _weight_bytes(shape) + activations + m * n * shape[5]
     ratio = footprint / (parameters[7] * silicon[L2])
     return float(1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS))
+
+
+@part
+def _weight_bytes(shape: FloatArray) -> float:
+    """Return the bytes of the weights of all groups; a thread block loads those of its own."""
+    return float(shape[1] * shape[2] * shape[3] * max(shape[9], 1.0))
 
 
 @part
 def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
     """Return the time of the device-memory traffic [s]."""
     m, n, k = shape[0], shape[1], shape[2]
-    traffic = n * k * shape[3] + m * k * shape[4] + m * n * shape[5]
+    traffic = _weight_bytes(shape) + m * k * shape[4] + m * n * shape[5]
     cold = _cold_share(shape, silicon, parameters)
     return float(cold * traffic / (parameters[1] * silicon[BANDWIDTH]))
 

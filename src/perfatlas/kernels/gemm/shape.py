@@ -18,8 +18,7 @@ def _key(operator: Gemm) -> CalibrationKey:
 
 def _columns(operator: Gemm) -> Columns:
     sizes = ("m", "n", "k", "input_bytes_per_element", "output_bytes_per_element")
-    return named(operator, sizes) | {
-        "weight_bytes_per_element": operator.weight_bytes_per_element * operator.groups,
+    return named(operator, (*sizes, "weight_bytes_per_element", "groups")) | {
         "quantize": operator.quantizes_input,
         "copies": 0.0,
         "shared_activation": 0.0,

@@ -208,7 +208,7 @@ def _gemm(table: SiliconTable, format_name: str) -> TableRows:
         "copies": _copies(table, format_name, weight_bytes),
         "shared_activation": float(table.framework != "sglang"),
     }
-    return _rows(table, keep, columns, {})
+    return _rows(table, keep, columns | {"groups": 1.0}, {})
 
 
 def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> FloatArray | float:
