@@ -6,10 +6,12 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfatlas.parallelism import stage_share
 from perfatlas.serving.closed_form.prompts import beside_prompt, prompt_room
 from perfatlas.serving.closed_form.rank_prompts import RankPrompts, rank_prompts, spread_prompts
 from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
@@ -77,6 +79,11 @@ class RunningLoad:
         """Return the sequences of a decode step and their mean number of keys, each (C,)."""
         load = self.question.load
         return self.batch, load.isl + load.osl / 2.0
+
+    @cached_property
+    def stage_share(self) -> FloatArray:
+        """Share of all layers in the slowest pipeline stage, 1 without stages (C,)."""
+        return stage_share(self.question.model.architecture, self.question.plan)
 
     @property
     def together(self) -> FloatArray:
