@@ -112,6 +112,7 @@ def candidates_of(
         derived_plan_C=has_free_plan(workers.columns)[rows_C],
         recipe_C=np.full(rows_C.shape, NO_RECIPE),
         aggregated_C=workers.aggregated_N[rows_C],
+        pooled=workers.pooled,
     )
     found = _completed(workers.columns.take(rows_C), shared, longest)
     return _inside_domains(workers, rows_C, found, refusals)
@@ -215,6 +216,7 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
         requests=np.where(known_C | ~given.aggregated_C, np.ceil(given.load.sequences), np.inf),
         attention_dp=given.plan.attention_dp,
         gpus=given.plan.gpus_per_replica,
+        pooled=given.pooled,
     )
     model = given.model.base
     limits, recipe_C = filled_limits(given.limits, model, given.profile, given.placement, load)
@@ -252,13 +254,14 @@ def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[st
 
 
 def resolve_scenarios(
-    scenarios: Sequence[Scenario], longest: int = 0
+    scenarios: Sequence[Scenario], longest: int = 0, *, pooled: bool = False
 ) -> tuple[Candidates | None, list[PerfatlasError | None]]:
     """Return scenarios that share model, engine, formats and tier as candidates, and their errors.
 
     Args:
         scenarios: Scenarios of one group (N).
         longest: Longest prompt of the traffic, on which default limits depend; 0 for isl.
+        pooled: Whether they are workers of a prefill or decode pool.
 
     Returns:
         Candidates of the scenarios without errors (None if there are none), and N entries.
@@ -271,7 +274,7 @@ def resolve_scenarios(
     found, assumptions = formats.at(0)
     if isinstance(found, PerfatlasError):
         raise found
-    workers = workers_of(columns, lambda row: scenarios[row])
+    workers = workers_of(columns, lambda row: scenarios[row], pooled=pooled)
     rows = np.arange(len(scenarios))
     answered = candidates_of(workers, rows, (found, assumptions), refusals, longest)
     errors: list[PerfatlasError | None] = [None] * len(scenarios)

@@ -197,7 +197,7 @@ def _gathered(question: Candidates, served: FloatArray, osl: FloatArray) -> NDAr
 
     Equal requests that once start together then end together, so that they stay so.
     """
-    ranks, iters = question.plan.attention_dp, question.profile.scheduler.rank_balance_iters
+    ranks, iters = question.plan.attention_dp, question.limits.rank_balance_iters
     starting = (served - 1.0) * question.tokens_per_step / osl * iters
     found: NDArray[np.bool_] = (served >= 2.0 * ranks) & (starting >= ranks) & (iters > 0)
     return found
@@ -273,8 +273,8 @@ def _among_ranks(
     if not equal.all():
         random = rank_prompts(starting, slots, ranks, alternates=alternates)
         found = RankPrompts(*(np.where(equal, a, b) for a, b in zip(found, random, strict=True)))
-    iters = question.profile.scheduler.rank_balance_iters
-    if iters:  # while all ranks decode, those that get a prompt in so many steps run it together
+    iters = question.limits.rank_balance_iters
+    if iters.any():  # while all ranks decode, those that get one in so many steps run it together
         gathered = np.clip(ranks * ending * iters / found.most, found.ranks, ranks)
         # a rank whose only request ended decodes none, so that no prompt is held
         held = np.clip(served / ranks - 1.0, 0.0, 1.0)
@@ -296,10 +296,11 @@ def _held_steps(
     The first of several prompts waits for the others, the last for none. Equal requests that once
     start together end together, so that those after them do not wait.
     """
-    if not question.profile.scheduler.rank_balance_iters:
-        return np.zeros_like(steps)
+    iters = question.limits.rank_balance_iters
     between = steps / np.maximum(served - 1.0, 1.0)
-    held: FloatArray = np.where(apart, (found.most * found.ranks - 1.0) / 2.0 * between, 0.0)
+    held: FloatArray = np.where(
+        apart & (iters > 0.0), (found.most * found.ranks - 1.0) / 2.0 * between, 0.0
+    )
     return held
 
 
