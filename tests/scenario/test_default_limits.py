@@ -116,7 +116,8 @@ def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:
     load |= {"mode": "disaggregated", "prefill_workers": 4, "decode_workers": 1}
     limited: dict[str, Any] = {**load, "max_num_seqs": 16}
     waits = [
-        simulate(**fields, **plan, **own).answer.results["ttft_s"]["mean"] for own in (load, limited)
+        simulate(**fields, **plan, **own).answer.results["ttft_s"]["mean"]
+        for own in (load, limited)
     ]
     assert waits[1] > 1.5 * waits[0]  # 128 of 512 requests decode at a time, and the others wait
 
