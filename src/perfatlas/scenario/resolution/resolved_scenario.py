@@ -114,14 +114,14 @@ def candidates_of(
         aggregated_C=workers.aggregated_N[rows_C],
         pooled=workers.pooled,
     )
-    found = _completed(workers.columns.take(rows_C), shared, longest)
-    return _inside_domains(workers, rows_C, found, refusals)
+    return _inside_domains(workers, rows_C, shared, refusals, longest)
 
 
 def _inside_domains(
-    workers: Workers, rows_C: IntArray, found: Candidates, refusals: Refusals
+    workers: Workers, rows_C: IntArray, shared: Candidates, refusals: Refusals, longest: int
 ) -> tuple[IntArray, Candidates] | None:
-    """Refuse rows whose gpus and dp leave no plan inside scale-up domains."""
+    """Complete the candidates; refuse rows whose gpus and dp leave no plan inside domains."""
+    found = _completed(workers.columns.take(rows_C), shared, longest)
     wide_C = across_domains(workers.columns.take(rows_C), found.plan, found.placement)
     if not np.any(wide_C):
         return rows_C, found
