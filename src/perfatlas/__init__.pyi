@@ -172,6 +172,7 @@ def compare(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -292,6 +293,10 @@ def compare(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -407,6 +412,7 @@ def estimate(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -524,6 +530,10 @@ def estimate(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -644,6 +654,7 @@ def explain(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -766,6 +777,10 @@ def explain(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1033,6 +1048,7 @@ def frontier(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -1152,6 +1168,10 @@ def frontier(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1983,6 +2003,7 @@ def max_request_rate(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2191,6 +2212,10 @@ def max_request_rate(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2369,6 +2394,7 @@ def required_replicas(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2580,6 +2606,10 @@ def required_replicas(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -3164,6 +3194,7 @@ def simulate(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -3367,6 +3398,10 @@ def simulate(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.

@@ -103,6 +103,7 @@ _SERVING: Final[Values] = {
     "chunked_prefill": (False, True),
     "mixed_chunk": (True, False),
     "scheduler_recv_interval": (10, 30),
+    "rank_balance_iters": (0, 20),
     "measured_at": ("engine", "client"),
     "slo_ttft_s": (0.1, 0.2),
     "slo_tpot_s": (0.01, 0.02),
