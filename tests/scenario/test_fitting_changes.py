@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,14 @@ import pytest
 from perfatlas.hardware import system_names
 from perfatlas.models import model_names
 from perfatlas.quantities import InfeasibleError, PerfatlasError
-from perfatlas.verbs.estimate import estimate
+from perfatlas.scenario.deployments import fitting_changes
+from perfatlas.scenario.resolution import resolve_scenarios
+from perfatlas.verbs.estimate import estimate, estimate_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.scenario.fields import Scenario
 
 CHANGE = re.compile(r"(\w+) = ([\w.]+)")
 NAMED = re.compile(r"such as (.*)\.$")
@@ -127,3 +134,48 @@ def test_advice_does_not_call_a_number_the_fewest_where_fewer_fit() -> None:
     assert "set gpus = 8, the fewest above 7 that fit (tp = 2" in " ".join(
         _advice({**fields, "gpus": 7})
     )
+
+
+@pytest.fixture
+def numbers_resolved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record how many scenarios each search for a fitting change resolves at once."""
+    resolved: list[int] = []
+
+    def counted(scenarios: Sequence[Scenario], **more: bool) -> object:
+        resolved.append(len(scenarios))
+        return resolve_scenarios(scenarios, **more)
+
+    monkeypatch.setattr(fitting_changes, "resolve_scenarios", counted)
+    return resolved
+
+
+MAVERICK = "meta-llama/Llama-4-Maverick-17B-128E-Instruct"
+
+
+def test_thousands_of_gpus_in_a_domain_are_few_tables(numbers_resolved: list[int]) -> None:
+    # 40 heads, 8 KV heads and experts of 8192 allow tp 8 at most: 801 GB of weights on 16 x 102 GB
+    fields: dict[str, Any] = {"model": MAVERICK, "system": "tpu_v5p", "isl": 4096, "osl": 16}
+    assert _advice(fields)[0].startswith("set gpus = 16, the fewest that fit (tp = 8, pp = 2")
+    assert sum(numbers_resolved) < 100
+    assert estimate(**fields, gpus=16).results["gpus"] == 16
+    with pytest.raises(InfeasibleError):
+        estimate(**fields, gpus=15)
+
+
+def test_a_load_that_nothing_fits_is_few_tables(numbers_resolved: list[int]) -> None:
+    fields: dict[str, Any] = {"model": MAVERICK, "system": "tpu_v5e", "isl": 100000, "osl": 16}
+    fields |= {"mode": "static", "batch": 1000000}  # a domain of 256, and 15 more of whole domains
+    assert not any("gpus" in change for text in _advice(fields) for change in _asked(text))
+    assert len(numbers_resolved) < 20
+    assert sum(numbers_resolved) >= 255 + 15
+
+
+def test_the_plan_of_a_row_does_not_depend_on_other_rows() -> None:
+    # 3 GPUs allow tp 1 and no stages, beside a row whose three domains may have three stages
+    fields: dict[str, Any] = {"model": LARGE[2], "system": "h100_sxm"}
+    table = {name: [value] * 2 for name, value in fields.items()}
+    errors = estimate_table({**table, "gpus": [3, 24]}).columns["error"]
+    assert "does not fit" in errors[0]
+    assert not errors[1]
+    with pytest.raises(InfeasibleError):
+        estimate(**fields, gpus=3)

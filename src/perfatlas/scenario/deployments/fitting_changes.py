@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfatlas.parallelism import NO_SINGLE_CHANGE, plan_problems
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.resolution import resolve_scenarios, resolved_plan
@@ -11,7 +13,7 @@ from perfatlas.serving.closed_form import evaluate
 from perfatlas.step import Candidates, candidate_memory, does_not_fit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.scenario.fields import Scenario
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 PLAN: Final = ("tp", "dp", "ep", "moe_tp")
 GROWN: Final = ("tp", "pp", "attention_dp")
 MOST_DOMAINS: Final = 16
+FIRST_NUMBERS: Final = 8  # numbers of GPUs resolved at once at first
 
 
 def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tuple[str, ...]]:
@@ -107,19 +110,38 @@ def _smallest_plan(scenario: Scenario) -> tuple[str, ...]:
         return ()
     domain, least = _domain(resolved), (scenario.gpus or 1) + 1
     whole = range(2 * domain, (MOST_DOMAINS + 1) * domain, domain)
-    for gpus in (*range(2, domain + 1), *whole):
-        if gpus < least:
-            continue
-        question, _ = resolve_scenarios([scenario.model_copy(update={"gpus": gpus})])
-        if question is None or plan_problems(question.model.architecture, question.plan)[0]:
-            continue
-        if candidate_memory(question).fits[0] and _is_priced(question):
+    numbers = (*range(least, domain + 1), *(gpus for gpus in whole if gpus >= least))
+    for gpus, question in _fitting_plans(scenario, numbers):
+        if _is_priced(question):
             sizes = ", ".join(f"{name} = {size}" for name, size in resolved_plan(question).items())
             kind = "the fewest that fit" if gpus <= domain else "the fewest whole domains that fit"
             if scenario.gpus is not None and scenario.gpus > 1 and gpus <= domain:
                 kind = f"the fewest above {scenario.gpus} that fit"
             return (f"set gpus = {gpus}, {kind} ({sizes}).",)
     return ()
+
+
+def _fitting_plans(scenario: Scenario, numbers: Sequence[int]) -> Iterator[tuple[int, Candidates]]:
+    """Return the numbers of GPUs whose plans are legal and fit, in order, each as a candidate.
+
+    Ever more numbers are resolved at once: few where the first fits, and thousands in a few
+    tables where a domain has thousands of GPUs.
+    """
+    first, size = 0, FIRST_NUMBERS
+    while tried := numbers[first : first + size]:
+        first, size = first + size, 2 * size
+        scenarios = [scenario.model_copy(update={"gpus": gpus}) for gpus in tried]
+        question, errors = resolve_scenarios(scenarios)
+        if question is None:
+            continue
+        kept = [gpus for gpus, error in zip(tried, errors, strict=True) if error is None]
+        problems = plan_problems(question.model.architecture, question.plan)
+        legal = [at for at, problem in enumerate(problems) if problem is None]
+        if not legal:
+            continue
+        fits_C = candidate_memory(question.take(legal)).fits
+        for at in np.array(legal)[fits_C].tolist():
+            yield kept[at], question.take([at])
 
 
 def _is_priced(question: Candidates) -> bool:

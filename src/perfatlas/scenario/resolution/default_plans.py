@@ -1,6 +1,7 @@
 """Plans of scenarios that state a number of GPUs and no tp: the smallest that fits, and replicas.
 
-Shape legend: N rows, C candidates, F candidates with a free plan.
+Shape legend: N rows, C candidates, F candidates with a free plan, U distinct sets of the K sizes
+that decide what is legal, T tensor-parallel sizes.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.parallelism import PlanColumns, default_moe_split, plan_problems
+from perfatlas.parallelism import PlanColumns, default_moe_split, plan_problems, plan_rules
 from perfatlas.step import Candidates, candidate_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfatlas.models import Architecture
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.step import Placement
@@ -60,8 +62,9 @@ def fitted_plans(
     parallelism alone, where attention_dp is larger than a domain). Where dp is stated, plans with
     another one are left out; if none is left, tp takes all GPUs (`across_domains`). The smallest
     tp with room for the whole load is taken; without one, the tp that holds most sequences. If the
-    model does not fit in a domain and pp is not given, as few pipeline stages as fit are added. If
-    nothing fits, the plan is the widest inside a domain.
+    model does not fit in a domain, or in the widest legal tp of a larger one, and pp is not given,
+    as few pipeline stages as fit are added. If nothing fits, the plan is the widest inside a
+    domain.
 
     Args:
         columns: Fields of the rows, which have a free plan (F).
@@ -75,12 +78,15 @@ def fitted_plans(
     best_F = np.full(gpus_F.shape, ILLEGAL)
     chosen_F = np.where(np.isnan(given_dp_F), 1.0, gpus_F / shared_F)
     stages_F = plan.pp.copy()
-    for stages in _stages(gpus_F, domain_F):
-        open_F = (best_F < 0.0) & ((stages == 1.0) | ~columns.is_set("pp"))
+    architecture = found.model.architecture
+    sizes, widest_F = _legal_sizes(architecture, columns, plan, domain_F)
+    most_F = np.where(columns.is_set("pp"), 1.0, np.maximum(gpus_F // widest_F, 1.0))
+    for stages in range(1, 1 + int(min(np.max(most_F, initial=1.0), architecture.num_layers))):
+        open_F = (best_F < 0.0) & (stages <= most_F)
         if not np.any(open_F):
             break
         pp_F = plan.pp * stages
-        for tp in _sizes(gpus_F, pp_F * plan.cp * attention_dp_F):
+        for tp in sizes:
             inner_F = pp_F * plan.cp * attention_dp_F * tp
             may_F = open_F & (np.mod(gpus_F, inner_F) == 0) & ~np.isinf(best_F)
             may_F &= _inside(np.full_like(pp_F, tp), attention_dp_F, domain_F)
@@ -113,19 +119,36 @@ def _inside(tp_C: FloatArray, attention_dp_C: FloatArray, domain_C: FloatArray) 
     return inside_C
 
 
-def _stages(gpus_F: FloatArray, domain_F: FloatArray) -> list[float]:
-    """Return numbers of pipeline stages to try, ascending: 1, and divisors of the domains used."""
-    most = int(np.max(np.floor(gpus_F / domain_F), initial=1.0))
-    return [float(stages) for stages in range(1, most + 1)]
+def _legal_sizes(
+    architecture: Architecture, columns: ScenarioColumns, plan: PlanColumns, domain_F: FloatArray
+) -> tuple[list[float], FloatArray]:
+    """Return the tensor-parallel sizes that are legal in some rows, and the widest group of each.
 
-
-def _sizes(gpus_F: FloatArray, inner_F: FloatArray) -> list[float]:
-    """Return the tensor-parallel sizes that divide the GPUs of some rows, ascending."""
-    sizes: set[int] = set()
-    for gpus in set((gpus_F / inner_F).tolist()):
-        whole = int(gpus)
-        sizes |= {size for size in range(1, whole + 1) if whole == gpus and whole % size == 0}
-    return [float(size) for size in sorted(sizes)]
+    The widest group (F,) has the ranks of attention of the largest legal size, a domain at most.
+    """
+    given = [np.nan_to_num(columns.numbers(name)) for name in ("ep", "moe_tp")]  # 0: not given
+    kinds_FK = np.stack([domain_F, plan.pp, plan.cp, plan.attention_dp, *given], axis=1)
+    kinds_UK, kind_F = np.unique(kinds_FK, axis=0, return_inverse=True)
+    legal: set[float] = set()
+    widest_U = kinds_UK[:, 0].copy()
+    for kind, (domain, *sizes) in enumerate(kinds_UK.tolist()):
+        tp_T = np.arange(1.0, domain + 1.0)
+        pp_T, cp_T, ranks_T, *given_T = (np.full_like(tp_T, size or np.nan) for size in sizes)
+        ep_T, moe_tp_T = default_moe_split(tp_T, ranks_T, *given_T)
+        tried = PlanColumns(
+            tp=tp_T,
+            pp=pp_T,
+            cp=cp_T,
+            attention_dp=ranks_T,
+            ep=ep_T,
+            moe_tp=moe_tp_T,
+            dp=np.ones_like(tp_T),
+        )
+        broken_T = np.logical_or.reduce([*plan_rules(architecture, tried).values()])
+        found = tp_T[~broken_T].tolist()
+        legal.update(found)
+        widest_U[kind] = min(max(found, default=domain) * sizes[2], domain)
+    return sorted(legal), widest_U[kind_F.reshape(-1)]
 
 
 def _plan(
