@@ -4,7 +4,8 @@ The machine code of one scheduler takes 6 to 12 CPU-seconds to compile, more wit
 decoding, or with pools, routers, tiers below the GPU, prefix caching, outages and autoscaling, and
 the tests would need a dozen of them. In the tests the default scheduler without these features runs
 its own unit, as elsewhere; all others run the unit that fleets with several schedulers run anyway.
-`make golden` compares the recorded answers with those of the units of single schedulers.
+`make golden` records and compares the answers of the units of single schedulers; the sample of them
+in tests/golden/test_golden.py asks the general unit for those of every scheduler.
 """
 
 from __future__ import annotations

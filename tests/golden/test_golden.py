@@ -33,11 +33,17 @@ if TYPE_CHECKING:
 EVERY: Final = 36  # of each stratum; `make golden` asks all
 QUESTIONS: Final = read_questions()
 GOLDEN: Final = read_answers()
+# recorded with the machine code of their scheduler alone; here asked of that of all schedulers
+OTHER_SCHEDULERS: Final = {
+    *("simulate-schedulers-03", "simulate-schedulers-12"),  # SGLang, static
+    *("simulate-engines-06", "simulate-engines-09"),  # TensorRT-LLM, the ideal engine
+}
 FIRST: Final = {question.verb: question.name for question in reversed(QUESTIONS)}
 SAMPLE: Final = [
     number
     for number, question in enumerate(QUESTIONS)
-    if int(question.name.rpartition("-")[2]) % EVERY == 0 or question.name in FIRST.values()
+    if int(question.name.rpartition("-")[2]) % EVERY == 0
+    or question.name in {*FIRST.values(), *OTHER_SCHEDULERS}
 ]
 VERBS: Final = {
     *("estimate", "simulate", "collective", "goodput"),
