@@ -33,10 +33,10 @@ FEW: Final = {
     "goodput": 2,
     "simulate": 1,
 }
-# one plan is simulated instead of ten, and layouts of fewer GPUs are priced: a fifth of the time
+# one plan is simulated and answered in full instead of ten, on fewer GPUs
 QUICKER: Final = {
-    "search": {"num_simulated": "1", "gpus": "2"},
-    "search training": {"gpus": "4", "global_batch": "16"},
+    "search": {"num_simulated": "1", "num_plans": "1", "gpus": "2"},
+    "search training": {"gpus": "4", "global_batch": "16", "num_layouts": "1"},
 }
 NOTHING: Final = Answer(
     command="", scenario={}, results={}, breakdown=[], evidence=Evidence(tier="physics")
