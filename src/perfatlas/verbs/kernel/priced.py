@@ -162,8 +162,9 @@ class PricedQuestions:
             )
         if limit_w is not None and limit_w > board.cap_w:
             texts.append(unreached_limit_note(device.name, limit_w, board.cap_w))
-        if inputs.input_distribution == ZEROS and np.isnan(board.on_w):
-            texts.append(ZEROS_UNUSED)
+        if np.isnan(board.on_w):
+            texts += board.notes
+            texts += [ZEROS_UNUSED] if inputs.input_distribution == ZEROS else []
         return tuple(texts)
 
     def _raised_clock(self, c: int) -> tuple[str, ...]:

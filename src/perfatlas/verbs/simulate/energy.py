@@ -5,10 +5,12 @@ Shape legend: F replicas, B windows.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.energy import board_energy
 from perfatlas.serving.closed_form import (
     TokenEnergy,
     common_nodes,
@@ -175,6 +177,18 @@ def prices_without_power(ready: Service, energies: Mapping[str, Any]) -> list[st
         energies: Result of `energy_results`.
     """
     return unused_prices(energies, *_nodes_and_prices(ready))
+
+
+def unknown_power(ready: Service) -> list[str]:
+    """Return a warning for each device of a deployment whose power is not predicted.
+
+    Args:
+        ready: The deployment.
+    """
+    systems = (pool.question.placement.systems[0] for pool in ready.pools)
+    boards = [board_energy(system.device) for system in systems]
+    notes = [note for board in boards if math.isnan(board.on_w) for note in board.notes]
+    return list(dict.fromkeys(notes))
 
 
 def _nodes_and_prices(
