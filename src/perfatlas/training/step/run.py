@@ -304,6 +304,7 @@ def _spread(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of the interval over the prediction: the engine's residuals, else kernels.
 
+    The clock that a power limit leaves deviates independently of them.
     Devices without calibrations have no upper end, and neither have lower limits.
 
     Args:
@@ -317,6 +318,10 @@ def _spread(
     low, high = question.engine.errors(moe=question.architecture.has_experts)
     if low < 0.0 or high > 0.0:
         low_C, high_C = np.full_like(low_C, np.exp(low)), np.full_like(high_C, np.exp(high))
+    width_C = costs.clock.time_width[costs.index_C]
+    if width_C.any():
+        low_C = np.exp(-np.hypot(np.log(low_C), width_C))
+        high_C = np.exp(np.hypot(np.log(high_C), width_C))
     calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
     return low_C, np.where(calibrated_C, high_C, np.inf)
 
