@@ -1,8 +1,8 @@
 from .boards import (
     board_energy as board_energy,
+    lowest_clock as lowest_clock,
 )
 from .clock import (
-    LOWEST as LOWEST,
     CappedClock as CappedClock,
     StepEnergy as StepEnergy,
     capped_clock_ratio as capped_clock_ratio,

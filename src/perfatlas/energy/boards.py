@@ -279,6 +279,11 @@ def _names_by_kind(own: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
+def lowest_clock() -> float:
+    """Return the lowest clock of devices over their sustained clock."""
+    return float(energy_data()["clock"]["lowest"]["value"])
+
+
 @cache
 def energy_data() -> dict[str, Any]:
     """Return the shipped energies, each with its interval and source."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.energy.boards import lowest_clock
 from perfatlas.energy.operators import voltage
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from perfatlas.energy.power import PowerColumns
     from perfatlas.operators import FloatArray
 
-LOWEST: Final = 0.2  # of the sustained clock; devices do not go far below
 TOLERANCE: Final = 1e-3  # a limit that binds is reached from below within this share
 MOST_EVALUATIONS: Final = 12
 LIMIT_ROUNDING: Final = 1e-9  # above which a limit binds
@@ -49,9 +49,9 @@ class CappedClock(NamedTuple):
     """The clocks that power limits leave, each (..., C).
 
     Args:
-        ratio: Highest clock over the sustained clock at which the limit is kept; `LOWEST` where it
-            cannot be kept.
-        lowest_w: Power at `LOWEST` where the limit cannot be kept, else NaN [W].
+        ratio: Highest clock over the sustained clock at which the limit is kept; the lowest one
+            where it cannot be kept.
+        lowest_w: Power at the lowest clock where the limit cannot be kept, else NaN [W].
         time_width: Half-width of ln(time) that the interval of the voltage curve leaves; 0 where
             no limit binds.
     """
@@ -99,14 +99,14 @@ def capped_clock_ratio(
         return CappedClock(ratio, lowest_w, np.zeros_like(most))
     aim_w = np.broadcast_to(power.clock_limit_w * (1.0 - 0.5 * TOLERANCE), ratio.shape)
     model = _Line(1.0 / most, start, start.compute_s * most, np.zeros_like(ratio))
-    slow, fast, open_ = np.full_like(ratio, LOWEST), most.copy(), binds
+    slow, fast, open_ = np.full_like(ratio, lowest_clock()), most.copy(), binds
     for _ in range(MOST_EVALUATIONS):
         tried = model.ratio_at(aim_w, state, power, (slow, fast))
         ratio = np.where(open_, tried, ratio)
         found = at(ratio)
         watts = _power_w(found, ratio, state, power)
         above = watts > aim_w
-        short = open_ & above & (ratio <= LOWEST)
+        short = open_ & above & (ratio <= lowest_clock())
         lowest_w = np.where(short, watts, lowest_w)
         near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.clock_limit_w
         fast, slow = np.where(above, ratio, fast), np.where(above, slow, ratio)
@@ -272,9 +272,9 @@ class _Line(NamedTuple):
     ) -> FloatArray:
         """Return the clocks between two ends at which the lines draw a power."""
         above_slow = self._power_w(ends[0], state, power) > aim_w
-        fast = self._crossing(aim_w, state, power, ends)
+        fast, lowest = self._crossing(aim_w, state, power, ends), lowest_clock()
         outside = above_slow | (fast >= ends[1])
-        inside = np.where(above_slow & (ends[0] <= LOWEST), LOWEST, 0.5 * (ends[0] + ends[1]))
+        inside = np.where(above_slow & (ends[0] <= lowest), lowest, 0.5 * (ends[0] + ends[1]))
         return np.where(outside, inside, fast)
 
     def time_width(
@@ -293,7 +293,7 @@ class _Line(NamedTuple):
             found: The clocks of the curve itself, and the highest.
         """
         ratio, most = found
-        ends = (np.full_like(ratio, LOWEST), most)
+        ends = (np.full_like(ratio, lowest_clock()), most)
         widths = []
         for curve in power.voltage_curves():
             reached = self._crossing(aim_w, _calibrated_state(random, curve), curve, ends)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.energy import (
-    LOWEST,
     ZEROS,
     StepEnergy,
     board_energy,
@@ -17,6 +16,7 @@ from perfatlas.energy import (
     energy_share,
     energy_width,
     locked_ratio,
+    lowest_clock,
     power_columns,
     with_energy,
 )
@@ -125,8 +125,8 @@ def _too_low(device: Device, limit_w: float, lowest_w: float) -> InvalidSpecErro
     name = "power_cap_w" if limit_w <= device.tdp_w else "device.tdp"
     return InvalidSpecError(
         f"{name} = {min(limit_w, device.tdp_w):g} W cannot be kept: at the lowest clock,"
-        f" {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W for this kernel;"
-        f" set {name} to {math.ceil(lowest_w)} W or more"
+        f" {lowest_clock():g} of the sustained one, {device.name} draws {lowest_w:.1f} W for this"
+        f" kernel; set {name} to {math.ceil(lowest_w)} W or more"
     )
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from perfatlas.answer import clock_causes, clock_note, raised_clock_notes
 from perfatlas.energy import (
-    LOWEST,
     board_energy,
+    lowest_clock,
     node_columns,
     node_power,
     power_interval,
@@ -72,8 +72,9 @@ def broken_limit(
     limit_w = float(steps.power.power.cap_w[at])
     name = "power_cap_w" if limit_w == question.power_cap_w else "device.tdp"
     return InvalidSpecError(
-        f"{name} = {limit_w:g} W cannot be kept: at the lowest clock, {LOWEST:g} of the sustained"
-        f" one, passes draw {lowest_w:.1f} W; set {name} to {math.ceil(lowest_w)} W or more"
+        f"{name} = {limit_w:g} W cannot be kept: at the lowest clock, {lowest_clock():g} of the"
+        f" sustained one, passes draw {lowest_w:.1f} W; set {name} to {math.ceil(lowest_w)} W"
+        " or more"
     )
 
 
