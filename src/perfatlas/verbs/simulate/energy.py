@@ -179,7 +179,9 @@ def energy_results(
     )
     found = energies_at(energy, _rates(results), tokens / completed)
     nodes, prices = _nodes_and_prices(ready)
-    return found | _ends_of_run(found, results) | node_results({**results, **found}, nodes, prices)
+    limit_w = ready.entry.scenario.node_power_cap_w
+    of_nodes = node_results({**results, **found}, nodes, prices, limit_w)
+    return found | _ends_of_run(found, results) | of_nodes
 
 
 def _widths(ready: Service) -> tuple[float, float]:
