@@ -194,6 +194,9 @@ def compare(
     decode_moe_tp: int | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    node_power_cap_w: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
@@ -337,6 +340,12 @@ def compare(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row

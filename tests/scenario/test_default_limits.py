@@ -41,10 +41,10 @@ def limits(
         ("vllm", "l40s", 256, 2048),
         ("vllm", "a100_sxm", 256, 2048),
         ("vllm", "h100_sxm", 1024, 8192),
-        ("sglang", "rtx_4090", 1024, 2048),
-        ("sglang", "l40s", 1024, 4096),
-        ("sglang", "h200_sxm", 1024, 8192),
-        ("sglang", "b200_sxm", 1024, 16384),
+        ("sglang", "rtx_4090", 2048, 2048),
+        ("sglang", "l40s", 2048, 4096),
+        ("sglang", "h200_sxm", 2048, 8192),
+        ("sglang", "b200_sxm", 2048, 16384),
     ],
 )
 def test_limits_follow_the_memory_of_the_device(
@@ -94,7 +94,7 @@ def test_recipes_of_sglang_are_for_the_gpus_they_state() -> None:
     assert (eight["max_num_batched_tokens"], eight["max_num_seqs"]) == (32_768, 128)
     assert (eight["gpu_memory_utilization"], eight["stream_interval"]) == (0.82, 30)
     four = limits(**asked, tp=4)
-    assert (four["max_num_batched_tokens"], four["max_num_seqs"]) == (16_384, 1024)
+    assert (four["max_num_batched_tokens"], four["max_num_seqs"]) == (16_384, 2048)
     fp4 = limits(**{**asked, "model": "nvidia/DeepSeek-R1-NVFP4"}, tp=4)
     assert (fp4["max_num_batched_tokens"], fp4["max_num_seqs"]) == (16_384, 256)
 
@@ -105,7 +105,7 @@ def test_the_sequences_of_a_recipe_are_those_of_one_server() -> None:
     server, worker = limits(**asked), limits(**asked, pooled=True)
     changed = {name for name in server if server[name] != worker[name] and server[name] > 0.0}
     assert changed == {"max_num_seqs"}
-    assert (server["max_num_seqs"], worker["max_num_seqs"]) == (128 / 8, 1024)
+    assert (server["max_num_seqs"], worker["max_num_seqs"]) == (128 / 8, 2048)
     assert limits(**asked, pooled=True, max_num_seqs=4)["max_num_seqs"] == 4
 
 
