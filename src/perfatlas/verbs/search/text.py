@@ -65,6 +65,8 @@ def print_search(
         print_line(console, line)
     several = len(objectives_of(answer["scenario"])) > 1
     print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans, several=several)}")
+    if nodes := _nodes(plans[0]):
+        print_line(console, nodes)
     if cost := _cost(plans[0], answer["scenario"]):
         print_line(console, cost)
     for note in results["ranking"]:
@@ -145,6 +147,17 @@ def _runner_up(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     lacks = plans[0].get("runner_up_lacks")
     why = f": {lacks}" if lacks else ""
     return f"the next plan is {format_share(deficit)} worse{mean}{beside}{why}"
+
+
+def _nodes(plan: Mapping[str, Any]) -> str:
+    """Return the GPUs of the nodes that the first plan occupies, "" if it leaves none idle."""
+    whole = plan.get("node_gpus", plan["gpus"])
+    if whole == plan["gpus"]:
+        return ""
+    return (
+        f"the first has {plan['gpus']:,} GPUs on nodes of {whole:,}: where nodes are not shared,"
+        f" the {whole - plan['gpus']:,} others are idle and cost as much"
+    )
 
 
 def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
