@@ -57,3 +57,15 @@ def test_the_latency_of_requests_that_queue_has_no_upper_end() -> None:
     # their rate is that of the simulation
     rate = "output_tokens_per_s_per_gpu"
     assert queued.results[rate] == pytest.approx(simulated[rate], rel=0.05)
+
+
+@pytest.mark.parametrize(("isl", "concurrency"), [(2000, 96), (2100, 90)])
+def test_prompts_longer_than_the_rest_of_a_step_keep_their_time(isl: int, concurrency: int) -> None:
+    """A step of 2,048 tokens has no room for a whole prompt; the next one shares its last step."""
+    asked = {**MODEL, "mode": "aggregated", "isl": isl, "osl": 100, "concurrency": concurrency}
+    asked["max_num_batched_tokens"] = 2048
+    formula, simulated = (
+        estimate(**asked, method=method).results for method in ("formula", "simulate")
+    )
+    for name in ("tpot_s", "output_tokens_per_s_per_gpu"):
+        assert formula[name] == pytest.approx(simulated[name], rel=0.04)

@@ -75,7 +75,11 @@ def test_repeated_prompts_of_a_trace_are_cached_or_computed_in_full(tmp_path: Pa
     assert set(followed.columns[HIT_RATE]) == {0.4, 0.0}
     assert not any("40%" in note for note in notes_of(search(**asked, prefix_caching=False)))
     assert search(**found.answer.scenario).results["plans"] == found.results["plans"]
+    with pytest.raises(InvalidSpecError, match="routing has no effect here: prefix_caching is off"):
+        search(**asked, routing="prefix_aware", prefix_caching=False)
     trace.write_text(rows[1] + "\n")
+    with pytest.raises(InvalidSpecError, match="routing has no effect here: no prompt of"):
+        search(**asked, routing="prefix_aware")
     assert HIT_RATE not in search(**asked).columns
     with pytest.raises(InvalidSpecError, match="prefix_caching has no effect here"):
         search(**asked, prefix_caching=True)

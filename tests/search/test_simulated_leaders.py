@@ -100,11 +100,13 @@ def test_plans_that_rank_first_without_a_simulation_are_told() -> None:
     leaders = [_leader(1, 4.0, row=formula), _leader(2, 3.5, row=formula), _leader(3, 3.0)]
     _, note = ranking_notes(leaders)
     assert note == (
-        "the first 2 plans are ranked by closed forms, which have no queueing and may favor them;"
-        " the best simulated plan is at rank 3"
+        "the first 2 plans are ranked by closed forms, which leave out queueing and may favor them:"
+        " prefer the best simulated plan, at rank 3, unless a benchmark of both confirms the order"
     )
     _, note = ranking_notes(leaders[:1] + leaders[2:])
     assert note.startswith("the first plan is ranked by closed forms")
+    staged = [_leader(1, 4.0, row={**formula, "pp": 2}), leaders[2]]
+    assert ranking_notes(staged)[1].endswith("set pp = 1 to search plans that can be simulated")
 
 
 def test_leaders_that_miss_a_limit_come_last() -> None:

@@ -89,7 +89,9 @@ def _read_profile(path: str, stamp: tuple[int, int]) -> EngineProfile:
             f"engine file {path}: base = {repr_for_error(base)}; it must be an engine of"
             " `perfatlas catalog engines`, such as vllm@0.24"
         )
-    return profile_of(path, _merged(_shipped_table(_catalog_profile(base).id), table, path))
+    found = _catalog_profile(base)
+    shipped = _shipped_table(found.borrowed or found.id)
+    return profile_of(path, _merged(shipped, table, path))
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -96,6 +96,15 @@ class RunFolder:
             )
         return dict(found)
 
+    def stamp(self) -> str:
+        """Return size and time of change of its description and summary, to see later changes."""
+        stats = []
+        for name in (DESCRIPTION, SUMMARY):
+            with contextlib.suppress(OSError):
+                found = (self.path / name).stat()
+                stats.append(f"{name} {found.st_size} {found.st_mtime_ns}")
+        return ", ".join(stats)
+
     def corrupt(self, what: str, remedy: str = "") -> InvalidSpecError:
         """Return the error of a damaged folder, with what to do.
 

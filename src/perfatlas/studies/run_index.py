@@ -24,6 +24,8 @@ _CREATE: Final = (
     " points INTEGER, blocks INTEGER, state TEXT, error TEXT)"
 )
 _PUT: Final = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_CREATE_STAMPS: Final = "CREATE TABLE IF NOT EXISTS stamps (id TEXT PRIMARY KEY, stamp TEXT)"
+_PUT_STAMP: Final = "INSERT OR REPLACE INTO stamps VALUES (?, ?)"
 
 
 def index_path() -> Path:
@@ -40,9 +42,8 @@ def put_run(run: RunFolder) -> None:
     Raises:
         InvalidSpecError: The index cannot be written.
     """
-    row = _row(run)
     with _opened() as index:
-        index.execute(_PUT, [row[name] for name in COLUMNS])
+        _put(index, run)
 
 
 def drop_run(run: RunFolder) -> None:
@@ -55,14 +56,14 @@ def drop_run(run: RunFolder) -> None:
         InvalidSpecError: The index cannot be written.
     """
     with _opened() as index:
-        index.execute("DELETE FROM runs WHERE id = ?", [run.id])
+        _drop(index, run.id)
 
 
 def indexed_runs() -> list[dict[str, Any]]:
     """Return the rows of all runs, the latest first.
 
-    Rows of complete runs come from the index; others, and those of folders that the index does not
-    know, are read from the folders.
+    Rows of complete runs come from the index while their files are unchanged; others, and those
+    of folders that the index does not know, are read from the folders.
 
     Raises:
         InvalidSpecError: The index cannot be read or written.
@@ -73,13 +74,28 @@ def indexed_runs() -> list[dict[str, Any]]:
     with _opened() as index:
         rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in _all(index)}
         for gone in rows.keys() - runs.keys():
-            index.execute("DELETE FROM runs WHERE id = ?", [gone])
+            _drop(index, gone)
+        stamps = dict(index.execute("SELECT id, stamp FROM stamps").fetchall())
         for name, run in runs.items():
-            if rows.get(name, {}).get("state") != "complete":
-                rows[name] = _row(run)
-                index.execute(_PUT, [rows[name][column] for column in COLUMNS])
+            known = rows.get(name, {}).get("state") == "complete"
+            if not known or stamps.get(name) != run.stamp():
+                rows[name] = _put(index, run)
     kept = [rows[name] for name in runs]
     return sorted(kept, key=lambda row: (row["created"], row["id"]), reverse=True)
+
+
+def _put(index: sqlite3.Connection, run: RunFolder) -> dict[str, Any]:
+    """Write the row of a run, from its folder, and return it."""
+    stamp, row = run.stamp(), _row(run)
+    index.execute(_PUT, [row[name] for name in COLUMNS])
+    index.execute(_PUT_STAMP, [run.id, stamp])
+    return row
+
+
+def _drop(index: sqlite3.Connection, name: str) -> None:
+    """Delete the row of a run."""
+    index.execute("DELETE FROM runs WHERE id = ?", [name])
+    index.execute("DELETE FROM stamps WHERE id = ?", [name])
 
 
 def _all(index: sqlite3.Connection) -> list[tuple[Any, ...]]:
@@ -114,6 +130,7 @@ def _opened() -> Iterator[sqlite3.Connection]:
         try:
             index.execute("BEGIN IMMEDIATE")
             index.execute(_CREATE)
+            index.execute(_CREATE_STAMPS)
             _all(index)  # a table with other columns is refused here
             yield index
             index.execute("COMMIT")

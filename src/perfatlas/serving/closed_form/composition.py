@@ -160,14 +160,12 @@ def _added(
     Attention-DP ranks step together: a prompt of any rank delays the sequences of all. An arrival
     follows the end of a request, and thereby of a step, so that the next ones are mean steps.
     """
-    shared, chunks, step_s = load.mixed(), load.chunks, times.step_s
+    chunks, step_s = load.chunks, times.step_s
     number = chunks.count + chunks.last_count
     share = load.beside_share()
     added_s = prefill_s - number * np.where(share > 0.0, share * step_s, 0.0)
     ranks = np.where(load.apart, load.busy_ranks, 1.0)
     cost_s = np.maximum(added_s, 0.0) / (load.prompts * ranks) * load.stage_share
-    # at most all steps are mixed
-    cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)
     chunk_s = np.maximum(prefill_s / number, step_s)
     # a rank that computes prompts alone decodes in fewer of the steps
     often = np.minimum(load.mixed_steps / (1.0 + load.mixed_steps * (1.0 - share)), 1.0)

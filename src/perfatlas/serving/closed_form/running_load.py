@@ -63,8 +63,8 @@ class RunningLoad:
             with equal requests run the same steps if they start together, or are held until all
             ranks have a prompt.
         held_steps: Mean steps that a prompt waits for those of other ranks (C,).
-        mixed_steps: Share of the decode steps that also prefill (C,), above 1 where more would have
-            to; 0 in static mode.
+        mixed_steps: Share of the decode steps that also prefill (C,), above 1 where the last chunk
+            of a prompt shares its step with the next prompt; 0 in static mode.
     """
 
     question: Candidates

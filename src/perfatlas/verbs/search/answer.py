@@ -54,9 +54,9 @@ from perfatlas.verbs.search.rows import (
     estimate_fields,
     frontier_rows,
 )
-from perfatlas.verbs.search.runner_up import runner_up_lacks
+from perfatlas.verbs.search.runner_up import runner_up_lacks, tied_plans
 from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
-from perfatlas.verbs.search.why import SIMULATION, held_back, reason_of
+from perfatlas.verbs.search.why import SIMULATION, gain_of_next_load, held_back, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -289,7 +289,9 @@ def _beside(
     if len(inputs.objectives) == 1:
         held = held_back(following, found, inputs)
         lacks = runner_up_lacks(leader.row, following.row, held, inputs.objective)
-        row["runner_up_lacks"] = lacks
+        gain = gain_of_next_load(following, found, inputs)
+        tie = tied_plans(row["runner_up_deficit"], gain)
+        row["runner_up_lacks"] = "; ".join(text for text in (lacks, tie) if text)
     return row
 
 

@@ -143,6 +143,7 @@ def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int
     columns["spares_fit"] = judged.spares_fit[places]
     if inputs.availability is not None:
         columns["availability"] = judged.availability(places, inputs)
+        columns["node_gpus"] = judged.node_gpus[places]
     columns |= {"sequences": points.sequences[places]}
     columns["concurrency"] = np.rint(points.sequences[places] * replicas)
     columns |= {name: getattr(limits, name)[places] for name in LIMITS}
@@ -159,7 +160,7 @@ def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int
 
 
 def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
-    """Return what prevents the next load of each candidate, and its probability to meet all SLOs.
+    """Return what prevents the next load of each candidate, and what that load would have.
 
     It is the SLO that the next load meets with the least probability, if that is not sufficient;
     the end of the loads; or the objective, which the next load does not improve.
@@ -174,11 +175,13 @@ def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
         missed = exists & (judged.probability[after] < inputs.min_slo_probability)
         code = np.where(missed, each.argmin(axis=0), code)
     next_probability: FloatArray = np.where(exists, judged.probability[after], np.nan)
+    next_score = np.where(exists, judged.score[after], np.nan)
     next_load = np.where(exists, points.sequences[after] * judged.replicas[places], np.nan)
     return {
         "binding_constraint": np.array(names, np.object_)[code],
         "next_probability": next_probability,
         "next_concurrency": next_load,
+        "next_score": next_score,
     }
 
 

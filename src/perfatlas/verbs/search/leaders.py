@@ -339,7 +339,7 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
     if len(simulated) < len(leaders):
         count += " (the others cannot be, and have no queueing)"
-    notes = _before_simulated(leaders.index(simulated[0]))
+    notes = _before_simulated(leaders[: leaders.index(simulated[0])])
     if now == 1:
         others = f"; {moved} others change rank" if moved else ""
         return [f"{count}: the best by closed forms stays first{others}", *notes]
@@ -354,14 +354,21 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     return notes
 
 
-def _before_simulated(rank: int) -> list[str]:
-    """Return that the first plans are not simulated, if so.
+def _before_simulated(leaders: list[Leader]) -> list[str]:
+    """Return that the first plans are not simulated and what to do, if so.
 
     Args:
-        rank: Number of plans before the first simulated one.
+        leaders: Those before the first simulated one.
     """
-    if not rank:
+    if not leaders:
         return []
+    rank = len(leaders)
     plans = "the first plan is" if rank == 1 else f"the first {rank} plans are"
-    why = f"{plans} ranked by closed forms, which have no queueing and may favor them"
-    return [f"{why}; the best simulated plan is at rank {rank + 1}"]
+    why = f"{plans} ranked by closed forms, which leave out queueing and may favor them"
+    staged = all(leader.row.get("pp", 1) > 1 for leader in leaders)
+    alone = "; set pp = 1 to search plans that can be simulated" if staged else ""
+    told = (
+        f"{why}: prefer the best simulated plan, at rank {rank + 1}, unless a benchmark of both"
+        f" confirms the order{alone}"
+    )
+    return [told]

@@ -17,6 +17,7 @@ COUNTS: Final = {
     "moe_tp": "tensor-parallel size inside an expert",
     "dp": "replicas",
     "spare_replicas": "spare replicas",
+    "node_gpus": "GPUs of the occupied nodes",
     "concurrency": "requests in flight",
     "batch": "sequences per batch and replica",
     "max_num_seqs": "maximum sequences per step",

@@ -26,6 +26,7 @@ from perfatlas.verbs.search.request_mix import (
     equal_requests,
     given_classes,
 )
+from perfatlas.verbs.search.trace_reuse import PREFIX_AWARE
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,
@@ -174,7 +175,7 @@ def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:
     """Return a search whose lengths and cached prefix are the means of its requests.
 
     Raises:
-        InvalidSpecError: Prefix caching is set, and prompts share nothing.
+        InvalidSpecError: Prefix caching or routing is set, and prompts share nothing.
     """
     isl, osl = (max(round(tokens), 1) for tokens in inputs.mix.classes.mean)
     lengths = {"isl": isl, "osl": osl}
@@ -185,6 +186,11 @@ def _with_mean_lengths(inputs: SearchInputs) -> SearchInputs:
             f"prefix_caching has no effect here: no prompt of {inputs.lengths_from} repeats"
             " the start of an earlier one; leave it out"
         )
+    if inputs.routing == PREFIX_AWARE and (not inputs.mix.cached or inputs.prefix_caching is False):
+        why = "prefix_caching is off"
+        if not inputs.mix.cached:
+            why = f"no prompt of {inputs.lengths_from} repeats the start of an earlier one"
+        raise InvalidSpecError(f"routing has no effect here: {why}; leave it out")
     return inputs.model_copy(update=lengths)
 
 

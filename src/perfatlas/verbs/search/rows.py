@@ -91,6 +91,7 @@ def _row(
     if inputs.availability is not None:
         row["spare_replicas"] = int(columns["spare_replicas"][place])
         row["availability"] = float(columns["availability"][place])
+        row["node_gpus"] = int(columns["node_gpus"][place])
     row |= reused_row(columns, place, inputs)
     if inputs.mode == "static":
         row["batch"] = int(columns["sequences"][place])
@@ -156,7 +157,7 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
     for name in dict.fromkeys(name for one in named for name in one):
         table[name] = [named[number].get(name) for number in columns["family"].tolist()]
     load = "sequences" if inputs.mode == "static" else "concurrency"
-    spares = () if inputs.availability is None else ("spare_replicas",)
+    spares = () if inputs.availability is None else ("spare_replicas", "node_gpus")
     shown: Mapping[str, str] = {
         **{n: n for n in (*COUNTED, *spares)},
         load: "batch" if load[0] == "s" else load,

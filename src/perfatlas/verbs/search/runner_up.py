@@ -57,6 +57,28 @@ def runner_up_lacks(
     return ""
 
 
+def tied_plans(deficit: float, gain: float) -> str:
+    """Return that two plans tie as their best loads are not known exactly, "" if they do not.
+
+    Args:
+        deficit: How much worse the second plan is.
+        gain: How much worse it is than at the next load that is searched, which misses a limit.
+
+    Example:
+        >>> from perfatlas.verbs.search.runner_up import tied_plans
+        >>> tied_plans(0.02, 0.09).startswith("the two tie, as a limit ends its loads")
+        True
+        >>> tied_plans(0.1, 0.09)
+        ''
+    """
+    if not 0.0 < deficit < gain:
+        return ""
+    return (
+        "the two tie, as a limit ends its loads between two that are searched, and the higher one"
+        " would exceed the first; set concurrency to compare them at other loads"
+    )
+
+
 def _is_longer(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Return whether a latency is longer, as far as its text tells."""
     values = first[name], second[name]

@@ -56,6 +56,12 @@ class Judged:
         """GPUs of the deployment (P,)."""
         return self.points.question.plan.gpus_per_replica * (self.replicas + self.spares)
 
+    @property
+    def node_gpus(self) -> FloatArray:
+        """GPUs of the nodes that the deployment occupies (P,)."""
+        each, per_node = self.points.question.plan.gpus_per_replica, _gpus_per_node(self.points)
+        return gpus_of_nodes(each, per_node, self.replicas + self.spares)
+
     def availability(self, places: IntArray, inputs: SearchInputs) -> FloatArray:
         """Return the share of time in which enough replicas of some points work (C,).
 
@@ -130,6 +136,26 @@ def most_replicas(each: FloatArray, per_node: float, gpus: int) -> FloatArray:
     left = np.mod(nodes, whole) * per_node + rest
     most: FloatArray = on_nodes + np.floor(left / each)
     return most
+
+
+def gpus_of_nodes(each: FloatArray, per_node: float, replicas: FloatArray) -> FloatArray:
+    """Return the GPUs of the nodes that replicas occupy, idle ones included (P,).
+
+    Args:
+        each: GPUs of a replica (P,).
+        per_node: GPUs of a node.
+        replicas: Replicas (P,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.verbs.search.selection import gpus_of_nodes
+        >>> gpus_of_nodes(np.array([6.0, 3.0, 12.0]), 8.0, np.array([3.0, 4.0, 1.0])).tolist()
+        [24.0, 16.0, 16.0]
+    """
+    on_node = np.maximum(np.floor(per_node / each), 1.0)  # replicas
+    nodes = np.ceil(each / per_node) * np.ceil(replicas / on_node)
+    found: FloatArray = nodes * per_node
+    return found
 
 
 def best_loads(judged: Judged, least: float) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import comparison_note, limit_note
+from perfatlas.answer import limit_note
 from perfatlas.report.text import (
     format_number,
     format_share,
@@ -22,6 +22,7 @@ from perfatlas.report.text import (
 )
 from perfatlas.studies import print_sensitivities
 from perfatlas.verbs.search.choices import listed_names
+from perfatlas.verbs.search.first_plan import cost_line, nodes_line, runner_up_line
 from perfatlas.verbs.search.groups import LATENCIES, MOST_OBJECTIVES
 from perfatlas.verbs.search.limits import percentile_name
 from perfatlas.vocabulary.metrics import METRICS
@@ -64,8 +65,12 @@ def print_search(
     if line := _limits_line(plans):
         print_line(console, line)
     several = len(objectives_of(answer["scenario"])) > 1
-    print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans, several=several)}")
-    if cost := _cost(plans[0], answer["scenario"]):
+    print_line(
+        console, f"why the first: {plans[0]['why']}; {runner_up_line(plans, several=several)}"
+    )
+    if nodes := nodes_line(plans[0]):
+        print_line(console, nodes)
+    if cost := cost_line(plans[0], answer["scenario"]):
         print_line(console, cost)
     for note in results["ranking"]:
         print_line(console, note)
@@ -130,32 +135,6 @@ def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
     """
     y, *others = objectives_of(scenario)
     return (others[0], y) if others else (X, Y)
-
-
-def _runner_up(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
-    """Return how far the second plan is behind the first."""
-    deficit = plans[0]["runner_up_deficit"]
-    if deficit is None:
-        return "no other plan meets all limits"
-    note = comparison_note(*(plan["tier"] for plan in plans[:2])) if len(plans) > 1 else ""
-    beside = f" ({note})" if note else ""
-    if deficit == 0:
-        return f"the next plan is equal by the objective{beside}"
-    mean = " by the geometric mean of the objectives" if several else ""
-    lacks = plans[0].get("runner_up_lacks")
-    why = f": {lacks}" if lacks else ""
-    return f"the next plan is {format_share(deficit)} worse{mean}{beside}{why}"
-
-
-def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
-    """Return what the first plan costs, "" without a price."""
-    price, cost = scenario.get("usd_per_gpu_hour"), plan.get("usd_per_million_output_tokens")
-    if price is None or cost is None:
-        return ""
-    return (
-        f"cost of the first: ${price * plan['gpus']:,.2f} per hour, ${cost:,.2f} per million"
-        " output tokens at the load in the table"
-    )
 
 
 def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.search.find import NO_GAIN
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.limits import AVAILABILITY, HIGHER, RATE
+from perfatlas.verbs.search.rows import deficit
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -87,6 +89,24 @@ def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
     # closed forms have no percentiles
     mean = "mean " if inputs.slo_percentile is not None and binding in LATENCIES else ""
     return f"at {load:,.0f} requests in flight, {mean}{_limit(binding, inputs)} {chance:.0%}"
+
+
+def gain_of_next_load(leader: Leader, found: Found, inputs: SearchInputs) -> float:
+    """Return how much worse a plan is than at the next load, which misses a limit, 0 if unknown.
+
+    The plan meets all limits up to a load between its own and the next one, which misses some.
+
+    Args:
+        leader: The plan.
+        found: The candidates.
+        inputs: The search, with one objective.
+    """
+    binding = str(leader.row["binding_constraint"])
+    if leader.is_lowered or (binding not in LABELS and binding != RATE):
+        return 0.0
+    here, following = (float(found.leading[n][leader.place]) for n in ("score", "next_score"))
+    gain = deficit(following, here, inputs)
+    return 0.0 if gain is None or math.isnan(gain) else max(gain, 0.0)
 
 
 def _balance(place: int, found: Found, inputs: SearchInputs) -> str:

@@ -1,0 +1,62 @@
+"""Lines about the first plan of a search: the next plan, its nodes and its cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.answer import comparison_note
+from perfatlas.report.text import format_share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
+    """Return how far the second plan is behind the first.
+
+    Args:
+        plans: Rows of the answer.
+        several: Whether there are several objectives.
+    """
+    deficit = plans[0]["runner_up_deficit"]
+    if deficit is None:
+        return "no other plan meets all limits"
+    note = comparison_note(*(plan["tier"] for plan in plans[:2])) if len(plans) > 1 else ""
+    beside = f" ({note})" if note else ""
+    if deficit == 0:
+        return f"the next plan is equal by the objective{beside}"
+    mean = " by the geometric mean of the objectives" if several else ""
+    lacks = plans[0].get("runner_up_lacks")
+    why = f": {lacks}" if lacks else ""
+    return f"the next plan is {format_share(deficit)} worse{mean}{beside}{why}"
+
+
+def nodes_line(plan: Mapping[str, Any]) -> str:
+    """Return the GPUs of the nodes that the first plan occupies, "" if it leaves none idle.
+
+    Args:
+        plan: A row of the answer.
+    """
+    whole = plan.get("node_gpus", plan["gpus"])
+    if whole == plan["gpus"]:
+        return ""
+    return (
+        f"the first has {plan['gpus']:,} GPUs on nodes of {whole:,}: where nodes are not shared,"
+        f" the {whole - plan['gpus']:,} others are idle and cost as much"
+    )
+
+
+def cost_line(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
+    """Return what the first plan costs, "" without a price.
+
+    Args:
+        plan: A row of the answer.
+        scenario: The fields of the search.
+    """
+    price, cost = scenario.get("usd_per_gpu_hour"), plan.get("usd_per_million_output_tokens")
+    if price is None or cost is None:
+        return ""
+    return (
+        f"cost of the first: ${price * plan['gpus']:,.2f} per hour, ${cost:,.2f} per million"
+        " output tokens at the load in the table"
+    )
