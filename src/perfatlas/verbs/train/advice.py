@@ -150,10 +150,10 @@ def _pinning(recipe: Recipe) -> str:
 
 def _recipe_options(one: Layouts) -> dict[str, list[float]]:
     """Return the values to which fields of a layout may change on the same ranks."""
-    full = float(RECOMPUTE_LEVELS.index("full"))
+    more = range(int(one.recompute[0]) + 1, len(RECOMPUTE_LEVELS))
     half = one.micro_batch[0] // 2
     options = {
-        "recompute": [full] if one.recompute[0] < full else [],
+        "recompute": [float(level) for level in more],
         "zero": [float(zero) for zero in range(int(one.zero[0]) + 1, 4)],
         "micro_batch": sorted({half, 1.0}, reverse=True) if half >= 1 else [],
     }
