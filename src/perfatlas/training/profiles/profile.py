@@ -88,6 +88,7 @@ class TrainingEngine:
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
         formats: Number formats of matrix products that the release runs; empty for all.
+        experts: Whether it runs MoE models.
     """
 
     id: str
@@ -143,6 +144,7 @@ class TrainingEngine:
     source: str
     fit: str
     formats: tuple[str, ...] = ()
+    experts: bool = True
 
     def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
         """Return the ends of ln(measured/predicted) on the devices of an architecture.
@@ -279,6 +281,7 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "speed_moe": Field(_FACTOR, required=True),
     "fit": Field(_LONG, required=True, into="release_fit"),
     "formats": Field(Array(of=Text(empty=False))),
+    "experts": Field(Flag()),
     **{
         name: Field(_FIELDS[name].reader)
         for name in ("logit_copies", "fused_attention", "dropout", "tiled_tensor_overlap")
