@@ -21,6 +21,11 @@ CASES: dict[str, dict[str, Any]] = {
         "gpus": 64,
         "sequence_parallel": False,
     },
+    "without context parallelism": {
+        "engine": "megatron@22.06",
+        "model": "meta-llama/Llama-3.1-70B",
+        "gpus": 64,
+    },
     "large micro-batch": {"model": "meta-llama/Llama-3.1-8B", "gpus": 8, "micro_batch": 8},
 }
 

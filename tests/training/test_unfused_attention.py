@@ -109,6 +109,7 @@ def test_stored_scores_make_steps_longer_and_change_no_model_flop() -> None:
             {"model": "mistralai/Mixtral-8x7B-v0.1", "ep": 8},
             r"megatron@22\.06 is supported for dense",
         ),
+        ({"zero": "3"}, r"shards up to zero = 1; use a later release"),
         ({"packed_length": 512}, r"packed_length = 512 needs fused attention"),
     ],
 )

@@ -89,6 +89,7 @@ class TrainingEngine:
         fit: Where the fitted numbers come from.
         formats: Number formats of matrix products that the release runs; empty for all.
         experts: Whether it runs MoE models.
+        most_zero: The highest `zero` that it runs.
     """
 
     id: str
@@ -145,6 +146,7 @@ class TrainingEngine:
     fit: str
     formats: tuple[str, ...] = ()
     experts: bool = True
+    most_zero: int = 3
 
     def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
         """Return the ends of ln(measured/predicted) on the devices of an architecture.
@@ -282,6 +284,7 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "fit": Field(_LONG, required=True, into="release_fit"),
     "formats": Field(Array(of=Text(empty=False))),
     "experts": Field(Flag()),
+    "most_zero": Field(Whole(least=0, most=3)),
     **{
         name: Field(_FIELDS[name].reader)
         for name in ("logit_copies", "fused_attention", "dropout", "tiled_tensor_overlap")

@@ -121,7 +121,7 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
 
 
 def _check_release(inputs: TrainInputs) -> None:
-    """Refuse formats, models and packed sequences that a release did not run."""
+    """Refuse formats, models, sharding and packed sequences that a release did not run."""
     engine = resolve_training_engine(inputs.engine)
     name = training_format(inputs.format)
     if engine.formats and name not in engine.formats:
@@ -136,6 +136,11 @@ def _check_release(inputs: TrainInputs) -> None:
             f"engine = {engine.id} stores the scores of attention in memory, which is supported for"
             f" multi-head and grouped-query attention in all layers, and {inputs.model} has others;"
             f" use a release with fused attention, such as engine = {engine.name}"
+        )
+    if inputs.zero and ZERO[inputs.zero] > engine.most_zero:
+        raise UnsupportedError(
+            f"zero = {inputs.zero} is not supported by engine = {engine.id}, which shards up to"
+            f" zero = {engine.most_zero}; use a later release, such as engine = {engine.name}"
         )
     if architecture.has_experts and not engine.experts:
         raise UnsupportedError(
