@@ -158,14 +158,23 @@ class TrainingEngine:
             architecture: Architecture of the device, such as "hopper".
             moe: Of MoE models, else of dense ones.
         """
+        low, high = self.error_low, self.error_high
         if moe:
             low, high = self.error_low_moe, self.error_high_moe
-            known, drift = self.fitted_moe, self.drift_moe
-        else:
-            low, high = self.error_low, self.error_high
-            known, drift = self.fitted_dense, self.drift_dense
-        wider = 0.0 if architecture in known else math.log(drift)
+        wider = math.log(self.widening(architecture, moe=moe))
         return low - wider, high + wider
+
+    def widening(self, architecture: str, *, moe: bool) -> float:
+        """Return the factor on both ends of the interval, 1 with fitted runs on the architecture.
+
+        Args:
+            architecture: Architecture of the device, such as "hopper".
+            moe: Of MoE models, else of dense ones.
+        """
+        known, drift = self.fitted_dense, self.drift_dense
+        if moe:
+            known, drift = self.fitted_moe, self.drift_moe
+        return 1.0 if architecture in known else drift
 
 
 def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
