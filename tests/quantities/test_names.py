@@ -85,6 +85,14 @@ def test_prefixes_are_only_suggested_if_not_accepted() -> None:
     )
 
 
+def test_of_a_name_with_further_parts_the_longest_known_one_is_suggested() -> None:
+    names = ("gb200", "gb200_x", "h100_nvl")
+    assert refusal("GB200-NVL72", names) == (
+        "unknown thing 'GB200-NVL72'; did you mean 'gb200'? see the list"
+    )
+    assert "did you mean 'gb200_x'?" in refusal("gb200_x_y", names)
+
+
 def test_no_letters_in_common_get_no_suggestion() -> None:
     assert refusal("zzz", SYSTEMS) == "unknown thing 'zzz'; see the list"
     assert refusal("", SYSTEMS) == "unknown thing ''; see the list"

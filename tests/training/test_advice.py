@@ -21,6 +21,11 @@ CASES: dict[str, dict[str, Any]] = {
         "gpus": 64,
         "sequence_parallel": False,
     },
+    "without context parallelism": {
+        "engine": "megatron@22.06",
+        "model": "meta-llama/Llama-3.1-70B",
+        "gpus": 64,
+    },
     "large micro-batch": {"model": "meta-llama/Llama-3.1-8B", "gpus": 8, "micro_batch": 8},
 }
 
@@ -46,6 +51,14 @@ def test_advice_is_the_smallest_change_on_the_fewest_gpus() -> None:
     with pytest.raises(InfeasibleError) as refused:
         train(**asked, model="meta-llama/Llama-3.1-405B", gpus=64)
     assert all(advice.endswith("gpus = 128") for advice in refused.value.advice)
+
+
+def test_modules_are_computed_again_before_whole_layers() -> None:
+    asked = {"system": "h800_sxm", "engine": "hai_llm", "pipeline_schedule": "dualpipe"}
+    batch = {"gpus": 2048, "pp": 16, "ep": 64, "global_batch": 15360, "format": "fp8_block"}
+    with pytest.raises(InfeasibleError) as refused:
+        train(model="deepseek-ai/DeepSeek-V3", **asked, **batch)
+    assert refused.value.advice[0] == "set recompute = selective"
 
 
 def test_advice_does_not_end_without_a_word() -> None:

@@ -69,3 +69,16 @@ def test_engines_shard_what_their_documentation_says(engine: str, shards: str) -
     other = train(**asked, zero="1" if shards == "3" else "3")
     assert other.results["memory"] != default.results["memory"]
     assert not default.warnings
+
+
+@pytest.mark.parametrize(("engine", "wider"), [("automodel", True), ("megatron", False)])
+def test_a_generation_without_runs_is_named_beside_the_wider_interval(
+    engine: str, *, wider: bool
+) -> None:
+    """Megatron has dense runs on Ampere, AutoModel borrows those on Hopper."""
+    asked = SMALL | {"engine": engine, "system": "a100_sxm", "recompute": "full"}
+    said = "no published run of dense models on ampere is among the fitted ones of automodel@"
+    assumed = [one for one in train(**asked).evidence.assumptions if one.startswith(said)]
+    assert [one.endswith("a factor of 1.1, the drift of releases") for one in assumed] == (
+        [True] if wider else []
+    )

@@ -136,3 +136,15 @@ def test_a_release_without_runs_may_be_faster() -> None:
     assert later.errors("hopper", moe=False)[1] == known.errors("hopper", moe=False)[1]
     with pytest.raises(InvalidSpecError, match="training engines: "):
         resolve_training_engine("megatron@26.03")
+
+
+def test_no_interval_reaches_past_the_peak() -> None:
+    """A later release on another generation is wider than what the tensor cores leave."""
+    sizes = layouts(dp=8, ep=8, global_batch=64)
+    model = "mistralai/Mixtral-8x7B-v0.1"
+    asked = question(sizes, model=model, engine="megatron@27.02", system="a100_sxm")
+    steps = training_steps(asked)
+    low = np.exp(resolve_training_engine("megatron@27.02").errors("ampere", moe=True)[0])
+    least_s = steps.hardware_flop_C[0] / (8 * steps.peak_flop_per_s_C[0])
+    assert steps.step_s_C[0] * low < least_s
+    assert steps.low_s_C[0] == pytest.approx(least_s)

@@ -105,6 +105,12 @@ def test_stored_scores_make_steps_longer_and_change_no_model_flop() -> None:
         ({"model": "deepseek-ai/DeepSeek-V3", "ep": 8}, r"megatron@22\.06 stores the scores"),
         ({"format": "fp8"}, r"fp8_dynamic is not supported by engine = megatron@22\.06"),
         ({"cp": 2}, r"cp = 2 needs fused attention"),
+        (
+            {"model": "mistralai/Mixtral-8x7B-v0.1", "ep": 8},
+            r"megatron@22\.06 is supported for dense",
+        ),
+        ({"zero": "3"}, r"shards up to zero = 1; use a later release"),
+        ({"packed_length": 512}, r"packed_length = 512 needs fused attention"),
     ],
 )
 def test_what_the_release_could_not_run_is_refused(change: dict[str, Any], words: str) -> None:

@@ -119,8 +119,12 @@ def resolve_name(
             return found.pop()
     if len(found) > 1:
         raise error(f"ambiguous {what} {repr_for_error(given)}: {_listed(sorted(found))}; {lists}")
+    # of a known name with further parts, as in gb200_nvl72, the longest
+    found = found or {name for spelling, name in folded if wanted.startswith(f"{spelling}_")}
     nearest = (
-        f"; did you mean {found.pop()!r}?" if found else did_you_mean(given, sorted(known)) or ";"
+        f"; did you mean {max(found, key=len)!r}?"
+        if found
+        else did_you_mean(given, sorted(known)) or ";"
     )
     raise error(f"unknown {what} {repr_for_error(given)}{nearest} {lists}")
 

@@ -88,6 +88,8 @@ class TrainingEngine:
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
         formats: Number formats of matrix products that the release runs; empty for all.
+        experts: Whether it runs MoE models.
+        most_zero: The highest `zero` that it runs.
     """
 
     id: str
@@ -143,6 +145,8 @@ class TrainingEngine:
     source: str
     fit: str
     formats: tuple[str, ...] = ()
+    experts: bool = True
+    most_zero: int = 3
 
     def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
         """Return the ends of ln(measured/predicted) on the devices of an architecture.
@@ -154,14 +158,23 @@ class TrainingEngine:
             architecture: Architecture of the device, such as "hopper".
             moe: Of MoE models, else of dense ones.
         """
+        low, high = self.error_low, self.error_high
         if moe:
             low, high = self.error_low_moe, self.error_high_moe
-            known, drift = self.fitted_moe, self.drift_moe
-        else:
-            low, high = self.error_low, self.error_high
-            known, drift = self.fitted_dense, self.drift_dense
-        wider = 0.0 if architecture in known else math.log(drift)
+        wider = math.log(self.widening(architecture, moe=moe))
         return low - wider, high + wider
+
+    def widening(self, architecture: str, *, moe: bool) -> float:
+        """Return the factor on both ends of the interval, 1 with fitted runs on the architecture.
+
+        Args:
+            architecture: Architecture of the device, such as "hopper".
+            moe: Of MoE models, else of dense ones.
+        """
+        known, drift = self.fitted_dense, self.drift_dense
+        if moe:
+            known, drift = self.fitted_moe, self.drift_moe
+        return 1.0 if architecture in known else drift
 
 
 def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
@@ -279,6 +292,8 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "speed_moe": Field(_FACTOR, required=True),
     "fit": Field(_LONG, required=True, into="release_fit"),
     "formats": Field(Array(of=Text(empty=False))),
+    "experts": Field(Flag()),
+    "most_zero": Field(Whole(least=0, most=3)),
     **{
         name: Field(_FIELDS[name].reader)
         for name in ("logit_copies", "fused_attention", "dropout", "tiled_tensor_overlap")

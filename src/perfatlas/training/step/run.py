@@ -59,7 +59,7 @@ class TrainingSteps:
 
     Args:
         step_s_C: Predicted time (C,) [s].
-        low_s_C: Lower end of the 90% interval (C,) [s].
+        low_s_C: Lower end of the 90% interval, at least the time of the FLOP at the peak (C,) [s].
         high_s_C: Upper end of the 90% interval (C,) [s].
         waterfall: Parts of the step by name of `WATERFALL` (C,) [s].
         model_flop_C: Model FLOP of a step over all GPUs (C,) [FLOP].
@@ -149,14 +149,17 @@ def training_steps(
     step_s_C, waterfall = _with_jitter(question, parts)
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
+    peak_C = _peak(question)
+    # no step is shorter than its FLOP at the peak, however wide the interval is
+    least_s_C = np.minimum((flop_C + again_flop_C) / (layouts.gpus * peak_C), step_s_C)
     return TrainingSteps(
         step_s_C=step_s_C,
-        low_s_C=step_s_C * low_C,
+        low_s_C=np.maximum(step_s_C * low_C, least_s_C),
         high_s_C=step_s_C * high_C,
         waterfall=waterfall,
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
-        peak_flop_per_s_C=_peak(question),
+        peak_flop_per_s_C=peak_C,
         memory=_memory(question, stages, pipelines),
         power=step_power(question, costs, stages, waterfall, optimizer),
         costs=costs,

@@ -16,6 +16,7 @@ from perfatlas.models import parameter_counts
 from perfatlas.quantities import InfeasibleError, format_quantity
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems, take_layouts
 from perfatlas.training.step import state_bytes, training_steps
+from perfatlas.verbs.train.recipe import refused_by_recipe
 from perfatlas.verbs.train.results import memory_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
                 for values in product(*(options[name] for name in names))
             ]
             layouts = _changed(inputs, one, changes, gpus)
-            found = _fitting(question, at, changes, layouts)
+            found = _fitting(inputs, question, at, changes, layouts)
             if found:
                 said = inputs.dp is not None
                 return [_change_text(change, one, new, dp_given=said) for change, new in found]
@@ -106,11 +107,16 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
 
 
 def _fitting(
-    question: TrainingQuestion, at: int, changes: list[dict[str, float]], layouts: Layouts
+    inputs: TrainInputs,
+    question: TrainingQuestion,
+    at: int,
+    changes: list[dict[str, float]],
+    layouts: Layouts,
 ) -> list[tuple[dict[str, float], Layouts]]:
     """Return the first changes whose layouts fit, of different fields each."""
     broken_C = (layouts.dp < 1.0) | (layouts.dp % 1.0 != 0.0)
     broken_C |= (layouts.pp > question.layouts.pp[at]) & (layouts.micro_batches < layouts.pp)
+    broken_C |= refused_by_recipe(inputs, layouts)
     for problem in layout_problems(question.architecture, layouts, question.schedule):
         broken_C |= problem.broken_C
     whole = np.flatnonzero(~broken_C)
@@ -150,10 +156,10 @@ def _pinning(recipe: Recipe) -> str:
 
 def _recipe_options(one: Layouts) -> dict[str, list[float]]:
     """Return the values to which fields of a layout may change on the same ranks."""
-    full = float(RECOMPUTE_LEVELS.index("full"))
+    more = range(int(one.recompute[0]) + 1, len(RECOMPUTE_LEVELS))
     half = one.micro_batch[0] // 2
     options = {
-        "recompute": [full] if one.recompute[0] < full else [],
+        "recompute": [float(level) for level in more],
         "zero": [float(zero) for zero in range(int(one.zero[0]) + 1, 4)],
         "micro_batch": sorted({half, 1.0}, reverse=True) if half >= 1 else [],
     }

@@ -43,8 +43,13 @@ if TYPE_CHECKING:
 INTERVAL: Final = (
     "the 90% interval is that of models to which the engine is not fitted, from the spread of the"
     " published runs between and within models, or,"
-    " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
+    " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated,"
+    " and ends where all FLOP run at the peak;"
     " kernels of gradients are priced as forward kernels of the transposed shape"
+)
+WIDER: Final = (
+    "no published run of {kind} models on {architecture} is among the fitted ones of {engine}: both"
+    " ends of the interval are wider by a factor of {factor:g}, the drift of releases"
 )
 PAIRS: Final = (
     "pairs of a forward and a backward pass hide transfers of experts in the order of"
@@ -195,7 +200,7 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     if question.tier == "bound":
         assumed.append(LOWER_LIMIT)
     else:
-        assumed += [INTERVAL, f"{engine.id}: {engine.fit}"]
+        assumed += [INTERVAL, *_wider(question), f"{engine.id}: {engine.fit}"]
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
@@ -212,3 +217,15 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
         assumptions=(*notes, *system.notes, *assumed),
         sources=(*cited_sources(system), engine.source, *board_energy(system.device).sources),
     )
+
+
+def _wider(question: TrainingQuestion) -> tuple[str, ...]:
+    """Return what widens the interval on a generation without runs, empty where it has some."""
+    moe = question.architecture.has_experts
+    architecture = question.systems[0].device.architecture
+    factor = question.engine.widening(architecture, moe=moe)
+    if factor == 1.0:
+        return ()
+    kind = "MoE" if moe else "dense"
+    engine = question.engine.id
+    return (WIDER.format(kind=kind, architecture=architecture, engine=engine, factor=factor),)

@@ -121,7 +121,7 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
 
 
 def _check_release(inputs: TrainInputs) -> None:
-    """Refuse formats that a release did not run, and attention whose scores it cannot store."""
+    """Refuse formats, models, sharding and packed sequences that a release did not run."""
     engine = resolve_training_engine(inputs.engine)
     name = training_format(inputs.format)
     if engine.formats and name not in engine.formats:
@@ -129,13 +129,29 @@ def _check_release(inputs: TrainInputs) -> None:
             f"format = {name} is not supported by engine = {engine.id}, which runs"
             f" {', '.join(engine.formats)}; use a later release, such as engine = {engine.name}"
         )
-    layers = resolve_model(inputs.model).architecture.layers
-    plain = all(isinstance(one.mixer, GqaAttention) for one in layers)
+    architecture = resolve_model(inputs.model).architecture
+    plain = all(isinstance(one.mixer, GqaAttention) for one in architecture.layers)
     if not engine.fused_attention and not plain:
         raise UnsupportedError(
             f"engine = {engine.id} stores the scores of attention in memory, which is supported for"
             f" multi-head and grouped-query attention in all layers, and {inputs.model} has others;"
             f" use a release with fused attention, such as engine = {engine.name}"
+        )
+    if inputs.zero and ZERO[inputs.zero] > engine.most_zero:
+        raise UnsupportedError(
+            f"zero = {inputs.zero} is not supported by engine = {engine.id}, which shards up to"
+            f" zero = {engine.most_zero}; use a later release, such as engine = {engine.name}"
+        )
+    if architecture.has_experts and not engine.experts:
+        raise UnsupportedError(
+            f"engine = {engine.id} is supported for dense models only, and {inputs.model} has"
+            f" experts; use a later release, such as engine = {engine.name}"
+        )
+    if inputs.packed_length and not engine.fused_attention:
+        raise UnsupportedError(
+            f"packed_length = {inputs.packed_length:,} needs fused attention that skips other"
+            f" documents: engine = {engine.id} computes the scores of whole sequences; leave it out"
+            " or use a later release"
         )
 
 

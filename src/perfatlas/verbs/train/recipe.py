@@ -150,7 +150,9 @@ def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_
         refused_C |= layouts.zero == 0
     if given["tensor_overlap"]:
         refused_C |= layouts.tp == 1
-    if not resolve_training_engine(given["engine"]).fused_attention:
+    engine = resolve_training_engine(given["engine"])
+    refused_C |= layouts.zero > engine.most_zero
+    if not engine.fused_attention:
         refused_C |= layouts.cp > 1
     if given["cp_communication"] != "ring":
         refused_C |= layouts.cp == 1
