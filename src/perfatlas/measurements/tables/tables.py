@@ -207,6 +207,7 @@ def _gemm(table: SiliconTable, format_name: str) -> TableRows:
         "quantize": float(format_name in QUANTIZED_INSIDE),
         "copies": _copies(table, format_name, weight_bytes),
         "shared_activation": float(table.framework != "sglang"),
+        "groups": 1.0,
     }
     return _rows(table, keep, columns, {})
 
