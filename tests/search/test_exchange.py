@@ -62,6 +62,7 @@ def test_candidates_that_are_not_split_do_not_change_those_that_are() -> None:
 
 @pytest.mark.parametrize(("ranks", "exchange"), [(32, None), (32, "deepep"), (8, None)])
 def test_gathering_the_tokens_of_many_ranks_is_said(ranks: int, exchange: str | None) -> None:
+    asked: dict[str, Any] = {} if exchange is None else {"expert_exchange": exchange}
     found = estimate(
         model="deepseek-ai/DeepSeek-V3",
         system="gb200",
@@ -70,7 +71,7 @@ def test_gathering_the_tokens_of_many_ranks_is_said(ranks: int, exchange: str | 
         ep=ranks,
         batch=64 * ranks,
         isl=4000,
-        expert_exchange=exchange,
+        **asked,
     )
     texts = [one for one in found.warnings if "--expert-exchange deepep" in one]
     if (ranks, exchange) != (32, None):
