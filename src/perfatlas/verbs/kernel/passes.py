@@ -96,8 +96,8 @@ def call_notes(inputs: OperatorInputs) -> list[str]:
     if isinstance(inputs, GemmInputs) and inputs.groups > 1:
         note = (
             f"{inputs.groups} groups are priced as one kernel whose tiles hold rows of one group"
-            " each, with parameters fitted to single products: no grouped or batched product was"
-            " measured"
+            " each, with parameters fitted to single products, as the measured tables have no"
+            " grouped ones"
         )
         return [note]
     if not isinstance(inputs, AttentionInputs) or inputs.phase != "prefill":
