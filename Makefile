@@ -36,7 +36,7 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 # Bytecode is kept whatever the environment says: hundreds of modules are imported by tens of processes.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## all tests but the studies, which validate runs
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0
 
 generated: $(STAMP) ## write the stub of perfatlas and the generated pages of docs
 	$(BIN)/python docs/generate.py
@@ -52,7 +52,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/perfatlas validate outside --page docs/validation-outside.md
 	$(BIN)/perfatlas validate fleet
 	-$(BIN)/python -m tests.laws.random_questions 800
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'study or hypothesis' --hypothesis-profile=thorough
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 -m 'study or hypothesis' --hypothesis-profile=thorough
 	$(BIN)/python docs/figures.py
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers

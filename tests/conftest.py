@@ -82,7 +82,7 @@ def shared_price_tables() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_units() -> Iterator[None]:
-    """Compile one simulator for all rare features."""
+    """Compile one simulator for all but the plain default scheduler."""
     from tests.shared_units import compiling_few_units
 
     with compiling_few_units():

@@ -172,6 +172,7 @@ def compare(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -193,6 +194,9 @@ def compare(
     decode_moe_tp: int | str | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
+    node_power_cap_w: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
@@ -292,6 +296,10 @@ def compare(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -332,6 +340,12 @@ def compare(
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
             as format. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
@@ -407,6 +421,7 @@ def estimate(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -524,6 +539,10 @@ def estimate(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -644,6 +663,7 @@ def explain(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -766,6 +786,10 @@ def explain(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1033,6 +1057,7 @@ def frontier(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -1152,6 +1177,10 @@ def frontier(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -1983,6 +2012,7 @@ def max_request_rate(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2191,6 +2221,10 @@ def max_request_rate(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -2369,6 +2403,7 @@ def required_replicas(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -2580,6 +2615,10 @@ def required_replicas(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
@@ -3164,6 +3203,7 @@ def simulate(
     acceptance_by_position: object = None,
     mixed_chunk: bool | None = None,
     scheduler_recv_interval: int | str | None = None,
+    rank_balance_iters: int | str | None = None,
     prefill_workers: int | str = 1,
     prefill_batch: int | str = 1,
     decode_workers: int | str = 1,
@@ -3367,6 +3407,10 @@ def simulate(
             SGLang scheduler and mode = aggregated.
         scheduler_recv_interval: Decode-only steps between two reads of new requests (SGLang).
             Default: the recipe's, or 1. Needs the SGLang scheduler and mode = aggregated.
+        rank_balance_iters: Maximum steps that prompts wait until every attention data-parallel
+            rank has one (TensorRT-LLM, attention_dp_config); 0 turns the balance off. Default: the
+            engine's. Needs (the TensorRT-LLM scheduler and attention_dp above 1) and mode =
+            aggregated.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
         prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.

@@ -27,23 +27,25 @@ def _imports() -> dict[str, set[Path]]:
     found: dict[str, set[Path]] = {}
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     for path in (*paths, ROOT / "src" / "perfatlas" / "__init__.pyi"):
-        _collect(path, tree_of(path), found)
+        if b"perfatlas" in path.read_bytes():
+            _collect(path, tree_of(path), found)
     return found
 
 
 def _collect(path: Path, tree: ast.Module, found: dict[str, set[Path]]) -> None:
     modules = {"perfatlas": "perfatlas"}
-    nodes = [*ast.walk(tree)]
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas"):
+    attributes = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            attributes.append(node)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas"):
             for alias in node.names:
                 found.setdefault(f"{node.module}.{alias.name}", set()).add(path)
                 modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            owner = modules.get(node.value.id)
-            if owner is not None:
-                found.setdefault(f"{owner}.{node.attr}", set()).add(path)
+    for node in attributes:
+        owner = modules.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if owner is not None:
+            found.setdefault(f"{owner}.{node.attr}", set()).add(path)
 
 
 def test_every_name_of_an_interface_is_used_outside_its_package() -> None:

@@ -201,6 +201,27 @@ def test_trees_of_all_reduce_do_not_pass_all_ranks() -> None:
     assert priced("h100_sxm", "all_gather", 4096.0, 8.0)[0] > 4e-3
 
 
+def test_two_nodes_with_few_nics_reduce_by_a_tree_by_hand() -> None:
+    few = "a100_sxm{node.nics=4,node.nic_bandwidth=100Gbit/s}"
+    one_s, more_s = (priced(few, "all_reduce", ranks, 2.0**31)[0] for ranks in (16.0, 24.0))
+    sent_s = 2.0**31 / 50e9 / 0.9416  # all bytes once, at the measured efficiency of NICs
+    assert one_s == pytest.approx(sent_s, rel=0.01)
+    assert more_s > 1.8 * one_s  # a ring sends them twice
+    # eight NICs of 200 Gbit/s: the chain of GPUs, 1.24 times as long as the ring of a node
+    inside_s = priced("a100_sxm", "all_reduce", 8.0, 2.0**31)[0]
+    assert priced("a100_sxm", "all_reduce", 16.0, 2.0**31)[0] == pytest.approx(
+        inside_s * (8.0 / 14.0) / 0.46, rel=0.01
+    )
+
+
+def test_a_network_of_amazon_has_the_latency_that_its_plugin_tells_nccl() -> None:
+    near_s, far_s = (
+        priced(f"h100_sxm{{fabric={fabric}}}", "all_reduce", 16.0, 1024.0)[0]
+        for fabric in ("efa_p5en", "efa")
+    )
+    assert far_s - near_s == pytest.approx(2 * 40e-6, rel=0.01)  # there and back
+
+
 def test_one_rank_per_node_gathers_by_trees_with_a_linear_part() -> None:
     few_s, many_s = (priced(ALONE, "all_gather", ranks, 2.0**29)[0] for ranks in (64.0, 512.0))
     # PAT: 3 more doublings of 4 us and 448 more ranks of 2.8 us, less than 448 hops of 5 us

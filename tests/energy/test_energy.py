@@ -306,6 +306,8 @@ def test_energy_of_a_token_is_at_most_the_power_limit_over_the_lowest_rate() -> 
         0.0 * one,
         0.1 * one,
         0.0 * one,
+        0.0 * one,
+        0.0 * one,
         100 * one,
         700 * one,
         0.9 * one,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import perfatlas
+from perfatlas.energy.boards import energy_data
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.scenario.resolution import resolve_scenarios
@@ -225,3 +226,11 @@ def test_a_kernel_says_which_options_of_power_have_no_effect() -> None:
     assert not kept
     zeros = perfatlas.kernel_gemm(system="mi300x", **size, input_distribution="zeros").warnings
     assert any("input_distribution = zeros has no effect here" in text for text in zeros)
+
+
+def test_the_lowest_clock_is_data_with_its_kind_and_bounds_the_frontier() -> None:
+    lowest = energy_data()["clock"]["lowest"]
+    assert lowest["low"] < lowest["value"] < lowest["high"]
+    assert lowest["kind"] == "assumed"
+    with pytest.raises(InvalidSpecError, match=rf"lowest clock, {lowest['value']:g} of"):
+        served(batch=64, power_cap_w=120.0)

@@ -106,3 +106,13 @@ def test_rows_of_a_table_have_their_own_nodes() -> None:
         alone = answered(system=system, node_power_cap_w=8000.0)
         assert table["ttft_s"][place] == pytest.approx(alone["ttft_s"])
     assert table["error_code"][2] == "unsupported"
+
+
+def test_no_end_of_the_interval_of_a_node_exceeds_its_limit() -> None:
+    asked = {**ASKED, "isl": 2048}
+    asked |= {"osl": 1, "node_power_cap_w": 6000.0, "pue": 1.2}
+    found = dict(perfatlas.estimate(**asked).results)
+    table = perfatlas.estimate_table({name: [value] for name, value in asked.items()}).columns
+    for row in (found, {name: cells[0] for name, cells in table.items()}):
+        assert row["node_power_w_low"] < row["node_power_w"] <= row["node_power_w_high"] == 6000.0
+        assert row["facility_power_w_high"] == pytest.approx(6000.0 * 1.2 / 8)

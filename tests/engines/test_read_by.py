@@ -133,6 +133,12 @@ LEVELS: Final = (
     ("continuous batching", "disaggregated serving"),
     ("intervals of times per output token",),
 )
+# the question that a change moves, where those before it take seconds
+FIRST: Final = {
+    ("continuous batching", "recipe[].scheduler_recv_interval.few"): 8,
+    ("continuous batching", "recipe[].scheduler_recv_interval.many_from"): 7,
+    ("continuous batching", "front.assumed"): 9,
+}
 CHANGED: Final[dict[str, Any]] = {
     "name": "ideal",  # no errors of whole runs
     "version": "9.9",
@@ -274,8 +280,9 @@ def answered(reader: str, number: int, engine: str) -> Any:  # noqa: ANN401 - re
         return str(problem).replace(engine, "")
 
 
-def moves(reader: str, base: Path, other: Path) -> bool:
-    places = range(len(QUESTIONS[reader]))
+def moves(reader: str, path: str, base: Path, other: Path) -> bool:
+    first = FIRST.get((reader, path), 0)
+    places = [first, *(at for at in range(len(QUESTIONS[reader])) if at != first)]
     return any(answered(reader, at, str(base)) != answered(reader, at, str(other)) for at in places)
 
 
@@ -283,16 +290,17 @@ def moves(reader: str, base: Path, other: Path) -> bool:
 def test_a_change_moves_what_reads_the_field(path: str, base: Path) -> None:
     other = written(path, base)
     readers = profile_fields()[path].read_by
-    assert {name for name in readers if moves(name, base, other)} == set(readers)
+    assert {name for name in readers if moves(name, path, base, other)} == set(readers)
 
 
 @pytest.mark.study
 @pytest.mark.parametrize("path", profile_fields())
 def test_a_change_moves_nothing_but_what_reads_the_field(path: str, base: Path) -> None:
     other = written(path, base)
-    moved = {name for name in QUESTIONS if name not in sum(LEVELS, ()) and moves(name, base, other)}
+    early = [name for name in QUESTIONS if name not in sum(LEVELS, ())]
+    moved = {name for name in early if moves(name, path, base, other)}
     for readers in LEVELS:
-        moved = moved or {name for name in readers if moves(name, base, other)}
+        moved = moved or {name for name in readers if moves(name, path, base, other)}
     assert moved == set(profile_fields()[path].read_by)
 
 

@@ -53,11 +53,24 @@ def test_a_given_type_is_kept() -> None:
     assert arrow_column("a", [None]).type == pa.null()
 
 
-def test_pandas_is_not_imported_for_a_table() -> None:
-    code = (
-        "import sys; from perfatlas.files import arrow_column;"
-        "[arrow_column('a', cells) for cells in (['a', None], [1.5], [1], [True], [None])];"
-        "print('pandas' in sys.modules)"
-    )
+ARROW_COLUMNS = (
+    "from perfatlas.files import arrow_column;"
+    "[arrow_column('a', cells) for cells in (['a', None], [1.5], [1], [True], [None])];"
+)
+CSV_TEXT = (
+    "import numpy as np; from perfatlas.files.csv_text import csv_rows_text;"
+    "from perfatlas.files.number_cells import NumberCells;"
+    "numbers = NumberCells(values_N=np.array([1.5, 2.0, np.nan, 1e30]), kind=float);"
+    "assert csv_rows_text({'a': numbers, 'b': list('wxyz')}).startswith('1.5,w');"
+)
+CSV_CODES = (
+    "from perfatlas.files.arrow_buffers import arrow_texts, dictionary_codes;"
+    "assert dictionary_codes(arrow_texts('aba').dictionary_encode()).tolist() == [0, 1, 0];"
+)
+
+
+@pytest.mark.parametrize("work", [ARROW_COLUMNS, CSV_TEXT, CSV_CODES])
+def test_pandas_is_not_imported_for_a_table(work: str) -> None:
+    code = f"import sys; {work} print('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -103,6 +103,7 @@ _SERVING: Final[Values] = {
     "chunked_prefill": (False, True),
     "mixed_chunk": (True, False),
     "scheduler_recv_interval": (10, 30),
+    "rank_balance_iters": (0, 20),
     "measured_at": ("engine", "client"),
     "slo_ttft_s": (0.1, 0.2),
     "slo_tpot_s": (0.01, 0.02),
@@ -310,6 +311,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "engines": ("sglang,trtllm", "ideal"),
         "formats": ("bf16,fp8", "int8"),
         "acceptance_by_position": ("0.9,0.6,0.3", "0.4,0.2,0.1"),
+        **{name: _SERVING[name] for name in ("node_power_cap_w", "pue", "usd_per_kwh")},
     },
     "train": {
         "engine": ("fsdp", "ideal"),

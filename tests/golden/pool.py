@@ -31,7 +31,7 @@ class Answerer:
 
         Args:
             preload: Whether it loads the simulators before it forks.
-            few_units: Whether one compiled simulator serves all rare features.
+            few_units: Whether one compiled simulator serves all but the plain default scheduler.
         """
         self.folder = tempfile.TemporaryDirectory(prefix="golden")
         environment = {**os.environ, **FIXED, **dict.fromkeys(USER_FOLDERS, self.folder.name)}

@@ -31,6 +31,18 @@ def test_rows_are_the_estimates() -> None:
         }
 
 
+def test_the_facility_and_its_electricity_stand_side_by_side() -> None:
+    prices: dict[str, Any] = {"pue": 1.3, "usd_per_kwh": 0.08}
+    for row in compare(**SYSTEMS, **prices).results["rows"]:
+        alone = estimate(**MODEL, **prices, system=row["label"]).results
+        assert row["facility_power_w"] == alone["facility_power_w"]
+        hourly = row["facility_power_w"] / 1000.0 * 0.08
+        assert row["electricity_usd_per_hour"] == pytest.approx(hourly)
+    assert "facility_power_w" not in compare(**SYSTEMS).results["rows"][0]
+    capped = compare(**SYSTEMS, node_power_cap_w=4500.0).results["rows"][0]
+    assert capped["power_w"] < compare(**SYSTEMS).results["rows"][0]["power_w"]
+
+
 def test_differences_sum_to_that_of_the_steps() -> None:
     answer = compare(**SYSTEMS)
     first, second = (row["tpot_s"] for row in answer.results["rows"])

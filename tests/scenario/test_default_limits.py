@@ -22,9 +22,14 @@ R1 = "deepseek-ai/DeepSeek-R1"
 LOADED: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "mode": "aggregated", "osl": 128}
 
 
-def limits(longest: int = 0, **fields: Any) -> dict[str, float]:  # noqa: ANN401 - of a scenario
+def limits(
+    longest: int = 0,
+    *,
+    pooled: bool = False,
+    **fields: Any,  # noqa: ANN401 - of a scenario
+) -> dict[str, float]:
     question, problems = resolve_scenarios(
-        [Scenario.model_validate({"model": LLAMA, **fields})], longest
+        [Scenario.model_validate({"model": LLAMA, **fields})], longest, pooled=pooled
     )
     assert question is not None, problems
     return {name: float(values[0]) for name, values in vars(question.limits).items()}
@@ -36,10 +41,10 @@ def limits(longest: int = 0, **fields: Any) -> dict[str, float]:  # noqa: ANN401
         ("vllm", "l40s", 256, 2048),
         ("vllm", "a100_sxm", 256, 2048),
         ("vllm", "h100_sxm", 1024, 8192),
-        ("sglang", "rtx_4090", 1024, 2048),
-        ("sglang", "l40s", 1024, 4096),
-        ("sglang", "h200_sxm", 1024, 8192),
-        ("sglang", "b200_sxm", 1024, 16384),
+        ("sglang", "rtx_4090", 2048, 2048),
+        ("sglang", "l40s", 2048, 4096),
+        ("sglang", "h200_sxm", 2048, 8192),
+        ("sglang", "b200_sxm", 2048, 16384),
     ],
 )
 def test_limits_follow_the_memory_of_the_device(
@@ -50,7 +55,7 @@ def test_limits_follow_the_memory_of_the_device(
 
 
 def test_ranks_of_attention_share_the_chunk_of_sglang() -> None:
-    plan = {"tp": 1, "attention_dp": 8, "ep": 8}
+    plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
     found = limits(model=R1, system="b300_sxm", engine="sglang", **plan)
     assert found["max_num_batched_tokens"] == 32768 / 8  # of the recipe
     assert found["max_num_seqs"] == 128 / 8
@@ -89,9 +94,32 @@ def test_recipes_of_sglang_are_for_the_gpus_they_state() -> None:
     assert (eight["max_num_batched_tokens"], eight["max_num_seqs"]) == (32_768, 128)
     assert (eight["gpu_memory_utilization"], eight["stream_interval"]) == (0.82, 30)
     four = limits(**asked, tp=4)
-    assert (four["max_num_batched_tokens"], four["max_num_seqs"]) == (16_384, 1024)
+    assert (four["max_num_batched_tokens"], four["max_num_seqs"]) == (16_384, 2048)
     fp4 = limits(**{**asked, "model": "nvidia/DeepSeek-R1-NVFP4"}, tp=4)
     assert (fp4["max_num_batched_tokens"], fp4["max_num_seqs"]) == (16_384, 256)
+
+
+def test_the_sequences_of_a_recipe_are_those_of_one_server() -> None:
+    plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
+    asked: dict[str, Any] = {"model": R1, "system": "b300_sxm", "engine": "sglang", **plan}
+    server, worker = limits(**asked), limits(**asked, pooled=True)
+    changed = {name for name in server if server[name] != worker[name] and server[name] > 0.0}
+    assert changed == {"max_num_seqs"}
+    assert (server["max_num_seqs"], worker["max_num_seqs"]) == (128 / 8, 2048)
+    assert limits(**asked, pooled=True, max_num_seqs=4)["max_num_seqs"] == 4
+
+
+def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:
+    fields: dict[str, Any] = {"model": R1, "system": "b300_sxm", "engine": "sglang"}
+    plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
+    load: dict[str, Any] = {"isl": 1000, "osl": 40, "concurrency": 512, "num_requests": 1024}
+    load |= {"mode": "disaggregated", "prefill_workers": 4, "decode_workers": 1}
+    limited: dict[str, Any] = {**load, "max_num_seqs": 16}
+    waits = [
+        simulate(**fields, **plan, **own).answer.results["ttft_s"]["mean"]
+        for own in (load, limited)
+    ]
+    assert waits[1] > 1.5 * waits[0]  # 128 of 512 requests decode at a time, and the others wait
 
 
 def test_a_recipe_reads_new_requests_rarely_under_load() -> None:

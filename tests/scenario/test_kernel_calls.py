@@ -84,6 +84,15 @@ def test_a_group_costs_no_more_than_a_product_of_its_own() -> None:
     assert whole["time_s"] <= four["time_s"] <= 4.0 * one["time_s"]
 
 
+def test_a_thread_block_loads_the_weights_of_its_own_group() -> None:
+    asked = {"system": "h200_sxm", "n": 7168, "k": 7168}
+    whole = kernel_gemm(**asked, m=131_072).results
+    groups = kernel_gemm(**asked, m=8192, groups=16).results
+    # arithmetic bounds both; only the traffic of 15 further weights is added
+    more_s = 15 * 7168**2 * 2.0 / 4.8e12
+    assert whole["time_s"] <= groups["time_s"] <= whole["time_s"] + 2.0 * more_s
+
+
 def test_a_table_mixes_directions() -> None:
     table = {name: [value] * 2 for name, value in ASKED.items()}
     rows = kernel_columns("attention", table | {"direction": ["forward", "backward"]})

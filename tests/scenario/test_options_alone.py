@@ -74,6 +74,12 @@ def test_every_field_of_estimates_changed_alone() -> None:
         if {"osl_spread", "acceptance_by_position"} & set(further.fields)
     }
     found = [*changes("estimate", few, verb_fields("estimate"))]
+    balanced = {
+        name: further
+        for name, further in further_questions("estimate").items()
+        if further.fields.get("engine") == "trtllm"
+    }
+    found += changes("estimate", balanced, ["rank_balance_iters"])
     assert ignored("estimate", found) == []
     felt = {one.field for one in found if one.outcome == "moved"}
     # the version needs the optional package of measured tables, and a batch overlap an exchange

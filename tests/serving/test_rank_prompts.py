@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import perfatlas
-from perfatlas.serving.closed_form.rank_prompts import rank_prompts, spread_prompts
+from perfatlas.serving.closed_form.rank_prompts import (
+    held_prompts,
+    rank_prompts,
+    spread_prompts,
+)
 
 ONE = np.ones(1)
 MODEL: dict[str, Any] = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "mode": "aggregated"}
@@ -27,6 +31,34 @@ def test_the_busiest_rank_is_that_of_drawn_steps(starting: float, slots: int, ra
         prompts_SR[some].sum(axis=1).mean(), rel=0.01
     )
     assert found.own[0] == pytest.approx((prompts_SR[some, 0] > 0).mean(), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rate", "iters", "ranks", "share"), [(0.1, 60, 8, 1.0), (0.4, 20, 4, 0.6)]
+)
+def test_held_prompts_are_those_of_drawn_arrivals(
+    rate: float, iters: int, ranks: int, share: float
+) -> None:
+    draw = np.random.default_rng(3)
+    arrivals_SK = draw.exponential(1.0 / rate, (100_000, ranks)).cumsum(axis=1)
+    ends_SK = draw.random((100_000, ranks)) >= share
+    ends_SK[:, -1] = True
+    last_S = arrivals_SK[np.arange(100_000), ends_SK.argmax(axis=1)]
+    end_S = np.maximum(np.minimum(last_S, iters), arrivals_SK[:, 0])
+    waits_SK = end_S[:, None] - arrivals_SK
+    found = held_prompts(rate * ONE, iters * ONE, ranks * ONE, share * ONE)
+    run_SK = waits_SK >= 0.0
+    assert found.number[0] == pytest.approx(run_SK.sum(axis=1).mean(), rel=0.01)
+    assert found.wait_steps[0] == pytest.approx(waits_SK[run_SK].mean(), rel=0.02)
+
+
+def test_prompts_that_are_not_held_do_not_wait() -> None:
+    for iters, share in ((0.0, 1.0), (60.0, 0.0)):
+        found = held_prompts(0.3 * ONE, iters * ONE, 8.0 * ONE, share * ONE)
+        assert found.number[0] == pytest.approx(1.0)
+        assert found.wait_steps[0] == 0.0
+    waits = held_prompts(np.full(4, 0.1), np.array([5.0, 20.0, 60.0, 200.0]), np.full(4, 8.0), ONE)
+    assert (np.diff(waits.wait_steps) > 0.0).all()
 
 
 @given(
@@ -67,7 +99,6 @@ def test_full_ranks_are_equal() -> None:
         ("sglang", 4, (128, 3000, 300)),
         ("trtllm", 8, (256, 2000, 500)),
         ("trtllm", 8, (8, 2000, 200)),
-        ("trtllm", 8, (10, 2000, 200)),
     ],
 )
 def test_the_formula_agrees_with_the_simulation(
@@ -82,10 +113,25 @@ def test_the_formula_agrees_with_the_simulation(
     )
     for name in ("tpot_s", "output_tokens_per_s_per_gpu"):
         assert formula[name] == pytest.approx(simulated[name], rel=0.1), name
-    # prompts that are held for those of other ranks queue, which the formula leaves out
-    held = engine == "trtllm"
+    # the first prompts of equal requests wait until their ranks start together
+    held = engine == "trtllm" and concurrency > ranks
     assert held or formula["ttft_s"] == pytest.approx(simulated["ttft_s"], rel=0.15)
     assert formula["ttft_s"] < 1.15 * simulated["ttft_s"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "concurrency", "osl"), [(8, 10, 200), (8, 16, 500), (8, 64, 500), (16, 32, 500)]
+)
+def test_held_prompts_wait_as_in_the_simulation(ranks: int, concurrency: int, osl: int) -> None:
+    plan: dict[str, Any] = {"engine": "trtllm", "attention_dp": ranks, "ep": ranks, "gpus": ranks}
+    load: dict[str, Any] = {"concurrency": concurrency, "isl": 2000, "osl": osl}
+    spread: dict[str, Any] = {"length_distribution": "uniform", "length_spread": 0.4}
+    formula = perfatlas.estimate(method="formula", **MODEL, **plan, **load).results
+    run = perfatlas.simulate(**MODEL, **plan, **load, **spread, num_requests=20 * concurrency)
+    for name in ("ttft_s", "tpot_s"):
+        assert formula[name] == pytest.approx(run.answer.results[name]["mean"], rel=0.1), name
+    at_once = perfatlas.estimate(method="formula", **MODEL, **plan, **load, rank_balance_iters=0)
+    assert formula["ttft_s"] > 1.5 * at_once.results["ttft_s"]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

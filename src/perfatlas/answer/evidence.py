@@ -141,7 +141,7 @@ def _standing_assumptions(question: Candidates, steps: PricedSteps, tier: str) -
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
         several = question.plan.attention_dp[0] > 1
-        held = held_prompts_note(question.profile.scheduler.rank_balance_iters if several else 0)
+        held = held_prompts_note(int(question.limits.rank_balance_iters[0]) if several else 0)
         notes = "; ".join([_clients(question), *held, client_note(question)])
         remarks.append(f"{FORMULA}: {notes}")
     return tuple(remarks)
@@ -224,8 +224,7 @@ def held_prompts_note(iters: int) -> list[str]:
     note = (
         f"while all attention data-parallel ranks decode, prompts wait up to {iters} steps until"
         " every rank has one: attention_dp_config with enable_balance and timeout_iters, as in"
-        " NVIDIA's recipes; TensorRT-LLM's default is off, which rank_balance_iters = 0 in an"
-        " engine file sets"
+        " NVIDIA's recipes; TensorRT-LLM's default is off, which rank_balance_iters = 0 sets"
     )
     return [note]
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.collectives.codes import EXCHANGES
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfatlas.collectives.query import CollectiveQuery
     from perfatlas.operators import FloatArray
 
 # Column layout of `shape_UD`: communicating nodes, bytes through one rank's share of the NICs, the
@@ -56,3 +58,29 @@ def fabric_time_s(
     time_U: FloatArray = inside_U + np.where(crosses_U, latency_U + moved_U, 0.0)
     code_U = np.where(moved_U > latency_U, BOUND_NETWORK, BOUND_LATENCY)
     return time_U, code_U.astype(np.int8)
+
+
+def exchanges(op: str) -> bool:
+    """Return whether ranks send to all other ranks directly.
+
+    Args:
+        op: Collective operation.
+    """
+    return op in EXCHANGES or op == "send_recv"
+
+
+def slowdown(query: CollectiveQuery) -> FloatArray:
+    """Return the slowdown of a node's traffic by oversubscribed uplinks, 1 within a leaf (U,).
+
+    In exchanges, all nodes of a leaf send their share for other leaves through its uplinks at the
+    same time. A ring or tree ordered by leaf crosses an uplink once per leaf.
+
+    Args:
+        query: The collective.
+    """
+    links, nodes_U = query.links, query.group.ranks_LU[2]
+    leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)
+    beyond_U = (nodes_U - leaf_U) / np.maximum(nodes_U - 1.0, 1.0)
+    crossing_U = beyond_U if exchanges(query.op) else 1.0 / leaf_U
+    slower_U = np.maximum(links.oversubscription_U * crossing_U, 1.0)
+    return np.where(nodes_U > leaf_U, slower_U, 1.0)

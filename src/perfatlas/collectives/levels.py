@@ -12,7 +12,13 @@ import numpy as np
 
 from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
 from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
-from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
+from perfatlas.collectives.fabric import (
+    FABRIC_PARAMETERS,
+    PASSES,
+    exchanges,
+    fabric_time_s,
+    slowdown,
+)
 from perfatlas.collectives.measured import correct_rows, with_table
 from perfatlas.collectives.notes import (
     CONGESTION_NOTE,
@@ -21,6 +27,7 @@ from perfatlas.collectives.notes import (
     HOPS_NOTE,
     NODE_NOTE,
     NODES_NOTE,
+    PAIR_NOTE,
     RANKS_NOTE,
     SEND_NOTE,
     SWITCH_NOTE,
@@ -55,6 +62,7 @@ from perfatlas.collectives.physics import (
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
 from perfatlas.collectives.rings import HOP_OPS, Fabric, FabricTimes, ring_between_nodes_s
 from perfatlas.collectives.topology import with_pcie_rings
+from perfatlas.collectives.trees import sums_by_trees, tree_of_two_s, two_by_tree
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import unique_rows, with_fields
 
@@ -273,23 +281,11 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     parameters_UP = cells.parameters_SP[query.index_U].copy()
     hop = FABRIC_PARAMETERS.index("overhead_doubling_s")
     parameters_UP[:, hop] = np.maximum(parameters_UP[:, hop], query.links.latency_s_LU[2])
-    wire_U = _fabric_bytes(query)
-    bandwidth_U = query.links.bandwidth_LU[2] / _slowdown(query)
-    zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(query.op, 1.0))
-    talking_U = np.minimum(nodes_U, 2.0) if query.op == "send_recv" else nodes_U
-    nothing_US = np.zeros((wire_U.size, 0))
-    columns = (talking_U, wire_U, bandwidth_U, zero_U, passes_U)
-    time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
-    columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
-    latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
-    hops = _with_hops(query, inner, time_U, latency_U) if query.op in HOP_OPS else None
-    if hops is not None:
-        latency_U = np.where(crosses_U, hops.latency_s_U, latency_U)
-        time_U = np.where(crosses_U, latency_U + hops.moving_s_U, time_U)
+    time_U, latency_U, tree_U, hops = _between_nodes_s(query, inner, parameters_UP)
     # Only exchanges between up to 8 nodes were measured. The error of one doubling of the ranks is
     # assumed to accumulate over further doublings of the nodes, on the slow side only: neglected
     # effects take time, and more nodes are not faster.
-    seen, fewer = (NODES_MEASURED, 0.0) if _exchanges(query.op) else (1.0, 1.0)
+    seen, fewer = (NODES_MEASURED, 0.0) if exchanges(query.op) else (1.0, 1.0)
     doublings_U = np.log2(np.maximum(nodes_U / seen, 1.0))
     wide_U2 = np.column_stack((np.full_like(doublings_U, fewer), doublings_U)) * one_doubling(
         query.op
@@ -305,14 +301,45 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
-        algorithms=lambda: _across_nodes(query, crosses_U, inner.algorithms(), hops),
+        algorithms=lambda: np.where(
+            tree_U,
+            "hierarchical_tree",
+            _across_nodes(query, crosses_U, inner.algorithms(), hops),
+        ),
         notes=(
             *inner.notes,
             *cells.notes,
             *_fabric_notes(query, crosses_U, beyond=bool(beyond)),
-            *([TREE_NOTE] if _by_trees(query, crosses_U, inner) else []),
+            *([TREE_NOTE] if sums_by_trees(query, crosses_U, inner) else []),
+            *([PAIR_NOTE] if np.any(tree_U) else []),
         ),
     )
+
+
+def _between_nodes_s(
+    query: CollectiveQuery, inner: LevelTimes, parameters_UP: FloatArray
+) -> tuple[FloatArray, FloatArray, FlagArray, FabricTimes | None]:
+    """Return time and latency of the fabric, where a tree is used, and hops (U,) [s]."""
+    wire_U = _fabric_bytes(query)
+    bandwidth_U = query.links.bandwidth_LU[2] / slowdown(query)
+    zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(query.op, 1.0))
+    nodes_U = query.group.ranks_LU[2]
+    crosses_U = nodes_U > 1.0
+    talking_U = np.minimum(nodes_U, 2.0) if query.op == "send_recv" else nodes_U
+    nothing_US = np.zeros((wire_U.size, 0))
+    columns = (talking_U, wire_U, bandwidth_U, zero_U, passes_U)
+    time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
+    columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
+    latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
+    hops = _with_hops(query, inner, time_U, latency_U) if query.op in HOP_OPS else None
+    if hops is not None:
+        latency_U = np.where(crosses_U, hops.latency_s_U, latency_U)
+        time_U = np.where(crosses_U, latency_U + hops.moving_s_U, time_U)
+    efficiency_U = parameters_UP[:, FABRIC_PARAMETERS.index("efficiency_fabric")]
+    tree_s_U = tree_of_two_s(query, inner, bandwidth_U * efficiency_U)
+    tree_U = two_by_tree(query, _adds_inside(query)) & (latency_U + tree_s_U < time_U)
+    time_U = np.where(tree_U, latency_U + tree_s_U, time_U)
+    return time_U, latency_U, tree_U, hops
 
 
 def _with_hops(
@@ -355,23 +382,10 @@ def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool)
     return [FABRIC_NOTE, *hops, *assumed_fabrics(crossed), *([many] if beyond else [])]
 
 
-def _by_trees(query: CollectiveQuery, crosses_U: FlagArray, inner: LevelTimes) -> bool:
-    """Return whether a group reduces in the switches of its nodes and by trees between them."""
-    between_U = crosses_U & (query.links.fabric_adds_U == 0.0)
-    if query.op != "all_reduce" or not np.any(between_U):
-        return False
-    return bool(np.any(between_U & (inner.algorithms() == "in_network")))
-
-
-def _exchanges(op: str) -> bool:
-    """Return whether ranks send to all other ranks directly."""
-    return op in EXCHANGES or op == "send_recv"
-
-
 def _fabric_bytes(query: CollectiveQuery) -> FloatArray:
     """Return the bytes through one rank's share of its node's NICs (U,)."""
     group, bytes_U = query.group, query.bytes_U
-    if _exchanges(query.op):
+    if exchanges(query.op):
         return ring_wire_bytes(query.op, query.size_LU[2], group.ranks_LU[2])
     nodes_U = group.ranks_LU[2]
     adds_U = _adds_inside(query) * (group.ranks_LU[0] > 1.0)
@@ -381,17 +395,3 @@ def _fabric_bytes(query: CollectiveQuery) -> FloatArray:
         node_U = np.where(query.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
     shared_U: FloatArray = node_U / group.inside_LU[1]
     return shared_U
-
-
-def _slowdown(query: CollectiveQuery) -> FloatArray:
-    """Return the slowdown of a node's traffic by oversubscribed uplinks, 1 within a leaf (U,).
-
-    In exchanges, all nodes of a leaf send their share for other leaves through its uplinks at the
-    same time. A ring or tree ordered by leaf crosses an uplink once per leaf.
-    """
-    links, nodes_U = query.links, query.group.ranks_LU[2]
-    leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)
-    beyond_U = (nodes_U - leaf_U) / np.maximum(nodes_U - 1.0, 1.0)
-    crossing_U = beyond_U if _exchanges(query.op) else 1.0 / leaf_U
-    slower_U = np.maximum(links.oversubscription_U * crossing_U, 1.0)
-    return np.where(nodes_U > leaf_U, slower_U, 1.0)

@@ -44,6 +44,10 @@ TREE_NOTE: Final = (
     " (NCCL NVLSTree), so that the bus bandwidth of two nodes may exceed that of their NICs;"
     " switches between nodes reduce only with fabric.in_network_reduction = true (SHARP)"
 )
+PAIR_NOTE: Final = (
+    "two nodes reduce by a tree of all GPUs, which sends every byte once over the NICs, where these"
+    " hold a ring back"
+)
 EXPERTS_NOTE: Final = (
     "dispatch and combine use tier physics: measured rows of one size and number of ranks differ in"
     " tokens, experts and kernel"

@@ -1,12 +1,13 @@
 from .boards import (
     board_energy as board_energy,
+    lowest_clock as lowest_clock,
 )
 from .clock import (
-    LOWEST as LOWEST,
     CappedClock as CappedClock,
     StepEnergy as StepEnergy,
     capped_clock_ratio as capped_clock_ratio,
     energy_share as energy_share,
+    energy_width as energy_width,
     locked_ratio as locked_ratio,
     sustained_clock as sustained_clock,
 )
@@ -24,5 +25,6 @@ from .power import (
     PowerColumns as PowerColumns,
     idle_power_remarks as idle_power_remarks,
     power_columns as power_columns,
+    power_interval as power_interval,
     unreached_limit_note as unreached_limit_note,
 )

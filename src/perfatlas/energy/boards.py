@@ -39,6 +39,10 @@ class BoardEnergy:
         issue_w: All SMs issuing without pause, at full voltage [W].
         voltage_slope: Relative loss of voltage per relative loss of clock.
         voltage_floor: Lowest voltage relative to that of the highest clock.
+        voltage_slope_low: Lower end of its 90% interval.
+        voltage_slope_high: Upper end.
+        voltage_floor_low: Lower end of that of the floor.
+        voltage_floor_high: Upper end.
         peak_clock: Clock of the datasheet's peak over the highest.
         highest_clock: Clock over the highest that tensor cores sustain when power does not limit.
         idle_w: Without a context [W].
@@ -65,6 +69,10 @@ class BoardEnergy:
     issue_w: float
     voltage_slope: float
     voltage_floor: float
+    voltage_slope_low: float
+    voltage_slope_high: float
+    voltage_floor_low: float
+    voltage_floor_high: float
     peak_clock: float
     highest_clock: float
     idle_w: float
@@ -135,6 +143,10 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
         issue_w=scale * own["issue"]["value"] * device.sm_count,
         voltage_slope=own["voltage_slope"]["value"],
         voltage_floor=own["voltage_floor"]["value"],
+        voltage_slope_low=own["voltage_slope"]["low"],
+        voltage_slope_high=own["voltage_slope"]["high"],
+        voltage_floor_low=own["voltage_floor"]["low"],
+        voltage_floor_high=own["voltage_floor"]["high"],
         peak_clock=device.peak_clock_hz / device.boost_clock_hz,
         highest_clock=own["highest_clock"]["value"],
         idle_w=device.idle_w,
@@ -210,6 +222,10 @@ def _unknown(device: Device) -> BoardEnergy:
         issue_w=math.nan,
         voltage_slope=math.nan,
         voltage_floor=math.nan,
+        voltage_slope_low=math.nan,
+        voltage_slope_high=math.nan,
+        voltage_floor_low=math.nan,
+        voltage_floor_high=math.nan,
         peak_clock=math.nan,
         highest_clock=math.nan,
         lender="",
@@ -261,6 +277,11 @@ def _names_by_kind(own: Mapping[str, Any]) -> dict[str, list[str]]:
     for name, label in LABELS.items():
         found.setdefault(own[name]["kind"], []).append(label)
     return found
+
+
+def lowest_clock() -> float:
+    """Return the lowest clock of devices over their sustained clock."""
+    return float(energy_data()["clock"]["lowest"]["value"])
 
 
 @cache

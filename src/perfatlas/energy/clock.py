@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.energy.boards import lowest_clock
 from perfatlas.energy.operators import voltage
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from perfatlas.energy.power import PowerColumns
     from perfatlas.operators import FloatArray
 
-LOWEST: Final = 0.2  # of the sustained clock; devices do not go far below
 TOLERANCE: Final = 1e-3  # a limit that binds is reached from below within this share
 MOST_EVALUATIONS: Final = 12
 LIMIT_ROUNDING: Final = 1e-9  # above which a limit binds
@@ -49,13 +49,16 @@ class CappedClock(NamedTuple):
     """The clocks that power limits leave, each (..., C).
 
     Args:
-        ratio: Highest clock over the sustained clock at which the limit is kept; `LOWEST` where it
-            cannot be kept.
-        lowest_w: Power at `LOWEST` where the limit cannot be kept, else NaN [W].
+        ratio: Highest clock over the sustained clock at which the limit is kept; the lowest one
+            where it cannot be kept.
+        lowest_w: Power at the lowest clock where the limit cannot be kept, else NaN [W].
+        time_width: Half-width of ln(time) that the interval of the voltage curve leaves; 0 where
+            no limit binds.
     """
 
     ratio: FloatArray
     lowest_w: FloatArray
+    time_width: FloatArray
 
 
 def capped_clock_ratio(
@@ -93,17 +96,17 @@ def capped_clock_ratio(
     binds = watts > power.clock_limit_w * (1.0 + LIMIT_ROUNDING)
     ratio, lowest_w = most.copy(), np.full_like(most, np.nan)
     if not binds.any():
-        return CappedClock(ratio, lowest_w)
+        return CappedClock(ratio, lowest_w, np.zeros_like(most))
     aim_w = np.broadcast_to(power.clock_limit_w * (1.0 - 0.5 * TOLERANCE), ratio.shape)
     model = _Line(1.0 / most, start, start.compute_s * most, np.zeros_like(ratio))
-    slow, fast, open_ = np.full_like(ratio, LOWEST), most.copy(), binds
+    slow, fast, open_ = np.full_like(ratio, lowest_clock()), most.copy(), binds
     for _ in range(MOST_EVALUATIONS):
         tried = model.ratio_at(aim_w, state, power, (slow, fast))
         ratio = np.where(open_, tried, ratio)
         found = at(ratio)
         watts = _power_w(found, ratio, state, power)
         above = watts > aim_w
-        short = open_ & above & (ratio <= LOWEST)
+        short = open_ & above & (ratio <= lowest_clock())
         lowest_w = np.where(short, watts, lowest_w)
         near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.clock_limit_w
         fast, slow = np.where(above, ratio, fast), np.where(above, slow, ratio)
@@ -111,7 +114,8 @@ def capped_clock_ratio(
         if not open_.any():
             break
         model = model.through(1.0 / ratio, found)
-    return CappedClock(ratio, lowest_w)
+    width = model.through(1.0 / ratio, found).time_width(aim_w, random, power, (ratio, most))
+    return CappedClock(ratio, lowest_w, np.where(binds, width, 0.0))
 
 
 def locked_ratio(left: FloatArray, locked: FloatArray) -> FloatArray:
@@ -161,6 +165,26 @@ def energy_share(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> Fl
     if not np.any(ratio != 1.0):
         return state.share
     return np.where(ratio == 1.0, state.share, state.energy_share(ratio, power))
+
+
+def energy_width(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> FloatArray:
+    """Return the half-width of ln(energy of the chip) by the voltage curve (..., C).
+
+    At the sustained clock it is 0: energies hold there.
+
+    Args:
+        full: Totals at the sustained clock, with the energies of random values.
+        ratio: Clock over the sustained clock (..., C).
+        power: Power of the devices, with the interval of their voltage curve.
+    """
+    if not np.any(ratio != 1.0):
+        return np.zeros_like(ratio)
+    own, *ends = (
+        np.log(np.maximum(energy_share(full, ratio, curve), _TINY))
+        for curve in (power, *power.voltage_curves())
+    )
+    width: FloatArray = np.max([np.abs(end - own) for end in ends], axis=0)
+    return width
 
 
 class _State(NamedTuple):
@@ -247,15 +271,52 @@ class _Line(NamedTuple):
         ends: tuple[FloatArray, FloatArray],
     ) -> FloatArray:
         """Return the clocks between two ends at which the lines draw a power."""
+        above_slow = self._power_w(ends[0], state, power) > aim_w
+        fast, lowest = self._crossing(aim_w, state, power, ends), lowest_clock()
+        outside = above_slow | (fast >= ends[1])
+        inside = np.where(above_slow & (ends[0] <= lowest), lowest, 0.5 * (ends[0] + ends[1]))
+        return np.where(outside, inside, fast)
+
+    def time_width(
+        self,
+        aim_w: FloatArray,
+        random: StepEnergy,
+        power: PowerColumns,
+        found: tuple[FloatArray, FloatArray],
+    ) -> FloatArray:
+        """Return the half-width of ln(time) between the ends of the voltage curve (..., C).
+
+        Args:
+            aim_w: Power of the steps [W].
+            random: Totals at the sustained clock, with the energies of random values.
+            power: Power of the devices, with the interval of their voltage curve.
+            found: The clocks of the curve itself, and the highest.
+        """
+        ratio, most = found
+        ends = (np.full_like(ratio, lowest_clock()), most)
+        widths = []
+        for curve in power.voltage_curves():
+            reached = self._crossing(aim_w, _calibrated_state(random, curve), curve, ends)
+            later_s = self.time_slope * (1.0 / reached - 1.0 / ratio)
+            longer = 1.0 + later_s / np.maximum(self.totals.time_s, _TINY)
+            widths.append(np.abs(np.log(np.maximum(longer, _TINY))))
+        width: FloatArray = np.max(widths, axis=0)
+        return width
+
+    def _crossing(
+        self,
+        aim_w: FloatArray,
+        state: _State,
+        power: PowerColumns,
+        ends: tuple[FloatArray, FloatArray],
+    ) -> FloatArray:
+        """Return the highest clocks between two ends at which the lines draw no more (..., C)."""
         slow, fast = ends
-        above_slow = self._power_w(slow, state, power) > aim_w
         for _ in range(HALVINGS):
             middle = 0.5 * (slow + fast)
             above = self._power_w(middle, state, power) > aim_w
             slow, fast = np.where(above, slow, middle), np.where(above, middle, fast)
-        outside = above_slow | (fast >= ends[1])
-        inside = np.where(above_slow & (ends[0] <= LOWEST), LOWEST, 0.5 * (ends[0] + ends[1]))
-        return np.where(outside, inside, fast)
+        return fast
 
     def _power_w(self, ratio: FloatArray, state: _State, power: PowerColumns) -> FloatArray:
         later = 1.0 / ratio - self.period

@@ -109,6 +109,7 @@ def node_columns(
     nodes: Sequence[Node],
     pue_C: FloatArray,
     usd_per_kwh_C: FloatArray,
+    limit_w_C: FloatArray | float = math.inf,
 ) -> dict[str, FloatArray]:
     """Return the power of nodes and facility, and the cost of electricity, each (C,).
 
@@ -117,6 +118,8 @@ def node_columns(
         nodes: Node of the accelerators of each candidate (C).
         pue_C: Power of the facility over that of its nodes (C,), NaN if not given.
         usd_per_kwh_C: Price of electricity (C,) [USD], NaN if not given.
+        limit_w_C: Power limit of a node, which no end of an interval exceeds (C,) [W]; inf for
+            none.
 
     Returns:
         `node_power_w` with its interval. If any PUE or price is given, `facility_power_w` with its
@@ -137,7 +140,8 @@ def node_columns(
             np.array([getattr(one, name) for one in own], np.float64)[place_C]
             for name in ("devices", "host_w", "factor")
         )
-        node_w_C = (devices_C * columns[f"power_w{suffix}"] + host_w_C) * factor_C
+        drawn_w_C = (devices_C * columns[f"power_w{suffix}"] + host_w_C) * factor_C
+        node_w_C = np.minimum(drawn_w_C, limit_w_C)
         found[f"node_power_w{suffix}"] = node_w_C
         if shown_C.any():
             share_C = overhead_C * columns["gpus"] / devices_C

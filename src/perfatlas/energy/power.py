@@ -34,6 +34,10 @@ class PowerColumns:
         memory_size: Memory bandwidth over that of those devices.
         voltage_slope: Relative loss of voltage per relative loss of clock.
         voltage_floor: Lowest voltage relative to that of the highest clock.
+        voltage_slope_low: Lower end of its 90% interval.
+        voltage_slope_high: Upper end.
+        voltage_floor_low: Lower end of that of the floor.
+        voltage_floor_high: Upper end.
         peak_clock: Clock of the datasheet's peak over the highest.
         highest_clock: Clock over the highest that tensor cores sustain when power does not limit.
         low: 5% quantile of measured over predicted power.
@@ -50,10 +54,24 @@ class PowerColumns:
     memory_size: FloatArray
     voltage_slope: FloatArray
     voltage_floor: FloatArray
+    voltage_slope_low: FloatArray
+    voltage_slope_high: FloatArray
+    voltage_floor_low: FloatArray
+    voltage_floor_high: FloatArray
     peak_clock: FloatArray
     highest_clock: FloatArray
     low: FloatArray
     high: FloatArray
+
+    def voltage_curves(self) -> tuple[PowerColumns, PowerColumns]:
+        """Return the power with the steepest and with the flattest voltage curve."""
+        steep = replace(
+            self, voltage_slope=self.voltage_slope_high, voltage_floor=self.voltage_floor_low
+        )
+        flat = replace(
+            self, voltage_slope=self.voltage_slope_low, voltage_floor=self.voltage_floor_high
+        )
+        return steep, flat
 
     def on_at(self, ratio: FloatArray) -> FloatArray:
         """Return the power of boards without kernels at clocks over the highest (..., C) [W].
@@ -128,14 +146,31 @@ class PowerColumns:
         spent_j = self.limited_j(energy_j, time_s)
         return self.on_w + spent_j / np.maximum(time_s, np.finfo(np.float64).tiny)
 
-    def highest_w(self, energy_j: FloatArray, time_s: FloatArray) -> FloatArray:
-        """Return the 95% quantile of the mean power, at most the cap (C,) [W].
 
-        Args:
-            energy_j: Dynamic energy (C,) [J].
-            time_s: Time in which it is spent (C,) [s].
-        """
-        return np.minimum(self.high * self.mean_w(energy_j, time_s), self.cap_w)
+def power_interval(
+    low: FloatArray, high: FloatArray, voltage_width: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the interval of a power, relative to it, below the highest voltage.
+
+    What is known of energies and what is known of voltages are independent: their half-widths in
+    the logarithm add in quadrature.
+
+    Args:
+        low: 5% quantile of measured over predicted power, at the clock of the measurements.
+        high: 95% quantile, likewise.
+        voltage_width: Half-width of ln(power) that the interval of the voltage curve leaves, 0 at
+            the sustained clock.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.energy import power_interval
+        >>> ends = power_interval(np.array(0.8), np.array(1.4), np.array(0.2))
+        >>> [round(float(end), 3) for end in ends]
+        [0.741, 1.479]
+    """
+    lower, upper = (np.exp(np.hypot(np.log(end), voltage_width)) for end in (low, high))
+    widened = voltage_width > 0.0
+    return np.where(widened, 1.0 / lower, low), np.where(widened, upper, high)
 
 
 def power_columns(

@@ -1,6 +1,7 @@
-"""Arrow arrays made from their buffers.
+"""Arrow arrays made from their buffers, and the reverse.
 
-`pyarrow.array` imports pandas where it is installed, which takes longer than many tables.
+`pyarrow.array` and `to_numpy` import pandas where it is installed, which takes longer than many
+tables.
 
 Shape legend: N rows.
 """
@@ -90,6 +91,41 @@ def arrow_list(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array
         return None
     filled = [kind() if cell is None else cell for cell in cells]
     return arrow_numbers(np.array(filled, _DTYPES[kind]), empty_N)
+
+
+def arrow_texts(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return texts as an Arrow array of `large_string`.
+
+    Args:
+        texts: The texts.
+
+    Example:
+        >>> from perfatlas.files.arrow_buffers import arrow_texts
+        >>> arrow_texts(["tp", "", "µs"]).to_pylist()
+        ['tp', '', 'µs']
+    """
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    ends_N = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends_N), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)
+
+
+def dictionary_codes(coded: Any) -> NDArray[np.int32]:  # noqa: ANN401 - an Arrow array
+    """Return the code of each value of a dictionary array without nulls (N,).
+
+    Args:
+        coded: As `dictionary_encode` returns it.
+
+    Example:
+        >>> from perfatlas.files.arrow_buffers import arrow_texts, dictionary_codes
+        >>> dictionary_codes(arrow_texts(["a", "b", "a"]).dictionary_encode()).tolist()
+        [0, 1, 0]
+    """
+    codes = coded.indices
+    whole = np.frombuffer(codes.buffers()[1], np.int32)
+    return whole[codes.offset : codes.offset + len(codes)]
 
 
 def _texts(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow array

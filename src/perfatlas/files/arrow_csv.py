@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files.arrow_buffers import dictionary_codes
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.parquet import sized_tables
 
@@ -73,5 +74,5 @@ def unquoted_blocks(
 def _coded(column: Any) -> DictionaryCells:  # noqa: ANN401 - an Arrow column
     coded = column.combine_chunks().dictionary_encode()
     return DictionaryCells(
-        values=tuple(coded.dictionary.to_pylist()), codes_N=coded.indices.to_numpy()
+        values=tuple(coded.dictionary.to_pylist()), codes_N=dictionary_codes(coded)
     )

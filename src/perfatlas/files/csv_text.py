@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files.arrow_buffers import arrow_numbers, arrow_texts
 from perfatlas.files.dictionary_cells import DictionaryCells
 from perfatlas.files.number_cells import NumberCells
 from perfatlas.files.parquet import plain_cells
@@ -56,16 +57,18 @@ def csv_rows_text(columns: Mapping[str, Sequence[Any]]) -> str:
 
 def _joined(texts: Sequence[Any], between: str) -> Any:  # noqa: ANN401 - Arrow arrays
     """Return texts joined row by row; one column gets `between` at its end."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    end = [pa.scalar("", pa.large_string())] if len(texts) == 1 else []
-    return pc.binary_join_element_wise(*texts, *end, pa.scalar(between, pa.large_string()))
+    end = [_scalar("")] if len(texts) == 1 else []
+    return pc.binary_join_element_wise(*texts, *end, _scalar(between))
+
+
+def _scalar(text: str) -> Any:  # noqa: ANN401 - an Arrow scalar
+    """Return a text; `pyarrow.scalar` would import pandas."""
+    return arrow_texts([text])[0]
 
 
 def _texts(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array of large_string
-    import pyarrow as pa
-
     if isinstance(cells, NumberCells):
         return _float_texts(cells.values_N) if cells.kind is float else _arrow_texts(cells.arrow())
     if isinstance(cells, DictionaryCells):
@@ -78,26 +81,28 @@ def _texts(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array of lar
         if text is None:
             text = known[key] = _quoted(cell)
         texts.append(text)
-    return pa.array(texts, pa.large_string())
+    return arrow_texts(texts)
 
 
 def _taken(texts: Sequence[str], codes_N: NDArray[np.integer[Any]]) -> Any:  # noqa: ANN401 - an Arrow array
     """Return the text of each code."""
-    import pyarrow as pa
+    return arrow_texts(texts).take(_numbers(codes_N.astype(np.int64)))
 
-    return pa.array(texts, pa.large_string()).take(pa.array(codes_N))
+
+def _numbers(values_N: NDArray[Any]) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return numbers or booleans, none of them empty."""
+    return arrow_numbers(values_N, np.zeros(values_N.shape, np.bool_))
 
 
 def _arrow_texts(numbers: Any) -> Any:  # noqa: ANN401 - Arrow arrays
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.fill_null(numbers.cast(pa.large_string()), "")
+    return pc.fill_null(numbers.cast(pa.large_string()), _scalar(""))
 
 
 def _float_texts(values_N: NDArray[np.float64]) -> Any:  # noqa: ANN401 - an Arrow array
     """Return numbers as `repr` writes them, "" if they are not finite."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     finite_N = np.isfinite(values_N)
@@ -105,14 +110,14 @@ def _float_texts(values_N: NDArray[np.float64]) -> Any:  # noqa: ANN401 - an Arr
     size_N = np.abs(kept_N)
     whole_N = finite_N & (size_N == np.floor(size_N)) & (size_N < MOST_WHOLE)
     whole_N &= ~((size_N == 0.0) & np.signbit(kept_N))
-    texts = _arrow_texts(pa.array(values_N, mask=~finite_N | whole_N))
+    texts = _arrow_texts(arrow_numbers(values_N, ~finite_N | whole_N))
     if whole_N.any():
-        whole = _arrow_texts(pa.array(np.where(whole_N, kept_N, 0.0).astype(np.int64)))
-        texts = pc.if_else(pa.array(whole_N), _joined([whole], ".0"), texts)
+        whole = _arrow_texts(_numbers(np.where(whole_N, kept_N, 0.0).astype(np.int64)))
+        texts = pc.if_else(_numbers(whole_N), _joined([whole], ".0"), texts)
     apart_N = finite_N & ~whole_N & ((size_N < LEAST_PLAIN) | (size_N >= MOST_PLAIN))
     if apart_N.any():
-        others = pa.array([repr(one) for one in values_N[apart_N].tolist()], pa.large_string())
-        texts = pc.replace_with_mask(texts, pa.array(apart_N), others)
+        others = arrow_texts([repr(one) for one in values_N[apart_N].tolist()])
+        texts = pc.replace_with_mask(texts, _numbers(apart_N), others)
     return texts
 
 

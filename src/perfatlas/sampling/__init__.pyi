@@ -2,6 +2,10 @@ from .draws import (
     five_quantiles as five_quantiles,
     seeded_subset as seeded_subset,
 )
+from .normal import (
+    normal_probability as normal_probability,
+    normal_quantile as normal_quantile,
+)
 from .rates import (
     JEFFREYS as JEFFREYS,
     RatePosterior as RatePosterior,

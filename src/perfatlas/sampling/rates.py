@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.sampling.normal import normal_quantile
 
 JEFFREYS: Final = (0.5, 0.0)  # Gamma shape and rate of the scale-invariant prior
 
@@ -137,9 +138,7 @@ def standard_errors(level: float) -> float:
         >>> print(f"{standard_errors(0.95):.3f}")
         1.960
     """
-    from scipy.special import ndtri  # imported late, see below
-
-    return float(ndtri(0.5 + 0.5 * check_level(level)))
+    return -normal_quantile(0.5 - 0.5 * check_level(level))
 
 
 def _gamma_quantile(shape: float, probability: Any) -> Any:  # noqa: ANN401 - scipy is untyped

@@ -4,7 +4,7 @@ Each of n ranks takes its time times 1 + x, with x drawn from a stated distribut
 in every step; the step takes the maximum. Quantiles of the maximum follow from those of one rank:
 P(max <= x) = P(one <= x)^n.
 
-Shape legend: C candidates.
+Shape legend: C candidates, D distinct numbers of ranks, G points of quadrature.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.sampling.normal import normal_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +31,8 @@ _POINTS: Final = 96
 
 def _normal(tail: FloatArray) -> FloatArray:
     """Return the value that a standard normal variable exceeds with a probability."""
-    from scipy.special import ndtri
-
-    value: FloatArray = -ndtri(tail)
-    return value
+    value = [-normal_quantile(one) for one in tail.ravel().tolist()]
+    return np.array(value).reshape(tail.shape)
 
 
 def _exponential(tail: FloatArray) -> FloatArray:
@@ -111,17 +110,17 @@ def expected_slowdown(
     """
     value = _checked(distribution, deviation_C, ranks_C)
     deviation_C = np.asarray(deviation_C, dtype=np.float64)
-    ranks_C = np.asarray(ranks_C)
+    ranks_D, which_C = np.unique(ranks_C, return_inverse=True)
     # With u uniform, the maximum has the excess whose tail is t = 1 - u^(1/n). Both ends of u are
     # stretched: y -> e^-y for large excess, its mirror for small.
     node_G, weight_G = _quadrature()
     depth_G, weight_G = 20.0 * (node_G + 1.0), 20.0 * weight_G * np.exp(-20.0 * (node_G + 1.0))
     half_G = 0.5 * np.exp(-depth_G)
-    upper_GC = -np.expm1(np.log1p(-half_G)[:, None] / ranks_C)
-    lower_GC = -np.expm1(np.log(half_G)[:, None] / ranks_C)
-    lower_GC = np.minimum(lower_GC, 1.0 - 2.0**-53)
-    mean_C = 0.5 * (weight_G @ value(upper_GC) + weight_G @ value(lower_GC))
-    excess_C: FloatArray = deviation_C * np.where(ranks_C == 1, 0.0, mean_C)
+    upper_GD = -np.expm1(np.log1p(-half_G)[:, None] / ranks_D)
+    lower_GD = -np.expm1(np.log(half_G)[:, None] / ranks_D)
+    lower_GD = np.minimum(lower_GD, 1.0 - 2.0**-53)
+    mean_D = 0.5 * (weight_G @ value(upper_GD) + weight_G @ value(lower_GD))
+    excess_C: FloatArray = deviation_C * np.where(ranks_D == 1, 0.0, mean_D)[which_C]
     return excess_C
 
 

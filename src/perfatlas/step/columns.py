@@ -38,6 +38,7 @@ class EngineLimits:
     stream_interval: FloatArray
     server_processes: FloatArray
     scheduler_recv_interval: FloatArray
+    rank_balance_iters: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,7 @@ class Candidates:
         derived_plan_C: Whether tp and dp were derived from a number of GPUs (C,).
         recipe_C: Index of the engine's recipe that set limits, -1 for none (C,).
         aggregated_C: Whether continuous batching is used; otherwise, a single static batch.
+        pooled: Whether the replicas are workers of a prefill or decode pool.
     """
 
     model: Model
@@ -97,6 +99,7 @@ class Candidates:
     derived_plan_C: NDArray[np.bool_]
     recipe_C: IntArray
     aggregated_C: NDArray[np.bool_]
+    pooled: bool
 
     @property
     def size(self) -> int:

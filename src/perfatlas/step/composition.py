@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.energy import CappedClock, StepEnergy, capped_clock_ratio, energy_share, locked_ratio
+from perfatlas.energy import (
+    CappedClock,
+    StepEnergy,
+    capped_clock_ratio,
+    energy_share,
+    energy_width,
+    locked_ratio,
+)
 from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.pricing import exposed
 from perfatlas.step.cost import StepCost
@@ -94,7 +101,8 @@ def _limited(
         last.ratio_SC, last.costs = ratio_SC, costs
         return step_energy(costs)
 
-    capped = CappedClock(np.ones_like(energy.time_s), np.full_like(energy.time_s, np.nan))
+    ones_SC = np.ones_like(energy.time_s)
+    capped = CappedClock(ones_SC, np.full_like(ones_SC, np.nan), np.zeros_like(ones_SC))
     if context.power_acts():
         capped = capped_clock_ratio(at, energy, power, calibrated)
     ratio_SC = capped.ratio
@@ -104,11 +112,15 @@ def _limited(
         at(ratio_SC)
     sustained = energy if calibrated is None else calibrated
     share_SC = energy_share(sustained, ratio_SC, power)
-    limit_SC = energy_share(sustained, np.ones_like(ratio_SC), power)
+    limit_SC = energy_share(sustained, ones_SC, power)
     # a lock below the clock that power leaves, not the TDP, decides what work beside a step draws
     limit_SC = np.where(ratio_SC < capped.ratio, 1.0, limit_SC)
     saved_SC = power.saved_w(ratio_SC)
-    found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, saved_SC, strict=True)
+    widths = (
+        energy_width(sustained, ratio_SC, power),
+        np.where(ratio_SC == capped.ratio, capped.time_width, 0.0),
+    )
+    found = zip(ratio_SC, share_SC, capped.lowest_w, limit_SC, saved_SC, *widths, strict=True)
     clocks = (StepClock(*one) for one in found)
     return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
 

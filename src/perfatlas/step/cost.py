@@ -117,15 +117,21 @@ class StepCost:
 
     def low_s(self) -> FloatArray:
         """Return the lower end of the 90% interval of the kernels' errors (C,) [s]."""
-        return self.total_s() - self.sums.below_s
+        faster_s = -np.expm1(-self.clock.time_width) * self.total_s()
+        return self.total_s() - np.hypot(self.sums.below_s, faster_s)
 
     def least_s(self) -> FloatArray:
-        """Return the roofline time of the step (C,) [s]."""
-        return self.sums.bound_s + self.host_s_C
+        """Return the roofline time of the step at the highest clock of its interval (C,) [s]."""
+        return self.sums.bound_s * np.exp(-self.clock.time_width) + self.host_s_C
 
     def high_s(self) -> FloatArray:
         """Return the upper end of the 90% interval of the kernels' errors (C,) [s]."""
-        return self.total_s() + self.sums.above_s
+        slower_s = np.expm1(self.clock.time_width) * self.total_s()
+        return self.total_s() + np.hypot(self.sums.above_s, slower_s)
+
+    def clock_width(self) -> FloatArray:
+        """Return the half-width of ln(time) by the clock that a power limit leaves (C,)."""
+        return self.clock.time_width
 
     def laboratory_s(self) -> FloatArray:
         """Return the standard deviation of the step by operators on other machines (C,) [s]."""
@@ -144,6 +150,10 @@ class StepCost:
         the step saves of it does.
         """
         return self.sums.chip_j + self.sums.memory_j - self._saved_j()
+
+    def energy_width_j(self) -> FloatArray:
+        """Return the half-width of the energy by the interval of the voltage curve (C,) [J]."""
+        return self.sums.chip_j * self.clock.energy_width
 
     def _saved_j(self) -> FloatArray:
         return self.clock.saved_w * self.total_s()

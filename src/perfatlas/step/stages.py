@@ -159,7 +159,10 @@ def _clock(energy: StepEnergy, context: StepContext) -> StepClock:
     """Return the sustained clock of steps whose power limit does not change it."""
     ones_U, power = np.ones_like(energy.time_s), context.placement.power()
     share_U = energy_share(energy, ones_U, power)
-    return StepClock(ones_U, share_U, np.full_like(ones_U, np.nan), share_U, power.saved_w(ones_U))
+    sustained = StepClock.sustained(energy.time_s)
+    return sustained._replace(
+        energy_share=share_U, limit_share=share_U, saved_w=power.saved_w(ones_U)
+    )
 
 
 def _sums(

@@ -37,6 +37,8 @@ class StepClock(NamedTuple):
         limit_share: Part of `energy_share` that the TDP leaves at the sustained clock, 1 where a
             lock is below it.
         saved_w: Power without kernels between steps, less that at the clock of the step [W].
+        energy_width: Half-width of ln(energy of the chip) by the interval of the voltage curve.
+        time_width: Half-width of ln(time) by the same, where a power limit leaves the clock.
     """
 
     ratio: FloatArray
@@ -44,6 +46,8 @@ class StepClock(NamedTuple):
     lowest_w: FloatArray
     limit_share: FloatArray
     saved_w: FloatArray
+    energy_width: FloatArray
+    time_width: FloatArray
 
     @classmethod
     def sustained(cls, time_s: FloatArray) -> StepClock:
@@ -52,8 +56,8 @@ class StepClock(NamedTuple):
         Args:
             time_s: Times of steps (C,) [s], of which only the shape is read.
         """
-        ones = np.ones_like(time_s)
-        return cls(ones, ones, np.full_like(ones, np.nan), ones, np.zeros_like(ones))
+        ones, zeros = np.ones_like(time_s), np.zeros_like(time_s)
+        return cls(ones, ones, np.full_like(ones, np.nan), ones, zeros, zeros, zeros)
 
 
 class OperatorSums(NamedTuple):

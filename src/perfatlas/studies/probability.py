@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+
+from perfatlas.sampling import normal_probability, normal_quantile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
 
-TAIL: Final = float(ndtri(0.95))  # standard deviations between the median and a 90% end
+TAIL: Final = normal_quantile(0.95)  # standard deviations between the median and a 90% end
 
 
 class _Spread(NamedTuple):
@@ -57,7 +58,7 @@ def probability_at_most(
         apart = np.log(limit / predicted)
         scale = np.where(apart >= 0.0, spread.above, spread.below)
         normal = np.where(apart == 0.0, 0.0, apart / scale)
-    found: FloatArray = ndtr(normal)
+    found = normal_probability(normal)
     certain = (apart == 0.0) & (scale == 0.0)
     return np.where(np.isnan(predicted) | certain, 1.0, found)
 
@@ -80,7 +81,7 @@ def value_exceeded(
         >>> value_exceeded(2 * one, 1 * one, 4 * one, 0.95).round(3).tolist()
         [1.0]
     """
-    spread, normal = _spread(predicted, low, high), float(ndtri(1.0 - probability))
+    spread, normal = _spread(predicted, low, high), normal_quantile(1.0 - probability)
     scale = spread.above if normal >= 0.0 else spread.below
     found: FloatArray = predicted * np.exp(normal * scale)
     return found

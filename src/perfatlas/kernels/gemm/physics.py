@@ -29,7 +29,7 @@ GEMM_SHAPE: Final = (
     "quantize",  # 1: the measured time includes quantizing the activation
     "copies",  # weight copies that a benchmark cycles through; 0: all data is cold
     "shared_activation",  # 1: the copies share one activation
-    "groups",  # products with weights of their own that share the rows equally; 1: a plain GEMM
+    "groups",  # products with weights of their own that share the rows equally; below 1: one
 )
 
 GEMM_PARAMETERS: Final = (
@@ -141,7 +141,7 @@ def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) 
     if copies <= 0.0:
         return 1.0
     activations = m * k * shape[4] * (1.0 if shape[8] > 0.0 else copies)
-    footprint = copies * shape[9] * n * k * shape[3] + activations + m * n * shape[5]
+    footprint = copies * max(shape[9], 1.0) * n * k * shape[3] + activations + m * n * shape[5]
     ratio = footprint / (parameters[7] * silicon[L2])
     return float(1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS))
 
@@ -150,7 +150,7 @@ def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) 
 def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
     """Return the time of the device-memory traffic [s]."""
     m, n, k = shape[0], shape[1], shape[2]
-    traffic = shape[9] * n * k * shape[3] + m * k * shape[4] + m * n * shape[5]
+    traffic = max(shape[9], 1.0) * n * k * shape[3] + m * k * shape[4] + m * n * shape[5]
     cold = _cold_share(shape, silicon, parameters)
     return float(cold * traffic / (parameters[1] * silicon[BANDWIDTH]))
 
@@ -170,7 +170,7 @@ def _best_body(
 ) -> tuple[float, float, float]:
     """Return the minimum time over tiles and splits, its block time and its fixed part [s]."""
     m, n = shape[0], shape[1]
-    group_rows = m / shape[9]
+    group_rows = m / max(shape[9], 1.0)
     power = parameters[6]
     split_s = parameters[5] / silicon[CLOCK]
     partial_s = PARTIAL_SUM_BYTES * m * n / (parameters[1] * silicon[BANDWIDTH])
@@ -233,7 +233,7 @@ def _tile_s(
     columns: float,
 ) -> tuple[float, float]:
     """Return the time of the thread blocks of one tile, and its per-wave part [s]."""
-    m, n, groups = shape[0], shape[1], shape[9]
+    m, n, groups = shape[0], shape[1], max(shape[9], 1.0)
     sms = silicon[SM_COUNT]
     group_rows = m / groups
     blocks = groups * np.ceil(group_rows / rows) * np.ceil(n / columns) * split

@@ -3,6 +3,7 @@ from .operator_spread import (
     scored_sources as scored_sources,
 )
 from .outside import (
+    BATCHES as BATCHES,
     EXPLORED as EXPLORED,
     HELD_OUT as HELD_OUT,
     half_of as half_of,

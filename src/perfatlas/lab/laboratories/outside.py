@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Each file is a batch, committed before its first score.
-BATCHES: Final = ("data/validation/outside_runs.toml", "data/validation/outside_runs_2.toml")
+BATCHES: Final = (
+    "data/validation/outside_runs.toml",
+    "data/validation/outside_runs_2.toml",
+    "data/validation/outside_runs_3.toml",
+)
 EXPLORED: Final = "explored"
 HELD_OUT: Final = "held out"
 

@@ -6,11 +6,11 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
+from perfatlas.lab.laboratories import BATCHES, EXPLORED, HELD_OUT, half_of, outside_sources
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
-from perfatlas.verbs.kernel import kernel_gemm
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.verbs.train import train
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     "kernel gemm": kernel_gemm,
+    "kernel attention": kernel_attention,
+    "kernel moe": kernel_moe,
     "collective": collective,
     "estimate": estimate,
     "train": train,
@@ -50,7 +52,9 @@ def validate_outside(progress: Callable[[str], None] = lambda _: None) -> Row:
             progress(run["id"])
             rows.append(_scored(source, run))
     return {
-        "totals": [*_of_batch(rows, 1), *_of_batch(rows, 2)],
+        "totals": [
+            total for batch in range(1, len(BATCHES) + 1) for total in _of_batch(rows, batch)
+        ],
         "by_scale": _grouped(rows, "batch", "scale", "half"),
         "by_device": _grouped(rows, "device", "batch"),
         "by_source": _grouped(rows, "batch", "source"),

@@ -4,6 +4,7 @@ from .calibration import (
     USER_PROTOCOL as USER_PROTOCOL,
     Calibration as Calibration,
     calibration_folder as calibration_folder,
+    has_shipped as has_shipped,
     kernel_families as kernel_families,
     load_calibrations as load_calibrations,
     read_calibrations as read_calibrations,

@@ -122,11 +122,17 @@ def read_calibrations(path: Path) -> dict[str, Calibration]:
 
 
 @cache
-def shipped_cells(device_name: str, operator: str, format_name: str) -> tuple[Calibration, ...]:
-    """Return the shipped cells of one operator and format; only their tables are parsed."""
+def shipped_cells(
+    device_name: str, operator: str, format_name: str = ""
+) -> tuple[Calibration, ...]:
+    """Return the shipped cells of one operator and format, or of all formats.
+
+    Only their tables are parsed, as all of a device take longer than most answers.
+    """
     path = calibration_folder() / f"{device_name}.toml"
     tables = path.read_text("utf-8").split(TABLE)[1:] if path.is_file() else []
-    wanted = (f'\noperator = "{operator}"\n', f'\nformat = "{format_name}"\n')
+    named = {"operator": operator} | ({"format": format_name} if format_name else {})
+    wanted = [f'\n{key} = "{value}"\n' for key, value in named.items()]
     text = "".join(TABLE + table for table in tables if all(line in table for line in wanted))
     return tuple(Calibration(**row) for row in tomllib.loads(text).get("calibration", []))
 

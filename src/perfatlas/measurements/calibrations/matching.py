@@ -12,7 +12,6 @@ from perfatlas.measurements.calibrations.calibration import (
     SUBSTITUTE_FAMILIES,
     Calibration,
     has_shipped,
-    load_calibrations,
     shipped_cell,
     shipped_cells,
     user_cells,
@@ -336,6 +335,6 @@ def _transfer(cell: Calibration) -> dict[str, float]:
     known = [cell.transfer_quantiles] if cell.transfer_quantiles else []
     if not known:
         # No other device has this format; use the transfers of the operator's other formats.
-        same = load_calibrations(cell.device).values()
-        known = [c.transfer_quantiles for c in same if c.operator == cell.operator]
+        same = shipped_cells(cell.device, cell.operator)
+        known = [one.transfer_quantiles for one in same]
     return envelope([cell.residual_quantiles, *(one for one in known if one)])

@@ -206,9 +206,8 @@ def _gemm(table: SiliconTable, format_name: str) -> TableRows:
         "quantize": float(format_name in QUANTIZED_INSIDE),
         "copies": _copies(table, format_name, sizes["n"] * sizes["k"] * layout.weight_bytes),
         "shared_activation": float(table.framework != "sglang"),
-        "groups": 1.0,
     }
-    return _rows(table, keep, columns, {})
+    return _rows(table, keep, columns | {"groups": 1.0}, {})
 
 
 def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> FloatArray | float:

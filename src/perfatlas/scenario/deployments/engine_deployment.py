@@ -52,6 +52,7 @@ LOAD: Final = frozenset(
         "server_processes",
         "mixed_chunk",
         "scheduler_recv_interval",
+        "rank_balance_iters",
         "dp",
     )
 )
@@ -125,7 +126,8 @@ def deployment(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    question, problems = resolve_scenarios([scenario], int(resolved.requests.isl_N.max(initial=0)))
+    longest = int(resolved.requests.isl_N.max(initial=0))
+    question, problems = resolve_scenarios([scenario], longest, pooled=pooled)
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to simulate")
     number = traffic.max_replicas or int(question.plan.dp[0])
@@ -282,7 +284,7 @@ def _receive_interval(question: Candidates, rules: str) -> int:
 def _balance_iters(question: Candidates, rules: str) -> int:
     """Return the steps that prompts wait for those of other ranks, 0 for other schedulers."""
     several = int(question.plan.attention_dp[0]) > 1 and _reads(rules, "rank_balance_iters")
-    return question.profile.scheduler.rank_balance_iters if several else 0
+    return int(question.limits.rank_balance_iters[0]) if several else 0
 
 
 def _reads(rules: str, name: str) -> bool:

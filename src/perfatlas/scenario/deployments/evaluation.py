@@ -47,7 +47,8 @@ def evaluate_one(
         InfeasibleError: The model and its KV cache do not fit, or the engine rejects the prompt.
         UnsupportedError: There is no model or data for the combination.
     """
-    question, problems = resolve_scenarios([scenario])
+    pooled = not (prefills and decodes)
+    question, problems = resolve_scenarios([scenario], pooled=pooled)
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to estimate")
     (problem,) = plan_problems(question.model.architecture, question.plan)

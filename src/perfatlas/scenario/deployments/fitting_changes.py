@@ -29,9 +29,12 @@ def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tupl
         question: Its candidate, which does not fit.
     """
     smallest = _smallest_plan(scenario)
+    pooled = question.pooled
     sentence, advice = does_not_fit(
         question,
-        lambda change: not (smallest and "pp" in change) and is_answered(scenario, change),
+        lambda change: (
+            not (smallest and "pp" in change) and is_answered(scenario, change, pooled=pooled)
+        ),
         states_gpus=scenario.gpus is not None,
     )
     if smallest and advice == (NO_SINGLE_CHANGE,):
@@ -39,7 +42,9 @@ def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tupl
     return sentence, (*smallest, *advice)
 
 
-def is_answered(scenario: Scenario, change: Mapping[str, float | str]) -> bool:
+def is_answered(
+    scenario: Scenario, change: Mapping[str, float | str], *, pooled: bool = False
+) -> bool:
     """Return whether a scenario with some fields changed is legal, fits and has prices.
 
     Args:
@@ -47,6 +52,7 @@ def is_answered(scenario: Scenario, change: Mapping[str, float | str]) -> bool:
         change: Values by field; a plan has its GPUs in total, which change with it if the scenario
             states them. A plan that leaves a scale-up domain is not taken where the current one
             does not.
+        pooled: Whether it is a worker of a prefill or decode pool.
     """
     fields: dict[str, Any] = {
         name: int(value) if isinstance(value, float) else value for name, value in change.items()
@@ -59,7 +65,7 @@ def is_answered(scenario: Scenario, change: Mapping[str, float | str]) -> bool:
     if "format" in fields:
         fields |= {"gemm_format": None, "moe_format": None}
     try:
-        question, problems = resolve_scenarios([scenario.model_copy(update=fields)])
+        question, problems = resolve_scenarios([scenario.model_copy(update=fields)], pooled=pooled)
         if question is None or any(problems):
             return False
         (problem,) = plan_problems(question.model.architecture, question.plan)

@@ -17,6 +17,7 @@ from perfatlas.scenario.resolution import (
     overlapped_exchange,
     overridden_format,
     overridden_sentence,
+    several_ranks,
     token_exchange,
 )
 from perfatlas.serving.closed_form import unreached_limits, unused_zeros
@@ -90,6 +91,7 @@ def _facts(
         "search": search,
         "random draws": random_draws,
         "SGLang scheduler": lambda: None,  # refused by the schedulers' own lists before
+        "prompt balance": partial(_exchange, several_ranks, traffic, scenario),
         "front end": partial(_front_end, traffic, scenario),
     }
 

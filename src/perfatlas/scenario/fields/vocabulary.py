@@ -16,6 +16,7 @@ from perfatlas.vocabulary.fields import (
     Plan,
     Pools,
     PromptsFirst,
+    RankBalance,
     Serving,
     Subject,
 )
@@ -29,6 +30,7 @@ class Scenario(
     InputFields,
     Facility,
     Pools,
+    RankBalance,
     PromptsFirst,
     Limits,
     Formats,

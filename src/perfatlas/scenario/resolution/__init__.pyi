@@ -49,6 +49,7 @@ from .unused_fields import (
     overlapped_exchange as overlapped_exchange,
     overridden_format as overridden_format,
     overridden_sentence as overridden_sentence,
+    several_ranks as several_ranks,
     token_exchange as token_exchange,
 )
 from .workers import (

@@ -31,12 +31,14 @@ class LimitedLoad:
         requests: Requests in flight on a replica, inf if they are not known (C,).
         attention_dp: Attention-data-parallel ranks (C,).
         gpus: GPUs of a replica (C,).
+        pooled: Whether the replicas are workers of a prefill or decode pool.
     """
 
     isl: FloatArray
     requests: FloatArray
     attention_dp: FloatArray
     gpus: FloatArray
+    pooled: bool
 
 
 def filled_limits(
@@ -51,6 +53,12 @@ def filled_limits(
     A limit that is not given is that of the engine's recipe for the model and device, or else the
     engine's default for the device. An engine whose steps hold whole prompts has a step of at
     least the longest prompt and max_num_seqs; a recipe for shorter prompts is enlarged likewise.
+    The max_num_seqs of a recipe is for one server that computes prompts and decodes, at the loads
+    for which it was published; the workers of two pools have the engine's default.
+
+    Source: sgl-project/sglang docs_new/src/snippets/autoregressive/deepseek-r1-advanced-
+        deployment.jsx: one server, concurrency 4 to 128; python/sglang/srt/server_args.py,
+        _handle_pd_disaggregation: prefill and decode servers have no limit of their own.
 
     Args:
         given: Limits, NaN if not given (C,).
@@ -75,7 +83,8 @@ def filled_limits(
         return values_R[recipe_C]
 
     recipe_seqs_C = _of_rank(launched("max_num_seqs"), profile, load)
-    seqs_C = _first(given.max_num_seqs, recipe_seqs_C, of_device("max_num_seqs"))
+    known_C = (given.max_num_seqs,) if load.pooled else (given.max_num_seqs, recipe_seqs_C)
+    seqs_C = _first(*known_C, of_device("max_num_seqs"))
     tokens_C = _of_rank(of_device("max_num_batched_tokens"), profile, load)
     if rules.holds_prompts:
         tokens_C = np.maximum(tokens_C, load.isl + seqs_C)
@@ -98,6 +107,7 @@ def filled_limits(
         scheduler_recv_interval=_first(
             given.scheduler_recv_interval, _recipe_intervals(profile, recipe_C, load), ones_C
         ),
+        rank_balance_iters=_first(given.rank_balance_iters, rules.rank_balance_iters * ones_C),
     )
     return limits, recipe_C
 

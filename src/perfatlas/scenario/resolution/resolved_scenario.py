@@ -112,15 +112,16 @@ def candidates_of(
         derived_plan_C=has_free_plan(workers.columns)[rows_C],
         recipe_C=np.full(rows_C.shape, NO_RECIPE),
         aggregated_C=workers.aggregated_N[rows_C],
+        pooled=workers.pooled,
     )
-    found = _completed(workers.columns.take(rows_C), shared, longest)
-    return _inside_domains(workers, rows_C, found, refusals)
+    return _inside_domains(workers, rows_C, shared, refusals, longest)
 
 
 def _inside_domains(
-    workers: Workers, rows_C: IntArray, found: Candidates, refusals: Refusals
+    workers: Workers, rows_C: IntArray, shared: Candidates, refusals: Refusals, longest: int
 ) -> tuple[IntArray, Candidates] | None:
-    """Refuse rows whose gpus and dp leave no plan inside scale-up domains."""
+    """Complete the candidates; refuse rows whose gpus and dp leave no plan inside domains."""
+    found = _completed(workers.columns.take(rows_C), shared, longest)
     wide_C = across_domains(workers.columns.take(rows_C), found.plan, found.placement)
     if not np.any(wide_C):
         return rows_C, found
@@ -217,6 +218,7 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
         requests=np.where(known_C | ~given.aggregated_C, np.ceil(given.load.sequences), np.inf),
         attention_dp=given.plan.attention_dp,
         gpus=given.plan.gpus_per_replica,
+        pooled=given.pooled,
     )
     model = given.model.base
     limits, recipe_C = filled_limits(given.limits, model, given.profile, given.placement, load)
@@ -254,13 +256,14 @@ def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[st
 
 
 def resolve_scenarios(
-    scenarios: Sequence[Scenario], longest: int = 0
+    scenarios: Sequence[Scenario], longest: int = 0, *, pooled: bool = False
 ) -> tuple[Candidates | None, list[PerfatlasError | None]]:
     """Return scenarios that share model, engine, formats and tier as candidates, and their errors.
 
     Args:
         scenarios: Scenarios of one group (N).
         longest: Longest prompt of the traffic, on which default limits depend; 0 for isl.
+        pooled: Whether they are workers of a prefill or decode pool.
 
     Returns:
         Candidates of the scenarios without errors (None if there are none), and N entries.
@@ -273,7 +276,7 @@ def resolve_scenarios(
     found, assumptions = formats.at(0)
     if isinstance(found, PerfatlasError):
         raise found
-    workers = workers_of(columns, lambda row: scenarios[row])
+    workers = workers_of(columns, lambda row: scenarios[row], pooled=pooled)
     rows = np.arange(len(scenarios))
     answered = candidates_of(workers, rows, (found, assumptions), refusals, longest)
     errors: list[PerfatlasError | None] = [None] * len(scenarios)

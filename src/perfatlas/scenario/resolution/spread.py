@@ -36,6 +36,7 @@ def spread_candidates(
         requests=np.ceil(load.sequences),
         attention_dp=plan.attention_dp,
         gpus=plan.gpus_per_replica,
+        pooled=base.pooled,
     )
     filled, recipe_C = filled_limits(
         limits, base.model.base, base.profile, moved.placement, limited

@@ -152,7 +152,7 @@ def resolve(table: Table) -> Resolution:
     groups = _groups(columns, (one,), np.flatnonzero(~two_pools_N & ~refusals.refused), refusals)
     if np.any(two_pools_N):
         pools = tuple(
-            workers_of(worker_columns(columns, role), _worker(scenario, role), stage)
+            workers_of(worker_columns(columns, role), _worker(scenario, role), stage, pooled=True)
             for role, stage in zip(ROLES, RESOLVED, strict=True)
         )
         rows_N = np.flatnonzero(two_pools_N & ~refusals.refused)

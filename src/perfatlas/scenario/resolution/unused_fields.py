@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
 SYSTEMS: Final = ("system", *(f"{role}_system" for role in ROLES))
 PROMPTS_FIRST: Final = "sglang"  # scheduling policy that runs prompts before decodes
+BALANCES: Final = "trtllm"  # prefix of those that can hold prompts for those of other ranks
 RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 # the fields that facts derive from
 FACTS: Final = {
     "experts": ("model",),
     "front end": ("mode", "engine"),
     "SGLang scheduler": ("engine",),
+    "prompt balance": ("engine", "attention_dp"),
     "token exchange": ("model", *RANKS),
     "overlapped exchange": ("model", "engine", "batch_overlap", *SYSTEMS, *RANKS),
 }
@@ -187,6 +189,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
             "experts": partial(_experts, values),
             "front end": partial(_front_end, values),
             "SGLang scheduler": partial(_prompts_first, values),
+            "prompt balance": partial(_balances, values),
             "token exchange": partial(token_exchange, values),
             "overlapped exchange": partial(overlapped_exchange, values),
         },
@@ -214,6 +217,30 @@ def _prompts_first(values: Mapping[str, Any]) -> Missing | None:
     return Missing(
         f"{profile.id} schedules as {profile.scheduler.rules}", f"set engine = {PROMPTS_FIRST}"
     )
+
+
+def _balances(values: Mapping[str, Any]) -> Missing | None:
+    """Return that no prompts wait for those of other ranks; for unknown engines, None."""
+    try:
+        profile = resolve_engine(values["engine"])
+    except PerfatlasError:
+        return None
+    rules = profile.scheduler.rules
+    if not rules.startswith(BALANCES):
+        return Missing(f"{profile.id} schedules as {rules}", f"set engine = {BALANCES}")
+    return several_ranks(values)
+
+
+def several_ranks(values: Mapping[str, Any]) -> Missing | None:
+    """Return that attention runs on one rank.
+
+    Args:
+        values: attention_dp.
+    """
+    if (values.get("attention_dp") or 1) > 1:
+        return None
+    why = "attention_dp = 1 has no other ranks to wait for"
+    return Missing(why, "set attention_dp, such as 8")
 
 
 def token_exchange(values: Mapping[str, Any]) -> Missing | None:

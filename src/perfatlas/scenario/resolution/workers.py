@@ -41,6 +41,7 @@ class Workers:
         power_cap_w_N: Power limit of a GPU (N,) [W], inf for none.
         zeros_N: Whether all tensors hold zeros (N,).
         aggregated_N: Whether batching is continuous (N,).
+        pooled: Whether they are workers of a prefill or decode pool.
         rules: Rows with contradictory sizes (N,), and the error of a row.
         stage: Stage of its refusals.
     """
@@ -53,12 +54,17 @@ class Workers:
     power_cap_w_N: FloatArray
     zeros_N: BoolArray
     aggregated_N: BoolArray
+    pooled: bool
     rules: tuple[tuple[BoolArray, Reason], ...]
     stage: int
 
 
 def workers_of(
-    columns: ScenarioColumns, scenario: Callable[[int], Scenario], stage: int = 0
+    columns: ScenarioColumns,
+    scenario: Callable[[int], Scenario],
+    stage: int = 0,
+    *,
+    pooled: bool = False,
 ) -> Workers:
     """Return the workers of a pool with defaults filled in.
 
@@ -66,6 +72,7 @@ def workers_of(
         columns: Fields of all rows (N).
         scenario: Returns the scenario of a row.
         stage: Stage of its refusals.
+        pooled: Whether they are workers of a prefill or decode pool.
     """
     plan = _plan_columns(columns)
     return Workers(
@@ -77,6 +84,7 @@ def workers_of(
         power_cap_w_N=columns.numbers("power_cap_w", np.inf),
         zeros_N=columns.equals("input_distribution", ZEROS),
         aggregated_N=columns.equals("mode", "aggregated"),
+        pooled=pooled,
         rules=_size_rules(columns, plan, scenario),
         stage=stage,
     )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.parallelism import stage_share
 from perfatlas.serving.closed_form.latencies import pipelined_s
 
 if TYPE_CHECKING:
@@ -43,10 +42,8 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArr
         client, is not a bubble.
     """
     plan, chunks = loaded.question.plan, loaded.chunks
-    share = stage_share(loaded.question.model.architecture, plan)
-    busy = np.where(plan.pp > 1, share, 1.0)
     step_s, kernels_s = steps.decode.total_s(), _kernels_s(steps.decode)
-    cycle_s = step_s * np.maximum(loaded.micro_batches * busy, 1.0)
+    cycle_s = step_s * np.maximum(loaded.micro_batches * loaded.stage_share, 1.0)
     decode_s = plan.pp * cycle_s / loaded.micro_batches - kernels_s
     beside = loaded.beside_share()
     beside_s, beside_kernels_s = (
@@ -59,7 +56,7 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArr
     )
     kernels_added_s = chunks.count * first_kernels_s + chunks.last_count * last_kernels_s
     alone = np.where(loaded.question.aggregated_C, 1.0 / loaded.on_rank, 1.0)
-    passes_s = pipelined_s(added_s, alone * first_s, plan.pp, share)
+    passes_s = pipelined_s(added_s, alone * first_s, plan.pp, loaded.stage_share)
     return plan.pp * passes_s - kernels_added_s, decode_s, kernels_added_s
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.parallelism import stage_share
 from perfatlas.serving.closed_form.front_end import client_ends, client_side
 from perfatlas.serving.closed_form.intervals import fastest_s, slowest_s, step_tails
 from perfatlas.serving.closed_form.latencies import (
@@ -81,18 +80,11 @@ def _without_prompts(load: RunningLoad, step_s: FloatArray, tpot_s: FloatArray) 
     Clients that start together stay so, where the scheduler runs prompts first and their lengths
     are equal: TTFT then has the wait that TPOT has otherwise. Without such a scheduler, `tpot_s`.
     """
-    busy_C = np.maximum(load.micro_batches * _busy_share(load), 1.0)
+    busy_C = np.maximum(load.micro_batches * load.stage_share, 1.0)
     alone_s_C = step_s * busy_C / load.question.tokens_per_step_to_end
     unknown_C = np.isnan(load.question.load.rounds)  # clients of a benchmark have a known phase
     together_C = load.question.aggregated_C & ~load.mixed() & unknown_C
     return np.where(together_C, alone_s_C, tpot_s)
-
-
-def _busy_share(load: RunningLoad) -> FloatArray:
-    """Return the share of all layers in the slowest pipeline stage, 1 without stages (C,)."""
-    share_C = stage_share(load.question.model.architecture, load.question.plan)
-    found: FloatArray = np.where(load.question.plan.pp > 1, share_C, 1.0)
-    return found
 
 
 def _containing(value: Latencies, low: Latencies, high: Latencies) -> tuple[Latencies, Latencies]:
@@ -130,12 +122,11 @@ def _compose(
     """Compose chunks and decode steps into latencies."""
     question, chunks = load.question, load.chunks
     stages, step_s = question.plan.pp, times.step_s
-    share = stage_share(question.model.architecture, question.plan)
-    busy = load.micro_batches * _busy_share(load)
+    busy = load.micro_batches * load.stage_share
     waited_s = step_s * np.maximum(busy, 1.0)
     decode_s = waited_s / question.tokens_per_step_to_end
     prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
-    batch_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
+    batch_s = pipelined_s(prefill_s, times.chunk_s, stages, load.stage_share)
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
     if not np.any(question.aggregated_C):
         return static
@@ -174,7 +165,7 @@ def _added(
     share = load.beside_share()
     added_s = prefill_s - number * np.where(share > 0.0, share * step_s, 0.0)
     ranks = np.where(load.apart, load.busy_ranks, 1.0)
-    cost_s = np.maximum(added_s, 0.0) / (load.prompts * ranks) * _busy_share(load)
+    cost_s = np.maximum(added_s, 0.0) / (load.prompts * ranks) * load.stage_share
     # at most all steps are mixed
     cost_s = cost_s / np.where(shared, np.maximum(load.mixed_steps, 1.0), 1.0)
     chunk_s = np.maximum(prefill_s / number, step_s)

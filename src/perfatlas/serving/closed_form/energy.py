@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.energy import power_interval
 from perfatlas.serving.closed_form.bubbles import bubbles
 from perfatlas.serving.closed_form.mixed_steps import own_energy_j
 
@@ -26,6 +27,8 @@ OF_TOKEN: Final = (
     "prefill_bubble_j",
     "decode_bubble_j",
     "prefill_kernels_j",
+    "prefill_width_j",
+    "decode_width_j",
 )
 
 
@@ -41,6 +44,8 @@ class TokenEnergy(NamedTuple):
         decode_bubble_j: The same of decode steps [J].
         prefill_kernels_j: What all GPUs would draw without kernels in the time in which they run
             kernels for prompts, over the output tokens [J].
+        prefill_width_j: Half-width of `prefill_j` by the interval of the voltage curve [J].
+        decode_width_j: That of `decode_j` [J].
         on_w: Power of a GPU without kernels [W].
         cap_w: Power limit of a GPU [W].
         low: 5% quantile of measured over predicted power.
@@ -52,6 +57,8 @@ class TokenEnergy(NamedTuple):
     prefill_bubble_j: FloatArray
     decode_bubble_j: FloatArray
     prefill_kernels_j: FloatArray
+    prefill_width_j: FloatArray
+    decode_width_j: FloatArray
     on_w: FloatArray
     cap_w: FloatArray
     low: FloatArray
@@ -99,17 +106,16 @@ class TokenEnergy(NamedTuple):
         """
         rate, low_rate, high_rate = rates
         power_w = np.minimum(self.on_w + self.dynamic_j * rate, self.cap_w)
+        low, high = self._interval(rate)
         ends_w = (
-            self.low * np.minimum(self.on_w + self.dynamic_j * low_rate, self.cap_w),
-            np.minimum(self.high * (self.on_w + self.dynamic_j * high_rate), self.cap_w),
+            low * np.minimum(self.on_w + self.dynamic_j * low_rate, self.cap_w),
+            np.minimum(high * (self.on_w + self.dynamic_j * high_rate), self.cap_w),
         )
         token_j = power_w / rate
         most_j = self.cap_w / low_rate
         ends_j = (
-            np.minimum(self.low * (self.dynamic_j + self.on_w / high_rate), token_j),
-            np.maximum(
-                np.minimum(self.high * (self.dynamic_j + self.on_w / low_rate), most_j), token_j
-            ),
+            np.minimum(low * (self.dynamic_j + self.on_w / high_rate), token_j),
+            np.maximum(np.minimum(high * (self.dynamic_j + self.on_w / low_rate), most_j), token_j),
         )
         columns = {"power_w": power_w, "energy_per_output_token_j": token_j}
         columns["energy_per_request_j"] = token_j * osl
@@ -125,6 +131,16 @@ class TokenEnergy(NamedTuple):
             columns[f"energy_per_output_token_j{end}"] = joules
             columns[f"energy_per_request_j{end}"] = joules * osl
         return columns
+
+    def _interval(self, rate: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the interval of power over its value (C,).
+
+        Args:
+            rate: Output tokens per second and GPU (C,).
+        """
+        width_j = self.prefill_width_j + self.decode_width_j
+        width = width_j / (self.dynamic_j + self.on_w / rate)
+        return power_interval(self.low, self.high, width)
 
 
 def energies_at(energy: TokenEnergy, rates: Mapping[str, Any], osl: float) -> dict[str, Any]:
@@ -172,6 +188,8 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray)
     own_j = chunks.count * own_energy_j(steps.chunk, power)
     own_j = own_j + chunks.last_count * own_energy_j(steps.last, power)
     decode_j = power.limited_j(steps.decode.energy_j(), steps.decode.total_s())
+    width_j = chunks.count * steps.chunk.energy_width_j()
+    width_j = width_j + chunks.last_count * steps.last.energy_width_j()
     ranks = question.plan.gpus_per_replica / question.plan.pp
     decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end
     own_j = own_j * (1.0 - rank_energy * (1.0 - loaded.working_share()))
@@ -184,6 +202,8 @@ def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray)
         power.on_w * ranks * prompts_s / prompts / load.osl,
         power.on_w * ranks * decodes * decode_s / decoding / load.osl,
         power.on_w * ranks * kernels_s / prompts / load.osl,
+        ranks * width_j / prompts / load.osl,
+        ranks * decodes * steps.decode.energy_width_j() / decoding / load.osl,
         power.on_w,
         power.cap_w,
         power.low,
@@ -204,4 +224,5 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
         for a, b in zip(prefill[len(OF_TOKEN) :], decode[len(OF_TOKEN) :], strict=True)
     )
     own = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
-    return TokenEnergy(*own, prefill.prefill_kernels_j, *means)
+    widths = prefill.prefill_width_j, decode.decode_width_j
+    return TokenEnergy(*own, prefill.prefill_kernels_j, *widths, *means)

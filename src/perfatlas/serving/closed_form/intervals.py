@@ -128,11 +128,15 @@ def _by_operators(cost: StepTimes) -> FloatArray:
 def step_limits(cost: StepTimes, tails: StepTails) -> tuple[FloatArray, FloatArray]:
     """Return the limits of ln(measured / predicted) of a step by errors of runs, each (C,).
 
+    The clock that a power limit leaves deviates independently of them.
+
     Args:
         cost: The step.
         tails: Errors of measured runs.
     """
-    return tails.limits(_by_operators(cost))
+    low_C, high_C = tails.limits(_by_operators(cost))
+    width_C = cost.clock_width()
+    return -np.hypot(low_C, width_C), np.hypot(high_C, width_C)
 
 
 def fastest_s(cost: StepTimes, tails: StepTails) -> FloatArray:

@@ -126,6 +126,14 @@ class MixedStep:
         """
         return self.chunk.laboratory_s() + self.alone.time * self.decode.laboratory_s()
 
+    def clock_width(self) -> FloatArray:
+        """Return the half-width of ln(time) by the clock that a power limit leaves (C,)."""
+        return self.chunk.clock_width()
+
+    def energy_width_j(self) -> FloatArray:
+        """Return the half-width of the energy of its chunk by the voltage curve (C,) [J]."""
+        return self.chunk.energy_width_j()
+
     def _gpu_s(self) -> FloatArray:
         chunk_s, decode_s = (
             step.total_s() - step.exposed_host_s() for step in (self.chunk, self.decode)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.parallelism import stage_share
 from perfatlas.serving.closed_form.client_rounds import Drift, together_share
 from perfatlas.serving.closed_form.latencies import Latencies, joining_s, pipelined_s
 from perfatlas.serving.closed_form.prompt_order import mean_progress
@@ -42,11 +41,12 @@ class Burst(NamedTuple):
         Args:
             time_s: Returns the time of a step (C,) [s].
         """
-        load, question = self.load, self.load.question
-        chunk_s, chunks = time_s(self.chunk), self.load.chunks
+        load, chunks = self.load, self.load.chunks
+        chunk_s = time_s(self.chunk)
         total_s = chunks.count * chunk_s + chunks.last_count * time_s(self.last)
-        share = stage_share(question.model.architecture, question.plan)
-        return BurstTimes(load, pipelined_s(total_s, chunk_s, question.plan.pp, share))
+        return BurstTimes(
+            load, pipelined_s(total_s, chunk_s, load.question.plan.pp, load.stage_share)
+        )
 
 
 class BurstTimes(NamedTuple):

@@ -345,6 +345,7 @@ class PoolTimes:
         prompts = prefill._replace(
             prefill_j=prefill.prefill_j * tokens,
             prefill_kernels_j=kernels_j,
+            prefill_width_j=prefill.prefill_width_j * tokens,
             prefill_bubble_j=np.minimum(
                 prefill.prefill_bubble_j * tokens, np.maximum(awake_j - kernels_j, 0.0)
             ),

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.energy import LOWEST, ZEROS_UNUSED, board_energy, node_power, unreached_limit_note
+from perfatlas.energy import (
+    ZEROS_UNUSED,
+    board_energy,
+    lowest_clock,
+    node_power,
+    unreached_limit_note,
+)
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -108,11 +114,11 @@ def power_limit_error(
         node = placement.systems[int(placement.index_C[candidate])].node
         return InvalidSpecError(
             f"node_power_cap_w leaves {limit_w:.0f} W to each GPU, which cannot be kept: at the"
-            f" lowest clock, {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W;"
-            f" set it to {math.ceil(node_power(node).node_w(lowest_w))} W or more"
+            f" lowest clock, {lowest_clock():g} of the sustained one, {device.name} draws"
+            f" {lowest_w:.1f} W; set it to {math.ceil(node_power(node).node_w(lowest_w))} W or more"
         )
     return InvalidSpecError(
         f"{name} = {min(limit_w, board.cap_w):g} W cannot be kept: at the lowest clock,"
-        f" {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W; set {name} to"
-        f" {math.ceil(lowest_w)} W or more"
+        f" {lowest_clock():g} of the sustained one, {device.name} draws {lowest_w:.1f} W;"
+        f" set {name} to {math.ceil(lowest_w)} W or more"
     )

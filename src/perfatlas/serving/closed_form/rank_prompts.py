@@ -109,6 +109,69 @@ def rank_prompts(
     return RankPrompts(most, np.clip(together, 1.0, ranks), np.minimum(own, 1.0))
 
 
+class HeldPrompts(NamedTuple):
+    """Prompts that wait for those of other ranks and then run in the same step.
+
+    Args:
+        number: Mean prompts of such a step, from 1 to the number of ranks (C,).
+        wait_steps: Mean steps that each of them waits (C,).
+    """
+
+    number: FloatArray
+    wait_steps: FloatArray
+
+
+def held_prompts(
+    rate: FloatArray, iters: FloatArray, ranks: FloatArray, held: FloatArray
+) -> HeldPrompts:
+    """Return the prompts of a step, where they wait until every rank has one, and their wait.
+
+    Prompts arrive at random. A step runs them when there is one for each of R ranks, when T steps
+    have passed since the last step with prompts, or when one comes to a rank that decodes nothing,
+    as all but a share h do; where none has come after T steps, the next one runs at once. With
+    N arrivals in T steps, k prompts wait for h^k P(N > k) / rate steps of a cycle, so that the
+    mean number is n = P(N = 0) + sum over k < R of h^k P(N > k), and by renewal the mean wait is
+    (sum over k < R of k h^k P(N > k)) / (n rate).
+
+    Args:
+        rate: Prompts of all ranks per decode step (C,).
+        iters: Maximum steps from one step with prompts to the next, T (C,).
+        ranks: Attention-data-parallel ranks, R (C,).
+        held: Share of prompts that come to a rank which decodes other requests, h (C,).
+
+    Source: derived; the rule is that of `serving.engine.rank_balance`.
+
+    Limits: Each prompt is for a rank without one, as the router prefers ranks with few requests;
+        where several come to one rank before all have one, the wait is longer. Equal requests of
+        a closed loop that once start together end together, and wait less.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.closed_form.rank_prompts import held_prompts
+        >>> one = np.ones(1)
+        >>> rare = held_prompts(0.05 * one, 60 * one, 16 * one, one)  # about half of 60 steps
+        >>> round(float(rare.number[0]), 2), round(float(rare.wait_steps[0]), 1)
+        (3.05, 29.5)
+        >>> often = held_prompts(2.0 * one, 60 * one, 16 * one, one)  # 0 to 15 steps of half a one
+        >>> float(often.number[0]), float(often.wait_steps[0])
+        (16.0, 3.75)
+    """
+    mean = rate * iters
+    log_mean = np.log(np.maximum(mean, TINY))
+    log_chance, still = -mean, np.ones_like(mean)
+    none = np.exp(log_chance)
+    more = 1.0 - none
+    number, waiting = none.copy(), np.zeros_like(mean)
+    for k in range(int(ranks.max(initial=0.0))):
+        counted = np.where(k < ranks, still * np.maximum(more, 0.0), 0.0)
+        number += counted
+        waiting += k * counted
+        still = still * held
+        log_chance = log_chance + log_mean - np.log(k + 1.0)
+        more = more - np.exp(np.minimum(log_chance, 0.0))
+    return HeldPrompts(number, waiting / np.maximum(rate, TINY) / number)
+
+
 def _tails(taken: FloatArray, slots: FloatArray) -> list[FloatArray]:
     """Return P(K > k) of a binomial number of slots for k = 0, 1, ... until all are negligible.
 

@@ -143,7 +143,10 @@ def common_nodes(*pools: Candidates) -> list[Node]:
 
 
 def node_results(
-    results: Mapping[str, Any], nodes: Sequence[Node], prices: tuple[float | None, float | None]
+    results: Mapping[str, Any],
+    nodes: Sequence[Node],
+    prices: tuple[float | None, float | None],
+    limit_w: float | None = None,
 ) -> dict[str, Any]:
     """Return the power of nodes and facility of one answer, and the cost of its electricity.
 
@@ -151,6 +154,7 @@ def node_results(
         results: Results with `power_w`, `gpus` and rates, None for none.
         nodes: Its node.
         prices: PUE and price of a kWh [USD], None if not given.
+        limit_w: Power limit of a node [W], None for none.
     """
     names = [f"power_w{end}" for end in ("", "_low", "_high")]
     columns = {
@@ -158,7 +162,8 @@ def node_results(
         for name in (*names, "gpus", "output_tokens_per_s_per_gpu")
     }
     pue, usd_per_kwh = (np.array([np.nan if one is None else one]) for one in prices)
-    return plain_results(node_columns(columns, nodes, pue, usd_per_kwh))
+    limit = math.inf if limit_w is None else limit_w
+    return plain_results(node_columns(columns, nodes, pue, usd_per_kwh, limit))
 
 
 def unused_prices(

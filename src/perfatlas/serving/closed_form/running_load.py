@@ -6,12 +6,20 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfatlas.parallelism import stage_share
 from perfatlas.serving.closed_form.prompts import beside_prompt, prompt_room
-from perfatlas.serving.closed_form.rank_prompts import RankPrompts, rank_prompts, spread_prompts
+from perfatlas.serving.closed_form.rank_prompts import (
+    HeldPrompts,
+    RankPrompts,
+    held_prompts,
+    rank_prompts,
+    spread_prompts,
+)
 from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
 
 if TYPE_CHECKING:
@@ -77,6 +85,11 @@ class RunningLoad:
         """Return the sequences of a decode step and their mean number of keys, each (C,)."""
         load = self.question.load
         return self.batch, load.isl + load.osl / 2.0
+
+    @cached_property
+    def stage_share(self) -> FloatArray:
+        """Share of all layers in the slowest pipeline stage, 1 without stages (C,)."""
+        return stage_share(self.question.model.architecture, self.question.plan)
 
     @property
     def together(self) -> FloatArray:
@@ -187,7 +200,7 @@ def running_load(
         busy_ranks=found.ranks,
         own_share=found.own,
         apart=apart,
-        held_steps=_held_steps(question, steps, found, apart & ~equal & (on_rank > 1.0), served),
+        held_steps=_held_steps(question, steps, apart, served),
         mixed_steps=mixed_steps,
     )
 
@@ -197,7 +210,7 @@ def _gathered(question: Candidates, served: FloatArray, osl: FloatArray) -> NDAr
 
     Equal requests that once start together then end together, so that they stay so.
     """
-    ranks, iters = question.plan.attention_dp, question.profile.scheduler.rank_balance_iters
+    ranks, iters = question.plan.attention_dp, question.limits.rank_balance_iters
     starting = (served - 1.0) * question.tokens_per_step / osl * iters
     found: NDArray[np.bool_] = (served >= 2.0 * ranks) & (starting >= ranks) & (iters > 0)
     return found
@@ -273,33 +286,44 @@ def _among_ranks(
     if not equal.all():
         random = rank_prompts(starting, slots, ranks, alternates=alternates)
         found = RankPrompts(*(np.where(equal, a, b) for a, b in zip(found, random, strict=True)))
-    iters = question.profile.scheduler.rank_balance_iters
-    if iters:  # while all ranks decode, those that get a prompt in so many steps run it together
-        gathered = np.clip(ranks * ending * iters / found.most, found.ranks, ranks)
-        # a rank whose only request ended decodes none, so that no prompt is held
-        held = np.clip(served / ranks - 1.0, 0.0, 1.0)
-        found = found._replace(ranks=1.0 / (held / gathered + (1.0 - held) / found.ranks))
+    if question.limits.rank_balance_iters.any():
+        together = np.clip(_held(question, ranks * ending, served).number, found.ranks, ranks)
+        found = found._replace(ranks=together)
     # the given sequence needs no prompt any more, so that its rank has fewer
     own = found.own * (served - ranks) / np.maximum(served - 1.0, 1.0)
     return found._replace(own=np.clip(own, 0.0, 1.0))
 
 
+def _held(question: Candidates, rate: FloatArray, served: FloatArray) -> HeldPrompts:
+    """Return the prompts that wait for those of other ranks; none where all ranks do not decode.
+
+    Up to one request of each rank is the only one of its rank, which decodes nothing when it ends.
+
+    Args:
+        question: The candidates.
+        rate: Prompts of all ranks per decode step (C,).
+        served: Sequences of the replica (C,).
+    """
+    ranks, iters = question.plan.attention_dp, question.limits.rank_balance_iters
+    alone = np.clip((2.0 * ranks - served) / served, 0.0, 1.0)
+    return held_prompts(rate, iters, ranks, 1.0 - alone)
+
+
 def _held_steps(
-    question: Candidates,
-    steps: FloatArray,
-    found: RankPrompts,
-    apart: NDArray[np.bool_],
-    served: FloatArray,
+    question: Candidates, steps: FloatArray, apart: NDArray[np.bool_], served: FloatArray
 ) -> FloatArray:
     """Return the mean steps that a prompt waits until other ranks have some (C,).
 
-    The first of several prompts waits for the others, the last for none. Equal requests that once
-    start together end together, so that those after them do not wait.
+    Args:
+        question: The candidates.
+        steps: Decode steps of a request (C,).
+        apart: Whether ranks compute prompts in different steps (C,).
+        served: Sequences of the replica (C,).
     """
-    if not question.profile.scheduler.rank_balance_iters:
+    if not question.limits.rank_balance_iters.any():
         return np.zeros_like(steps)
-    between = steps / np.maximum(served - 1.0, 1.0)
-    held: FloatArray = np.where(apart, (found.most * found.ranks - 1.0) / 2.0 * between, 0.0)
+    rate = np.maximum(served - 1.0, 0.0) / steps
+    held: FloatArray = np.where(apart, _held(question, rate, served).wait_steps, 0.0)
     return held
 
 

@@ -23,6 +23,7 @@ from perfatlas.serving.closed_form.evaluation import (
 from perfatlas.serving.closed_form.latencies import Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
 from perfatlas.serving.closed_form.running_load import running_load
+from perfatlas.serving.closed_form.step_totals import TotalColumns
 from perfatlas.serving.closed_form.utilization import Utilization, step_utilization
 from perfatlas.step import (
     STAGES,
@@ -109,81 +110,6 @@ def _tokens_at(tokens: StepTokens, index: IntArray) -> StepTokens:
     return replace(tokens, **{n: v[index] for n, v in columns.items() if v is not None})
 
 
-class _Totals(NamedTuple):
-    """Totals of one step of each candidate, or of each distinct step, as `StepTotals`."""
-
-    time_s: FloatArray
-    exposed_s: FloatArray
-    work_s: FloatArray
-    fast_s: FloatArray
-    slow_s: FloatArray
-    bound_s: FloatArray
-    deviation_s: FloatArray
-    at_bound: FloatArray
-    dynamic_j: FloatArray
-    free_j: FloatArray
-
-    @classmethod
-    def of(cls, cost: StepCost) -> _Totals:
-        """Return the totals of steps, each added up once."""
-        return cls(
-            cost.total_s(),
-            cost.exposed_host_s(),
-            cost.host_work_s(),
-            cost.low_s(),
-            cost.high_s(),
-            cost.least_s(),
-            cost.laboratory_s(),
-            cost.bound_share(),
-            cost.energy_j(),
-            cost.unlimited_energy_j(),
-        )
-
-    def at(self, index_C: IntArray) -> _Totals:
-        """Return the totals at the given positions."""
-        return _Totals(*(values[index_C] for values in self))
-
-    def total_s(self) -> FloatArray:
-        """Return the time (C,) [s]."""
-        return self.time_s
-
-    def exposed_host_s(self) -> FloatArray:
-        """Return the host time that the GPU does not hide (C,) [s]."""
-        return self.exposed_s
-
-    def host_work_s(self) -> FloatArray:
-        """Return the host time, exposed or not (C,) [s]."""
-        return self.work_s
-
-    def low_s(self) -> FloatArray:
-        """Return the lower end of its interval (C,) [s]."""
-        return self.fast_s
-
-    def high_s(self) -> FloatArray:
-        """Return the upper end of its interval (C,) [s]."""
-        return self.slow_s
-
-    def least_s(self) -> FloatArray:
-        """Return the roofline time (C,) [s]."""
-        return self.bound_s
-
-    def laboratory_s(self) -> FloatArray:
-        """Return its standard deviation by operators on other machines (C,) [s]."""
-        return self.deviation_s
-
-    def bound_share(self) -> FloatArray:
-        """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
-        return self.at_bound
-
-    def energy_j(self) -> FloatArray:
-        """Return the dynamic energy at full clock (C,) [J]."""
-        return self.dynamic_j
-
-    def unlimited_energy_j(self) -> FloatArray:
-        """Return the dynamic energy where the TDP lowers no voltage (C,) [J]."""
-        return self.free_j
-
-
 class _Steps(NamedTuple):
     """Distinct steps of one phase, priced.
 
@@ -198,7 +124,7 @@ class _Steps(NamedTuple):
     """
 
     cost: StepCost
-    totals: _Totals
+    totals: TotalColumns
     mfu: FloatArray
     mbu: FloatArray
     rank_energy: FloatArray
@@ -219,12 +145,12 @@ class _Steps(NamedTuple):
             (cost,) = step_costs([work.steps(some, every)], some.context())
             used = step_utilization(some, cost, work.occupied_U)
             own_U = rank_energy(cost, some.context())
-            return cls(cost, _Totals.of(cost), *used, own_U, cost.tier_codes(), None)
+            return cls(cost, TotalColumns.of(cost), *used, own_U, cost.tier_codes(), None)
         two = some.take(first_V.tolist())
         two = replace(two, plan=replace(two.plan, pp=np.full(first_V.shape, STAGES)))
         step = work.steps(two, first_V)
         found = staged_steps(step, two.context(), place_U, some.context(), work.launch_s)
-        totals = _Totals.of(found.cost)
+        totals = TotalColumns.of(found.cost)
         longer_U = found.priced.total_s()[place_U] / totals.time_s
         mfu_V, mbu_V = step_utilization(two, found.priced, work.occupied_U[first_V])
         used = mfu_V[place_U] * longer_U, mbu_V[place_U] * longer_U
@@ -283,7 +209,7 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     """
     question = loaded.question
     missing = np.full(question.load.isl.shape, np.nan)
-    unknown = _Totals(*[missing] * len(_Totals._fields))
+    unknown = TotalColumns(*[missing] * len(TotalColumns._fields))
     chunk = last = step = unknown
     none_C = np.zeros_like(missing)
     used, alone, own_C = [missing] * 4, AloneShares(none_C, none_C), none_C

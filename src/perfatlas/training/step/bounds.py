@@ -202,16 +202,17 @@ def _step_s(
     if question.expert_overlap:
         step_s_C = step_s_C - overlapped_experts_s(question, costs)
     engine = question.engine
-    gpus_D, which_C = np.unique(layouts.gpus.astype(np.int64), return_inverse=True)
-    slowdown_D = expected_slowdown(
-        engine.jitter_distribution, np.full(gpus_D.size, engine.jitter), gpus_D
+    slowdown_C = expected_slowdown(
+        engine.jitter_distribution,
+        np.full(layouts.size, engine.jitter),
+        layouts.gpus.astype(np.int64),
     )
     # without graphs of its kernels, a rank waits for the host
     launched_s = engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
     moe = moe_share(question.architecture) * question.architecture.num_layers
     step_s_C = np.maximum(step_s_C, launched_s * moe * batches_C / layouts.pp)
     steady_s_C = step_s_C + collectives_s_C + engine.host_s_per_step
-    bound_s_C: FloatArray = steady_s_C * (1.0 + slowdown_D[which_C])
+    bound_s_C: FloatArray = steady_s_C * (1.0 + slowdown_C)
     return bound_s_C
 
 

@@ -15,6 +15,7 @@ from perfatlas.energy import (
     board_energy,
     capped_clock_ratio,
     energy_share,
+    energy_width,
     locked_ratio,
 )
 from perfatlas.operators import (
@@ -184,10 +185,10 @@ def pass_clock(
     """
     power = question.power()
     ratio_U = np.ones_like(full.time_s)
-    lowest_w_U = np.full_like(ratio_U, np.nan)
+    lowest_w_U, width_U = np.full_like(ratio_U, np.nan), np.zeros_like(ratio_U)
     # at the roofline, a clock that a model predicts is no limit
     if question.tier != "bound" and np.any(power.clock_limit_w != power.calibrated_w):
-        ratio_U, lowest_w_U = capped_clock_ratio(at, full, power)
+        ratio_U, lowest_w_U, width_U = capped_clock_ratio(at, full, power)
     free_U = ratio_U
     ratio_U = locked_ratio(ratio_U, np.full_like(ratio_U, question.clock_ratio))
     limit_U = energy_share(full, np.ones_like(ratio_U), power)
@@ -197,4 +198,6 @@ def pass_clock(
         lowest_w=lowest_w_U,
         limit_share=np.where(ratio_U < free_U, 1.0, limit_U),
         saved_w=power.saved_w(ratio_U),
+        energy_width=energy_width(full, ratio_U, power),
+        time_width=np.where(ratio_U == free_U, width_U, 0.0),
     )

@@ -45,6 +45,7 @@ class StepPower:
     Args:
         parts_j: Parts of the energy by name of `ENERGY_PARTS` (C,) [J].
         dynamic_j_C: Energy of its kernels and collectives (C,) [J].
+        width_j_C: Its half-width by the interval of the voltage curve (C,) [J].
         on_w_C: Power of a board without kernels (C,) [W].
         clock: Clock of the passes of each candidate (C,).
         power: Power of the devices, with their limits.
@@ -52,6 +53,7 @@ class StepPower:
 
     parts_j: Mapping[str, FloatArray]
     dynamic_j_C: FloatArray
+    width_j_C: FloatArray
     on_w_C: FloatArray
     clock: StepClock
     power: PowerColumns
@@ -80,11 +82,13 @@ class _Dynamic(NamedTuple):
         classes_NC: Energy by class (N, C).
         again_C: Energy of recomputation.
         optimizer_C: Energy of the optimizer.
+        chip_C: Part of all of these that scales with the squared voltage.
     """
 
     classes_NC: FloatArray
     again_C: FloatArray
     optimizer_C: FloatArray
+    chip_C: FloatArray
 
 
 def step_power(
@@ -131,6 +135,7 @@ def step_power(
     return StepPower(
         parts_j=parts,
         dynamic_j_C=kept_C * total_C,
+        width_j_C=clock.energy_width * kept_C * dynamic.chip_C,
         on_w_C=on_w_C,
         clock=clock,
         power=power,
@@ -168,6 +173,7 @@ def _dynamic(
         classes_NC,
         again_KC[CHIP] * clock.energy_share + again_KC[MEMORY],
         optimizer.chip_j * clock.energy_share + optimizer.memory_j,
+        clock.energy_share * (classes_KNC[CHIP].sum(axis=0) + again_KC[CHIP] + optimizer.chip_j),
     )
 
 

@@ -304,6 +304,7 @@ def _spread(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of the interval over the prediction: the engine's residuals, else kernels.
 
+    The clock that a power limit leaves deviates independently of them.
     Devices without calibrations have no upper end, and neither have lower limits.
 
     Args:
@@ -319,6 +320,10 @@ def _spread(
     ends_S2 = np.array([question.engine.errors(name, moe=moe) for name in named])
     if np.any(ends_S2 != 0.0):
         low_C, high_C = np.exp(ends_S2)[question.index_C].T
+    width_C = costs.clock.time_width[costs.index_C]
+    if width_C.any():
+        low_C = np.exp(-np.hypot(np.log(low_C), width_C))
+        high_C = np.exp(np.hypot(np.log(high_C), width_C))
     calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
     return low_C, np.where(calibrated_C, high_C, np.inf)
 

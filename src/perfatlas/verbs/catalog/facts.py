@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def system_rows() -> list[dict[str, Any]]:
     """Return one row per system."""
     from perfatlas.hardware import resolve_system, system_names
-    from perfatlas.measurements.calibrations import load_calibrations
+    from perfatlas.measurements.calibrations import has_shipped
 
     rows = []
     for name in system_names():
@@ -32,7 +32,7 @@ def system_rows() -> list[dict[str, Any]]:
                 "link_bytes_per_s": device.scale_up.bandwidth,
                 "domain": device.scale_up.domain_size,
                 "tdp_w": device.tdp_w,
-                "calibrated": bool(load_calibrations(name)),
+                "calibrated": has_shipped(name),
             }
         )
     return rows

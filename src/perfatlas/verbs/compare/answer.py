@@ -8,7 +8,7 @@ from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.verbs.compare.differences import step_differences
-from perfatlas.verbs.compare.metrics import COMPARED
+from perfatlas.verbs.compare.metrics import COMPARED, FACILITY
 from perfatlas.verbs.compare.question import compared_scenarios
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _row(label: str, answer: Answer, base: Answer) -> dict[str, Any]:
     results = answer.to_dict()["results"]
     found = {
         f"{name}{end}": results[f"{name}{end}"]
-        for name in COMPARED
+        for name in (*COMPARED, *FACILITY)
         for end in ("", "_low", "_high")
         if f"{name}{end}" in results
     }

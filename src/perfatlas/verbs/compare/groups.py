@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields import ESTIMATED, Facility, Names, Row, group
+from perfatlas.vocabulary.fields import ESTIMATED, Names, Row, group
 
 
 @group("Comparison", 0)
@@ -32,6 +32,4 @@ class Alternatives:
     ] = None
 
 
-# the rows of a comparison have no results of the facility
-COMPARED: Final = tuple(one for one in ESTIMATED if one is not Facility)
-QUESTIONS: Final[dict[str, tuple[type, ...]]] = {"compare": (Alternatives, *COMPARED)}
+QUESTIONS: Final[dict[str, tuple[type, ...]]] = {"compare": (Alternatives, *ESTIMATED)}

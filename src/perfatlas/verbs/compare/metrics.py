@@ -17,6 +17,12 @@ COMPARED: Final = (
     "energy_per_output_token_j",
     "energy_per_request_j",
 )
+# reported where the facility or its electricity is asked for
+FACILITY: Final = (
+    "facility_power_w",
+    "electricity_usd_per_hour",
+    "electricity_usd_per_million_output_tokens",
+)
 
 declare_metrics(
     *(
@@ -27,11 +33,11 @@ declare_metrics(
             unit=METRICS[name].unit,
             shown=METRICS[name].shown,
             better=METRICS[name].better,
-            has_interval=True,
+            has_interval=METRICS[name].has_interval,
             verbs=COMPARE,
             description=METRICS[name].description,
         )
-        for name in COMPARED
+        for name in (*COMPARED, *FACILITY)
     ),
     Metric(
         name="rows.gpus",

@@ -14,6 +14,7 @@ from perfatlas.report.text import (
     print_plain,
     ratio_text,
 )
+from perfatlas.verbs.compare.metrics import FACILITY
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ def print_comparison(
         if SOLVED in one["label"]:
             print_line(console, f"{one['label']} is {one['model']}")
     console.print()
-    _print_results(console, rows)
+    _print_results(console, rows, SHOWN)
+    if any(rows[0].get(name) is not None for name in FACILITY):
+        console.print()
+        _print_results(console, rows, FACILITY)
+    if any(row.get("tier_note") for row in rows):
+        print_line(console, LIMITS)
     console.print()
     others = rows[1:] if verbose else rows[1 : MOST_SCENARIOS + 1]
     most = len(results["differences"]) if verbose else MOST_OPERATORS
@@ -67,13 +73,15 @@ def print_comparison(
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
-def _print_results(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_results(
+    console: Console, rows: Sequence[Mapping[str, Any]], shown: Sequence[str]
+) -> None:
     """Write a row per scenario, each value with its ratio to the base."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("  scenario", header_style="dim", overflow="fold")
-    names = [name for name in SHOWN if rows[0].get(name) is not None]
+    names = [name for name in shown if rows[0].get(name) is not None]
     for name in names:
         title = METRICS[name].short_label
         table.add_column(title, header_style="dim", justify="right", no_wrap=True)
@@ -90,8 +98,6 @@ def _print_results(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             cells.append(text)
         table.add_row(*cells)
     print_plain(console, table)
-    if any(row.get("tier_note") for row in rows):
-        print_line(console, LIMITS)
 
 
 def _broken(label: str) -> str:

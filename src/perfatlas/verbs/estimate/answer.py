@@ -121,7 +121,8 @@ def _with_nodes(scenario: Scenario, answer: Answer, nodes: Sequence[Node]) -> An
     """Return an answer with the power of nodes and facility."""
     answer = _with_phases(scenario, answer)
     prices = scenario.pue, scenario.usd_per_kwh
-    results = {**answer.results, **node_results(answer.results, nodes, prices)}
+    of_nodes = node_results(answer.results, nodes, prices, scenario.node_power_cap_w)
+    results = {**answer.results, **of_nodes}
     notes = unused_prices(results, nodes, prices)
     return replace(answer, results=results, warnings=(*answer.warnings, *notes))
 

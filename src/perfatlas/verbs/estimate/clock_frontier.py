@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.energy import LOWEST, board_energy
+from perfatlas.energy import board_energy, lowest_clock
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
@@ -98,8 +98,8 @@ def _points(
     Raises:
         UnsupportedError: No point has an answer.
     """
-    step = (1.0 - LOWEST) / (POINTS - 1)
-    tried = [round(largest * (LOWEST + step * number), 6) for number in range(POINTS)]
+    step = (1.0 - lowest_clock()) / (POINTS - 1)
+    tried = [round(largest * (lowest_clock() + step * number), 6) for number in range(POINTS)]
     columns = estimate_table(
         {**{name: [value] * POINTS for name, value in given.items()}, over: tried},
         None if progress is None else simulated_points(progress),

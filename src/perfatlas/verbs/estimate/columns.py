@@ -155,7 +155,8 @@ class EstimateColumns:
         known = {name: self.columns[name][rows_C] for name in NODE_COLUMNS}
         prices = given["pue"].numbers[rows_C], given["usd_per_kwh"].numbers[rows_C]
         nodes = common_nodes(*pools)
-        columns = node_columns(known, nodes, *prices)
+        limit_w_C = given.numbers("node_power_cap_w", np.inf)[rows_C]
+        columns = node_columns(known, nodes, *prices, limit_w_C)
         self.put(rows_C, columns)
         priced_C = np.isfinite(prices[0]) | np.isfinite(prices[1])
         for c in np.flatnonzero(priced_C & np.isnan(columns["node_power_w"])).tolist():

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.energy import (
-    LOWEST,
     ZEROS,
     StepEnergy,
     board_energy,
     capped_clock_ratio,
     energy_share,
+    energy_width,
     locked_ratio,
+    lowest_clock,
     power_columns,
     with_energy,
 )
@@ -39,7 +40,7 @@ def at_clocks(
     operator: Operator,
     gathered: GatheredOperators,
     devices: DeviceColumns,
-) -> tuple[PricedOperators, FloatArray, dict[int, PerfatlasError]]:
+) -> tuple[PricedOperators, FloatArray, FloatArray, dict[int, PerfatlasError]]:
     """Return prices with energy at the clocks that locks and limits leave.
 
     Args:
@@ -49,7 +50,8 @@ def at_clocks(
         devices: The device at its sustained clock (C).
 
     Returns:
-        The prices; the clocks over the sustained one (C); by query, why its power limit is refused.
+        The prices; the clocks over the sustained one (C); the half-width of ln(energy of the chip)
+        by the interval of the voltage curve (C); by query, why its power limit is refused.
     """
     zeros_C = np.array([one.input_distribution == ZEROS for one in inputs])
     full = with_energy([operator], gathered.full(), devices, zeros_C)
@@ -61,6 +63,7 @@ def at_clocks(
         return with_energy([operator], gathered.at(ratio_C[:, None]).fastest(), devices, zeros_C)
 
     ratio_C = np.array([one.clock_ratio for one in inputs])
+    time_width_C = np.zeros_like(ratio_C)
     problems: dict[int, PerfatlasError] = {}
     measured_C = full.match_CO[:, 0] >= 0
     limited_C = np.isfinite(limits_C)
@@ -71,6 +74,7 @@ def at_clocks(
             lambda one: _step_energy(priced(one)), energy, applied, calibrated
         )
         ratio_C = locked_ratio(np.where(measured_C, clock.ratio, 1.0), ratio_C)
+        time_width_C = np.where(measured_C & (ratio_C == clock.ratio), clock.time_width, 0.0)
         problems = {
             int(c): _too_low(devices.devices[0], limits_C[c], clock.lowest_w[c])
             for c in np.flatnonzero(np.isfinite(clock.lowest_w))
@@ -83,7 +87,25 @@ def at_clocks(
     prices = full if np.all(ratio_C == 1.0) else priced(ratio_C)
     share_C = energy_share(calibrated, ratio_C, power)
     chip_j_CO = prices.chip_energy_j_CO * share_C[:, None]
-    return with_fields(prices, chip_energy_j_CO=chip_j_CO), ratio_C, problems
+    found = with_fields(_widened(prices, time_width_C), chip_energy_j_CO=chip_j_CO)
+    return found, ratio_C, energy_width(calibrated, ratio_C, power), problems
+
+
+def _widened(prices: PricedOperators, width_C: FloatArray) -> PricedOperators:
+    """Return prices whose interval holds for the clocks that power limits leave.
+
+    Args:
+        prices: The prices (C, 1).
+        width_C: Half-width of ln(time) by the clock (C,).
+    """
+    if not width_C.any():
+        return prices
+    time_s_CO, width_CO = prices.time_s_CO, width_C[:, None]
+    return with_fields(
+        prices,
+        low_s_CO=time_s_CO * np.exp(-np.hypot(np.log(prices.low_s_CO / time_s_CO), width_CO)),
+        high_s_CO=time_s_CO * np.exp(np.hypot(np.log(prices.high_s_CO / time_s_CO), width_CO)),
+    )
 
 
 def _step_energy(prices: PricedOperators) -> StepEnergy:
@@ -103,8 +125,8 @@ def _too_low(device: Device, limit_w: float, lowest_w: float) -> InvalidSpecErro
     name = "power_cap_w" if limit_w <= device.tdp_w else "device.tdp"
     return InvalidSpecError(
         f"{name} = {min(limit_w, device.tdp_w):g} W cannot be kept: at the lowest clock,"
-        f" {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W for this kernel;"
-        f" set {name} to {math.ceil(lowest_w)} W or more"
+        f" {lowest_clock():g} of the sustained one, {device.name} draws {lowest_w:.1f} W for this"
+        f" kernel; set {name} to {math.ceil(lowest_w)} W or more"
     )
 
 

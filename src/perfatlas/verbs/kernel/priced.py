@@ -27,6 +27,7 @@ from perfatlas.energy import (
     ZEROS_UNUSED,
     board_energy,
     power_columns,
+    power_interval,
     unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
@@ -70,6 +71,7 @@ class PricedQuestions:
         operator: The operator columns (C).
         prices: The prices (C, 1).
         devices: Device and clock of each query.
+        energy_width_C: Half-width of ln(energy of the chip) by the interval of the voltage curve.
         problems: Why a query has no answer, by its index.
     """
 
@@ -78,6 +80,7 @@ class PricedQuestions:
     operator: Operator
     prices: PricedOperators
     devices: DeviceColumns
+    energy_width_C: FloatArray
     problems: Mapping[int, PerfatlasError]
 
     def match(self, c: int) -> CalibrationMatch | None:
@@ -121,14 +124,18 @@ class PricedQuestions:
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
         )
         power_C = power.mean_w(energy_C, time_s_C)
+        width_j_C = self.energy_width_C * prices.chip_energy_j_CO[:, 0]
+        width_C = width_j_C / (energy_C + power.on_w * time_s_C)
+        low, high = power_interval(power.low, power.high, width_C)
+        least_w, most_w = (power.mean_w(energy_C, one) for one in (high_s_C, low_s_C))
         known = prices.match_CO[:, 0] >= 0
         columns = {
             "power_w": power_C,
-            "power_w_low": power.low * power.mean_w(energy_C, high_s_C),
-            "power_w_high": power.highest_w(energy_C, low_s_C),
+            "power_w_low": low * least_w,
+            "power_w_high": np.minimum(high * most_w, power.cap_w),
             "energy_j": power_C * time_s_C,
-            "energy_j_low": power.low * power.mean_w(energy_C, low_s_C) * low_s_C,
-            "energy_j_high": power.highest_w(energy_C, high_s_C) * high_s_C,
+            "energy_j_low": low * most_w * low_s_C,
+            "energy_j_high": np.minimum(high * least_w, power.cap_w) * high_s_C,
         }
         return {
             name: [
@@ -164,8 +171,9 @@ class PricedQuestions:
             )
         if limit_w is not None and limit_w > board.cap_w:
             texts.append(unreached_limit_note(device.name, limit_w, board.cap_w))
-        if inputs.input_distribution == ZEROS and np.isnan(board.on_w):
-            texts.append(ZEROS_UNUSED)
+        if np.isnan(board.on_w):
+            texts += board.notes
+            texts += [ZEROS_UNUSED] if inputs.input_distribution == ZEROS else []
         return tuple(texts)
 
     def _raised_clock(self, c: int) -> tuple[str, ...]:
@@ -214,7 +222,7 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
-    prices, ratio_C, problems = at_clocks(inputs, operator, gathered, sustained)
+    prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained)
     prices = price_of(prices, forward_passes(first))
     return PricedQuestions(
         inputs=inputs,
@@ -222,6 +230,7 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
         operator=operator,
         prices=prices,
         devices=replace(sustained, clock_ratio_C=ratio_C, gathered={}),
+        energy_width_C=width_C,
         problems=problems,
     )
 

@@ -114,7 +114,7 @@ def families(
     told: list[tuple[Any, Any]] = []
     for fields in choices:
         try:
-            base = _resolved(fields)
+            base = _resolved(fields, pooled=inputs.mode == "disaggregated")
         except PerfatlasError as error:
             refused += 1
             alone = isinstance(error, InvalidSpecError) and not inputs.listed
@@ -190,15 +190,19 @@ def _prefixes(inputs: SearchInputs) -> Iterator[dict[str, int]]:
         yield {PREFIX: 0}
 
 
-def _resolved(fields: dict[str, Any]) -> Candidates:
+def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
     """Return one candidate of a family.
+
+    Args:
+        fields: Its fields.
+        pooled: Whether its replicas are workers of a pool.
 
     Raises:
         PerfatlasError: A field is invalid or unsupported.
     """
     exchanges = any(fields.get(name) is not None for name in EXCHANGE)
     plan = {"attention_dp": 2} if exchanges else {}  # replaced by the plans of the search
-    question, errors = resolve_scenarios([read_scenario({**fields, **plan})])
+    question, errors = resolve_scenarios([read_scenario({**fields, **plan})], pooled=pooled)
     if question is None:
         raise next(error for error in errors if error is not None)
     return question

@@ -59,6 +59,7 @@ from perfatlas.verbs.simulate.energy import (
     prices_without_power,
     run_energy,
     spent_energy,
+    unknown_power,
 )
 from perfatlas.verbs.simulate.probed_options import probed_options
 from perfatlas.verbs.simulate.question import split_fields
@@ -284,6 +285,7 @@ def _simulation(
         *no_effect_remarks(traffic, scenario, resolved, ready),
         *(unused_in_run(traffic, scenario, one.outcome) if seeds == 1 else ()),
         *unused_changes(traffic, scenario),
+        *unknown_power(ready),
         *prices_without_power(ready, energies),
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)

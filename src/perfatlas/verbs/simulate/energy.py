@@ -5,10 +5,12 @@ Shape legend: F replicas, B windows.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.energy import board_energy
 from perfatlas.serving.closed_form import (
     TokenEnergy,
     common_nodes,
@@ -161,10 +163,38 @@ def energy_results(
         np.array([joules / tokens]) for joules in (prompt_j, dynamic_j - prompt_j, bubble_j)
     )
     none_j = np.zeros_like(bubbles_j)
-    energy = TokenEnergy(prefill_j, decode_j, none_j, bubbles_j, none_j, on_w, cap_w, low, high)
+    prefill_width, decode_width = _widths(ready)
+    energy = TokenEnergy(
+        prefill_j=prefill_j,
+        decode_j=decode_j,
+        prefill_bubble_j=none_j,
+        decode_bubble_j=bubbles_j,
+        prefill_kernels_j=none_j,
+        prefill_width_j=prefill_width * prefill_j,
+        decode_width_j=decode_width * decode_j,
+        on_w=on_w,
+        cap_w=cap_w,
+        low=low,
+        high=high,
+    )
     found = energies_at(energy, _rates(results), tokens / completed)
     nodes, prices = _nodes_and_prices(ready)
-    return found | _ends_of_run(found, results) | node_results({**results, **found}, nodes, prices)
+    limit_w = ready.entry.scenario.node_power_cap_w
+    of_nodes = node_results({**results, **found}, nodes, prices, limit_w)
+    return found | _ends_of_run(found, results) | of_nodes
+
+
+def _widths(ready: Service) -> tuple[float, float]:
+    """Return the relative half-widths of the energies of prompts and decodes by the voltage curve.
+
+    They are those of the largest steps, the widest of all pools.
+    """
+    steps = [(pool.table.prefill, pool.table.decode) for pool in ready.pools]
+    prefill, decode = (
+        max(float(np.nan_to_num(one.energy_width_j() / one.energy_j())[0]) for one in kind)
+        for kind in zip(*steps, strict=True)
+    )
+    return prefill, decode
 
 
 def prices_without_power(ready: Service, energies: Mapping[str, Any]) -> list[str]:
@@ -175,6 +205,18 @@ def prices_without_power(ready: Service, energies: Mapping[str, Any]) -> list[st
         energies: Result of `energy_results`.
     """
     return unused_prices(energies, *_nodes_and_prices(ready))
+
+
+def unknown_power(ready: Service) -> list[str]:
+    """Return a warning for each device of a deployment whose power is not predicted.
+
+    Args:
+        ready: The deployment.
+    """
+    systems = (pool.question.placement.systems[0] for pool in ready.pools)
+    boards = [board_energy(system.device) for system in systems]
+    notes = [note for board in boards if math.isnan(board.on_w) for note in board.notes]
+    return list(dict.fromkeys(notes))
 
 
 def _nodes_and_prices(

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import clock_causes, clock_note, raised_clock_notes
-from perfatlas.energy import LOWEST, board_energy, node_columns, node_power, unreached_limit_note
+from perfatlas.energy import (
+    board_energy,
+    lowest_clock,
+    node_columns,
+    node_power,
+    power_interval,
+    unreached_limit_note,
+)
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.serving.closed_form import unused_prices_text
@@ -65,8 +72,9 @@ def broken_limit(
     limit_w = float(steps.power.power.cap_w[at])
     name = "power_cap_w" if limit_w == question.power_cap_w else "device.tdp"
     return InvalidSpecError(
-        f"{name} = {limit_w:g} W cannot be kept: at the lowest clock, {LOWEST:g} of the sustained"
-        f" one, passes draw {lowest_w:.1f} W; set {name} to {math.ceil(lowest_w)} W or more"
+        f"{name} = {limit_w:g} W cannot be kept: at the lowest clock, {lowest_clock():g} of the"
+        f" sustained one, passes draw {lowest_w:.1f} W; set {name} to {math.ceil(lowest_w)} W"
+        " or more"
     )
 
 
@@ -120,16 +128,17 @@ def _energy_columns(question: TrainingQuestion, steps: TrainingSteps) -> dict[st
     gpus_C, tokens_C = question.layouts.gpus, question.layouts.tokens_per_step
     times = {"": steps.step_s_C, "_low": steps.low_s_C, "_high": steps.high_s_C}
     watts = {end: power.power_w(time_s_C) for end, time_s_C in times.items()}
-    most_w = np.minimum(limits.high * watts["_low"], limits.cap_w)
+    low, high = power_interval(limits.low, limits.high, power.width_j_C / power.step_j())
+    most_w = np.minimum(high * watts["_low"], limits.cap_w)
     joules = {
         "": power.step_j(),
-        "_low": limits.low * watts["_low"] * times["_low"],
-        "_high": np.minimum(limits.high * watts["_high"], limits.cap_w) * times["_high"],
+        "_low": low * watts["_low"] * times["_low"],
+        "_high": np.minimum(high * watts["_high"], limits.cap_w) * times["_high"],
     }
     columns = {
         "tokens_per_s_per_gpu": tokens_C / gpus_C / steps.step_s_C,
         "power_w": watts[""],
-        "power_w_low": limits.low * watts["_high"],
+        "power_w_low": low * watts["_high"],
         "power_w_high": np.maximum(most_w, watts[""]),
         "kernel_clock_ratio": power.clock.ratio,
     }

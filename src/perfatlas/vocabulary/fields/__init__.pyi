@@ -32,6 +32,7 @@ from .job_power import (
 from .limits import (
     Limits as Limits,
     PromptsFirst as PromptsFirst,
+    RankBalance as RankBalance,
 )
 from .name_lists import (
     Names as Names,

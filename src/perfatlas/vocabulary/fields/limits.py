@@ -157,3 +157,19 @@ class PromptsFirst:
             PROMPTS_FIRST,
         ),
     ] = None
+
+
+@group("TensorRT-LLM scheduler", 3)
+class RankBalance:
+    """Settings of a scheduler that holds prompts for those of other ranks."""
+
+    rank_balance_iters: Annotated[
+        Annotated[int, Number(at_least=0, at_most=10_000)] | None,
+        Row(
+            "Maximum steps that prompts wait until every attention data-parallel rank has one"
+            " (TensorRT-LLM, attention_dp_config); 0 turns the balance off.",
+            "the engine's",
+            AllOf(Fact("prompt balance"), Equals("mode", "aggregated")),
+            elsewhere=("timeout_iters",),
+        ),
+    ] = None

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst
+from perfatlas.vocabulary.fields.limits import Limits, PromptsFirst, RankBalance
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import declared_groups, fields_of
 from perfatlas.vocabulary.fields.scenario import (
@@ -43,6 +43,7 @@ ESTIMATED: Final[tuple[type, ...]] = (
         CachedPrefix,
         Limits,
         PromptsFirst,
+        RankBalance,
         Pools,
         Facility,
     ),
@@ -56,6 +57,7 @@ SIMULATED: Final[tuple[type, ...]] = (
         Formats,
         Limits,
         PromptsFirst,
+        RankBalance,
         Pools,
         GpuPrice,
         Facility,

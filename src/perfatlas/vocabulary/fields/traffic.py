@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Final, Literal
 
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.vocabulary.fields.clusters import SEED
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
@@ -18,7 +19,7 @@ from perfatlas.vocabulary.fields.conditions import (
 )
 from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, Number, SizeOrZero
-from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
+from perfatlas.vocabulary.fields.rows import Checked, InputFile, Row, Text, group
 
 MOST_GENERATED_REQUESTS: Final = 20_000_000  # of a simulation: about 8 GB of rows
 Positive = Annotated[float, Number(above=0.0)]
@@ -33,6 +34,23 @@ GENERATED: Final = NotSet("requests", "replaces generated requests")
 FROM_FILE: Final = AnySet("requests", example="trace.jsonl")
 UNSPACED: Final = ("poisson", "ramp", "closed")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
+
+
+def check_request_file(text: str) -> str:
+    """Return the name of a request trace unchanged.
+
+    Raises:
+        InvalidSpecError: It is a number: of requests, most likely.
+    """
+    if text.strip().isdecimal():
+        raise InvalidSpecError(
+            f"{text} is a number: requests takes the file of a request trace, such as trace.jsonl;"
+            f" for a number of generated requests use num_requests = {text}"
+        )
+    return text
+
+
+RequestFile = Annotated[str, Text(), InputFile(), Checked(check_request_file)]
 
 
 @group("Serving", 1)
@@ -50,7 +68,7 @@ class Arrivals:
     """Requests read from a file, or generated."""
 
     requests: Annotated[
-        File | None,
+        RequestFile | None,
         Row(
             "Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.",
             elsewhere=("trace_file", "dataset", "dataset_path", "workload"),

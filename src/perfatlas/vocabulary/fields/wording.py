@@ -29,6 +29,7 @@ FACTS: Final = {
     "token exchange": "an MoE model and attention_dp above 1",
     "overlapped exchange": "an MoE model and attention_dp above 1; single_batch: shared experts",
     "SGLang scheduler": "the SGLang scheduler",
+    "prompt balance": "the TensorRT-LLM scheduler and attention_dp above 1",
     "search": "--find-rate or --find-replicas",
     "steady rate": "open arrivals at a constant mean rate without num_requests",
     "front end": "an engine whose front end takes time",
