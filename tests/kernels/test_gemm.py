@@ -152,3 +152,41 @@ def test_partial_waves_never_cost_more_than_whole_ones(m: int, n: int, k: int) -
     whole = time_s([(m, n, k)], wave_smoothing=0.0)[0]
     exact = time_s([(m, n, k)], wave_smoothing=1.0)[0]
     assert exact <= whole * (1 + 1e-12)
+
+
+def grouped_s(m: int, n: int, k: int, groups: int, tile_policy: float = 0.0) -> float:
+    shape = (groups * m, n, k, 2, 2, 2, 0, 0, 1, groups)
+    return float(time_s([shape], tile_policy=tile_policy)[0])
+
+
+def test_a_tile_of_a_grouped_product_is_fed_by_one_group_only() -> None:
+    # 128 products of 8192 x 512 x 128 in tiles of 128 x 256: 128 * 64 * 2 = 16,384 blocks, 125
+    # waves (124.12) of 2*128*256*128 / (0.879 * 989e12/132) = 1.274 us, feed (128*2 + 256*2) * 128
+    # / 154.26e9 = 0.637 us, and 1.119 us per wave: 125 * 2.393 = 299.1 us; memory
+    # (16.8 + 268.4 + 1073.7) MB / (0.787 * 4.8e12) = 359.7 us
+    # (299.1**3.521 + 359.7**3.521) ** (1/3.521) = 408.0 us is an upper limit of the free choice.
+    assert 2.053 + 359.7 < grouped_s(8192, 512, 128, 128) * 1e6 < 2.053 + 408.1
+
+
+def test_rows_are_padded_to_tiles_in_each_group() -> None:
+    # One row of each of 132 groups takes a block per group and tile of columns, not one for all.
+    assert grouped_s(1, 64, 4096, 132) > grouped_s(132, 64, 4096, 1)
+    one, many = grouped_s(1, 64, 4096, 1), grouped_s(1, 64, 4096, 1320)
+    assert many > 5 * (one - BF16_VLLM["overhead_launch_s"])
+    # A dispatched kernel selects its tile by the rows of a group: 16 rows, tiles of 16 x 64.
+    # feed (16*2 + 64*2) * 4096 / 154.26e9 = 4.248 us; wave 1.119; memory (132 * 64 * 4096
+    # + 132 * 16 * 4096 + 132 * 16 * 64) * 2 / (0.787 * 4.8e12) = 22.97 us
+    dispatched = grouped_s(16, 64, 4096, 132, tile_policy=1.0) * 1e6
+    power = BF16_VLLM["overlap_power"]
+    assert dispatched == pytest.approx(
+        2.053 + (5.367**power + 22.97**power) ** (1 / power), rel=1e-3
+    )
+
+
+@settings(deadline=None)
+@given(m=st.integers(1, 4000), n=SIZES, k=SIZES, groups=st.integers(1, 300))
+def test_groups_never_beat_one_product_of_all_rows(m: int, n: int, k: int, groups: int) -> None:
+    grouped, single = grouped_s(m, n, k, groups), grouped_s(m * groups, n, k, 1)
+    assert grouped >= single * (1 - 1e-12)
+    floor = max(2.0 * groups * m * n * k / 989e12, 2.0 * groups * (m * k + n * k + m * n) / 4.8e12)
+    assert grouped >= floor * (1 - 1e-12)

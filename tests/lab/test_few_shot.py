@@ -55,6 +55,7 @@ def gemm_columns(truth: dict[str, float], rows: int, noise: float = 0.02) -> dic
     shape[:, 2] = draw.choice([1024, 4096, 8192, 16384], rows)
     layout = get_format("bf16")
     shape[:, 3:6] = (layout.weight_bytes, layout.activation_bytes, 2.0)
+    shape[:, GEMM_SHAPE.index("groups")] = 1.0
     silicon = np.tile(silicon_row(H200, "bf16"), (rows, 1))
     time_s, _ = gemm_time_s(shape, silicon, np.tile(list(truth.values()), (rows, 1)))
     time_s *= np.exp(noise * draw.standard_normal(rows))

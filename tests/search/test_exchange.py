@@ -58,3 +58,27 @@ def test_candidates_that_are_not_split_do_not_change_those_that_are() -> None:
             assert row["ttft_s"] == pytest.approx(estimate(**fields).results["ttft_s"], rel=1e-9)
             seen += 1
     assert seen > 0
+
+
+@pytest.mark.parametrize(("ranks", "exchange"), [(32, None), (32, "deepep"), (8, None)])
+def test_gathering_the_tokens_of_many_ranks_is_said(ranks: int, exchange: str | None) -> None:
+    asked: dict[str, Any] = {} if exchange is None else {"expert_exchange": exchange}
+    found = estimate(
+        model="deepseek-ai/DeepSeek-V3",
+        system="gb200",
+        engine="sglang",
+        attention_dp=ranks,
+        ep=ranks,
+        batch=64 * ranks,
+        isl=4000,
+        **asked,
+    )
+    texts = [one for one in found.warnings if "--expert-exchange deepep" in one]
+    if (ranks, exchange) != (32, None):
+        assert texts == []
+        return
+    start = "expert_exchange = all_gather_reduce_scatter gathers the tokens of all 32 attention-DP"
+    assert texts[0].startswith(start)
+    decode = [row for row in found.breakdown if row["phase"] == "decode"]
+    moved_s = sum(row["time_s"] for row in decode if row["name"].endswith(("dispatch", "combine")))
+    assert f"{moved_s / sum(row['time_s'] for row in decode):.0%} of the decode step" in texts[0]

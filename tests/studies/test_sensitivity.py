@@ -194,6 +194,19 @@ def test_the_text_names_no_change_beyond_four_times(capsys: pytest.CaptureFixtur
     assert "no single factor reaches TPOT of 100 µs by a change of at most 4x" in text
 
 
+def test_a_saved_wave_of_tiles_is_no_trend(capsys: pytest.CaptureFixture[str]) -> None:
+    """1,024 rows make 128 or 256 tiles of many products: 128 SMs need a wave less than 127."""
+    words = ["estimate", "--explain", "--model", DENSE["model"], "--isl", "1024", "--system"]
+    assert main([*words, "a100_sxm{device.sm_count=127}"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    saved = (
+        "TTFT changes by more than 1% with 1% more SMs and peaks: one more SM saves a whole wave"
+    )
+    assert saved in text
+    assert main([*words, "a100_sxm"]) == 0
+    assert "whole wave" not in capsys.readouterr().out
+
+
 def test_break_even_values_stay_inside_the_range_of_their_field() -> None:
     """An assumed rate may lie so near the end of its range that rounding would leave it."""
     scaled = scaled_scenario(

@@ -43,7 +43,8 @@ def print_sensitivities(
     names = [name for name in SHOWN if name in results["sensitivity"]]
     _print_tornado(console, results, names, verbose=verbose)
     console.print()
-    for line in (*_bottleneck_lines(results, names), *_target_lines(results)):
+    parts = (_wave_lines, _bottleneck_lines)
+    for line in (*(one for part in parts for one in part(results, names)), *_target_lines(results)):
         print_line(console, line)
     if "sobol" in results:
         console.print()
@@ -83,6 +84,18 @@ def _percent(slope: float) -> str:
 
 def _bar(slope: float, *, unicode: bool) -> str:
     return ("█" if unicode else "#") * min(round(abs(slope) * WIDTH), WIDTH)
+
+
+def _wave_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Return a line per count whose next unit changes a latency by more than its proportion."""
+    counts = [one for one in FACTORS if one.kind == "count"]
+    return [
+        f"{METRICS[metric].short_label} changes by more than 1% with 1% more {factor.label}: one"
+        " more SM saves a whole wave of tiles, and the next ones save less"
+        for metric in names
+        for factor in counts
+        if results["sensitivity"][metric].get(factor.name, 0.0) < -1.0 - LEAST
+    ]
 
 
 def _bottleneck_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:

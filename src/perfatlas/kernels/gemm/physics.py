@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 GEMM_SHAPE: Final = (
-    "m",
+    "m",  # rows of all groups together
     "n",
     "k",
     "weight_bytes_per_element",
@@ -29,7 +29,7 @@ GEMM_SHAPE: Final = (
     "quantize",  # 1: the measured time includes quantizing the activation
     "copies",  # weight copies that a benchmark cycles through; 0: all data is cold
     "shared_activation",  # 1: the copies share one activation
-    "groups",  # products with weights of their own that share the rows; below 1: one
+    "groups",  # products with weights of their own that share the rows equally; below 1: one
 )
 
 GEMM_PARAMETERS: Final = (
@@ -96,7 +96,9 @@ def gemm_time_s(
 
     Limits:
         One tile list for all libraries; no structured sparsity; constant clocks, so that
-        power-capped long kernels are predicted too fast. With efficiencies up to 1 and cold data
+        power-capped long kernels are predicted too fast. All measured rows are single products:
+        a grouped one is priced with their parameters as one kernel whose tiles hold rows of one
+        group each, its rows spread evenly. With efficiencies up to 1 and cold data
         the time is never below max(FLOP/peak, bytes/bandwidth).
     """
     count = shape_UD.shape[0]
@@ -139,22 +141,16 @@ def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) 
     if copies <= 0.0:
         return 1.0
     activations = m * k * shape[4] * (1.0 if shape[8] > 0.0 else copies)
-    footprint = copies * _weight_bytes(shape) + activations + m * n * shape[5]
+    footprint = copies * max(shape[9], 1.0) * n * k * shape[3] + activations + m * n * shape[5]
     ratio = footprint / (parameters[7] * silicon[L2])
     return float(1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS))
-
-
-@part
-def _weight_bytes(shape: FloatArray) -> float:
-    """Return the bytes of the weights of all groups; a thread block loads those of its own."""
-    return float(shape[1] * shape[2] * shape[3] * max(shape[9], 1.0))
 
 
 @part
 def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
     """Return the time of the device-memory traffic [s]."""
     m, n, k = shape[0], shape[1], shape[2]
-    traffic = _weight_bytes(shape) + m * k * shape[4] + m * n * shape[5]
+    traffic = max(shape[9], 1.0) * n * k * shape[3] + m * k * shape[4] + m * n * shape[5]
     cold = _cold_share(shape, silicon, parameters)
     return float(cold * traffic / (parameters[1] * silicon[BANDWIDTH]))
 
@@ -174,6 +170,7 @@ def _best_body(
 ) -> tuple[float, float, float]:
     """Return the minimum time over tiles and splits, its block time and its fixed part [s]."""
     m, n = shape[0], shape[1]
+    group_rows = m / max(shape[9], 1.0)
     power = parameters[6]
     split_s = parameters[5] / silicon[CLOCK]
     partial_s = PARTIAL_SUM_BYTES * m * n / (parameters[1] * silicon[BANDWIDTH])
@@ -190,7 +187,7 @@ def _best_body(
         if parameters[11] == 0.0:
             blocks_s, wave_s = _free_blocks_s(shape, silicon, parameters, split)
         else:
-            rows, columns = _dispatched_tile(m, int(parameters[11]) - 1)
+            rows, columns = _dispatched_tile(group_rows, int(parameters[11]) - 1)
             blocks_s, wave_s = _tile_s(shape, silicon, parameters, split, rows, columns)
         if blocks_s >= best_blocks_s or max(blocks_s, memory_s) + extra_s >= best_s:
             continue
@@ -236,9 +233,10 @@ def _tile_s(
     columns: float,
 ) -> tuple[float, float]:
     """Return the time of the thread blocks of one tile, and its per-wave part [s]."""
-    m, n = shape[0], shape[1]
+    m, n, groups = shape[0], shape[1], max(shape[9], 1.0)
     sms = silicon[SM_COUNT]
-    blocks = np.ceil(m / rows) * np.ceil(n / columns) * split
+    group_rows = m / groups
+    blocks = groups * np.ceil(group_rows / rows) * np.ceil(n / columns) * split
     if split > 1.0 and blocks > MAX_SPLIT_BLOCKS_PER_SM * sms:
         return math.inf, 0.0
     depth_s = shape[2] / split * sms / silicon[PEAK]  # one FLOP per element of k on one SM
@@ -247,6 +245,6 @@ def _tile_s(
     waves = (1.0 - smoothing) * np.ceil(exact) + smoothing * max(exact, 1.0)
     wave_s = parameters[3] / silicon[CLOCK]
     compute_s = 2.0 * rows * columns * depth_s / parameters[0]
-    fed_bytes = min(rows, m) * shape[4] + min(columns, n) * shape[3]
+    fed_bytes = min(rows, group_rows) * shape[4] + min(columns, n) * shape[3]
     feed_s = fed_bytes * depth_s / parameters[4]
     return waves * (max(compute_s, feed_s) + wave_s), waves * wave_s

@@ -17,8 +17,9 @@ def _key(operator: Gemm) -> CalibrationKey:
 
 
 def _columns(operator: Gemm) -> Columns:
-    sizes = ("m", "n", "k", "input_bytes_per_element", "output_bytes_per_element")
-    return named(operator, (*sizes, "weight_bytes_per_element", "groups")) | {
+    sizes = ("m", "n", "k", "groups")
+    bytes_per_element = tuple(f"{of}_bytes_per_element" for of in ("weight", "input", "output"))
+    return named(operator, sizes + bytes_per_element) | {
         "quantize": operator.quantizes_input,
         "copies": 0.0,
         "shared_activation": 0.0,

@@ -16,6 +16,7 @@ NEIGHBOURS: Final = 16
 IN_MEDIAN: Final = 8  # nearest neighbours used for the median
 MIN_DISTANCE: Final = 1e-6  # rows closer than this count as the same shape
 APART: Final = 1e-5  # between two rows of one shape, so that they share its weight
+TIE: Final = 1e-9  # of the weight: halves equal to this are exact ones
 AT_ONCE: Final = 4096  # shapes per batch, to limit memory
 
 
@@ -96,6 +97,7 @@ def _median(distance_UN: FloatArray, residual_UN: FloatArray) -> FloatArray:
     order_UN = np.argsort(residual_UN, axis=1)
     rising_UN = np.take_along_axis(residual_UN, order_UN, axis=1)
     share_UN = np.cumsum(np.take_along_axis(weight_UN, order_UN, axis=1), axis=1)
-    middle_U = np.argmax(share_UN >= 0.5 * share_UN[:, -1:], axis=1)
+    half_U1 = (0.5 - TIE) * share_UN[:, -1:]  # exact halves are frequent on grids: the lower one
+    middle_U = np.argmax(share_UN >= half_U1, axis=1)
     median_U: FloatArray = rising_UN[np.arange(middle_U.size), middle_U]
     return median_U

@@ -16,6 +16,7 @@ from perfatlas.files import atomic_file, content_hash, user_folder
 from perfatlas.measurements.calibrations import load_calibrations, release_calibrations
 from perfatlas.measurements.residuals.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
 from perfatlas.measurements.residuals.interpolation import MIN_DISTANCE, NEIGHBOURS, expected_at
+from perfatlas.measurements.residuals.nearest import all_pairs, nearest_rows, search_tree
 from perfatlas.measurements.tables import choose_version, data_hash, table_paths
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.sampling import seeded_subset
@@ -73,11 +74,12 @@ class Residuals:
     def nearest(self, query_UF: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return distances and indices of the nearest measured shapes (U, K), nearest first."""
         count = min(NEIGHBOURS, self.residual_R.size)
-        if query_UF.shape[0] * self.residual_R.size <= FEW_PAIRS:
-            return _compare_all(self.coordinate_RF, query_UF, count)
+        rows = self.residual_R.size
+        if query_UF.shape[0] * rows <= FEW_PAIRS:
+            return nearest_rows(all_pairs(self.coordinate_RF), query_UF, count, rows)
         if not self.tree:
-            self.tree.append(_search_tree(self.coordinate_RF))
-        return _search(self.tree[0], query_UF, count)
+            self.tree.append(search_tree(self.coordinate_RF))
+        return nearest_rows(self.tree[0], query_UF, count, rows)
 
 
 class Correction(NamedTuple):
@@ -196,7 +198,7 @@ def residuals_by_distance(
         group_R: Group of each row, numbered from 0 (R,).
     """
     sample = seeded_subset(residual_R.size, SAMPLE, SEED)
-    alone = _search(_search_tree(space_RF), space_RF[sample], NEIGHBOURS + 1)
+    alone = nearest_rows(search_tree(space_RF), space_RF[sample], NEIGHBOURS + 1, residual_R.size)
     distance_UK, index_UK = alone[0][:, 1:], alone[1][:, 1:]
     expected_U = expected_at(space_RF, residual_R, distance_UK, index_UK)
     tried = [(distance_UK[:, 0], expected_U, residual_R[sample])]
@@ -204,8 +206,8 @@ def residuals_by_distance(
     for fold in range(FOLDS):
         seen, asked = np.flatnonzero(fold_R != fold), sample[fold_R[sample] == fold]
         if seen.size > NEIGHBOURS and asked.size:
-            tree = _search_tree(space_RF[seen])
-            distance_UK, index_UK = _search(tree, space_RF[asked], NEIGHBOURS)
+            tree = search_tree(space_RF[seen])
+            distance_UK, index_UK = nearest_rows(tree, space_RF[asked], NEIGHBOURS, seen.size)
             expected_U = expected_at(space_RF, residual_R, distance_UK, seen[index_UK])
             tried.append((distance_UK[:, 0], expected_U, residual_R[asked]))
     near, expected, actual = (np.concatenate(parts) for parts in zip(*tried, strict=True))
@@ -335,33 +337,3 @@ def _read(path: Path) -> Residuals | None:
 def _best_trust(expected_U: FloatArray, actual_U: FloatArray) -> float:
     """Return the fraction of expected residuals that minimizes the mean error."""
     return min(TRUSTS, key=lambda share: float(np.mean(np.abs(actual_U - share * expected_U))))
-
-
-def _compare_all(
-    rows_RF: FloatArray, query_UF: FloatArray, count: int
-) -> tuple[FloatArray, IntArray]:
-    """Return distances and indices of the nearest rows by comparing all pairs."""
-    square_UR = (rows_RF**2).sum(axis=1) - 2.0 * (query_UF @ rows_RF.T)
-    some_UK = np.argpartition(square_UR, count - 1, axis=1)[:, :count]
-    distance_UK = np.sqrt(((rows_RF[some_UK] - query_UF[:, None, :]) ** 2).sum(axis=2))
-    order_UK = np.argsort(distance_UK, axis=1)
-    return (
-        np.take_along_axis(distance_UK, order_UK, axis=1),
-        np.take_along_axis(some_UK, order_UK, axis=1).astype(np.int64),
-    )
-
-
-def _search_tree(rows_RF: FloatArray) -> Any:  # noqa: ANN401 - scipy carries no types
-    from scipy.spatial import cKDTree
-
-    return cKDTree(rows_RF)
-
-
-def _search(
-    tree: Any,  # noqa: ANN401 - scipy carries no types
-    query_UF: FloatArray,
-    count: int,
-) -> tuple[FloatArray, IntArray]:
-    """Return distances and indices of the nearest rows from a search tree."""
-    distance_UK, index_UK = tree.query(query_UF, k=list(range(1, count + 1)))
-    return distance_UK, index_UK.astype(np.int64)

@@ -9,7 +9,7 @@ Shape legend: U measured rows.
 from __future__ import annotations
 
 import itertools
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -197,15 +197,14 @@ def _gemm(table: SiliconTable, format_name: str) -> TableRows:
     words = [word for word, name in GEMM_FORMATS.items() if name == format_name]
     keep = table.columns.text("gemm_dtype").holds(words)
     layout = get_format(format_name)
-    size = partial(numbers, table, keep=keep)
-    columns: dict[str, FloatArray | float] = {name: size(name) for name in ("m", "n", "k")}
-    weight_bytes = size("n") * size("k") * layout.weight_bytes
-    columns |= {
+    sizes = {name: numbers(table, name, keep) for name in ("m", "n", "k")}
+    columns: dict[str, FloatArray | float] = {
+        **sizes,
         "weight_bytes_per_element": layout.weight_bytes,
         "input_bytes_per_element": layout.activation_bytes,
         "output_bytes_per_element": 2.0,
         "quantize": float(format_name in QUANTIZED_INSIDE),
-        "copies": _copies(table, format_name, weight_bytes),
+        "copies": _copies(table, format_name, sizes["n"] * sizes["k"] * layout.weight_bytes),
         "shared_activation": float(table.framework != "sglang"),
     }
     return _rows(table, keep, columns | {"groups": 1.0}, {})

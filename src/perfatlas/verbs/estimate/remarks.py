@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.answer import BOTTLENECK, raised_step_notes
 from perfatlas.energy import board_energy
+from perfatlas.parallelism import GATHERING
 from perfatlas.serving.closed_form import (
     MIN_BOUND_SHARE,
     beside_prompt,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form import Evaluation, PoolRates
     from perfatlas.step import Candidates, StepCost
 
@@ -36,6 +38,8 @@ NO_KERNELS: Final = (
 )
 LEAVES_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
+NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
+LEAST_GATHERED: Final = 0.2  # share of a step from which its exchange is worth a warning
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
@@ -58,6 +62,7 @@ def estimate_warnings(
         _queueing(question, evaluation),
         _wide(evaluation, phases),
         _front_end_limited(question, evaluation),
+        _gathered_tokens(question, [steps[phase] for phase in phases]),
         _too_long(question),
         _without_energies(question),
         unused_zeros(question),
@@ -226,6 +231,35 @@ def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Notes:
             " minimum, this TPOT a maximum"
         )
         yield c, notes
+
+
+def _gathered_tokens(question: Candidates, costs: Sequence[StepCost]) -> Notes:
+    """Yield a warning if gathering the tokens of many ranks takes much of a step."""
+    exchange, plan = question.profile.expert_exchange, question.plan
+    if exchange not in GATHERING:
+        return
+    share_CP = np.stack([_exchange_share(cost) for cost in costs], axis=1)
+    many_C = (plan.attention_dp > 1.0) & (plan.ep > NODE_RANKS)
+    for c in np.flatnonzero(many_C & (share_CP.max(axis=1) >= LEAST_GATHERED)).tolist():
+        shares = " and ".join(
+            f"{share:.0%} of the {cost.operators[0].phase} step"
+            for cost, share in zip(costs, share_CP[c], strict=True)
+        )
+        note = (
+            f"expert_exchange = {exchange} gathers the tokens of all {plan.attention_dp[c]:g}"
+            f" attention-DP ranks on each of them, {shares}; --expert-exchange deepep sends a"
+            " token only to the ranks of its experts"
+        )
+        yield c, note
+
+
+def _exchange_share(cost: StepCost) -> FloatArray:
+    """Return the share of the step that its token exchange takes (C,)."""
+    names = [one.name.rpartition("_")[2] for one in cost.operators]
+    exchange_O = np.isin(names, ("dispatch", "combine"))
+    time_CO = cost.count_CO * cost.prices.time_s_CO
+    share_C: FloatArray = time_CO[:, exchange_O].sum(axis=1) / cost.total_s()
+    return share_C
 
 
 def _too_long(question: Candidates) -> Notes:

@@ -95,8 +95,9 @@ def call_notes(inputs: OperatorInputs) -> list[str]:
     """Return remarks on what the calibrated time of a query includes."""
     if isinstance(inputs, GemmInputs) and inputs.groups > 1:
         note = (
-            f"{inputs.groups} groups are priced as one product of {inputs.groups * inputs.m:,} rows"
-            " that reads the weights of all groups; rows are not padded to tiles in each group"
+            f"{inputs.groups} groups are priced as one kernel whose tiles hold rows of one group"
+            " each, with parameters fitted to single products, as the measured tables have no"
+            " grouped ones"
         )
         return [note]
     if not isinstance(inputs, AttentionInputs) or inputs.phase != "prefill":
