@@ -288,10 +288,10 @@ def _beside(
     row: dict[str, Any] = {"runner_up_deficit": deficit(leader.score, following.score, inputs)}
     if len(inputs.objectives) == 1:
         held = held_back(following, found, inputs)
-        lacks = runner_up_lacks(leader.row, following.row, held, inputs.objective)
         gain = gain_of_next_load(following, found, inputs)
-        tie = tied_plans(row["runner_up_deficit"], gain)
-        row["runner_up_lacks"] = "; ".join(text for text in (lacks, tie) if text)
+        row["runner_up_lacks"] = tied_plans(row["runner_up_deficit"], gain) or runner_up_lacks(
+            leader.row, following.row, held, inputs.objective
+        )
     return row
 
 

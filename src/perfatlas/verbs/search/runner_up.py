@@ -66,17 +66,14 @@ def tied_plans(deficit: float, gain: float) -> str:
 
     Example:
         >>> from perfatlas.verbs.search.runner_up import tied_plans
-        >>> tied_plans(0.02, 0.09).startswith("the two tie, as a limit ends its loads")
+        >>> tied_plans(0.02, 0.09).startswith("the two tie, as its limit lies between two")
         True
         >>> tied_plans(0.1, 0.09)
         ''
     """
     if not 0.0 < deficit < gain:
         return ""
-    return (
-        "the two tie, as a limit ends its loads between two that are searched, and the higher one"
-        " would exceed the first; set concurrency to compare them at other loads"
-    )
+    return "the two tie, as its limit lies between two loads"
 
 
 def _is_longer(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
