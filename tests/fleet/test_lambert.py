@@ -26,5 +26,5 @@ def test_w_times_its_exponential_is_the_argument() -> None:
 
 
 def test_constants_of_the_normal_law_are_its_quantiles() -> None:
-    assert standard_errors(NINETY) == NORMAL_90
-    assert standard_errors(0.95) == NORMAL_95
+    assert standard_errors(NINETY) == pytest.approx(NORMAL_90, rel=1e-15)
+    assert standard_errors(0.95) == pytest.approx(NORMAL_95, rel=1e-15)

@@ -74,6 +74,7 @@ def test_a_search_uses_the_first_positions_of_fewer_drafts() -> None:
         ({"acceptance_by_position": [0.9, 1.5]}, r"1\.5: expected numbers from 0 to 1"),
         ({"acceptance_by_position": [True, True]}, "True: expected numbers from 0 to 1"),
         ({"acceptance_by_position": []}, "expected numbers from 0 to 1"),
+        ({"acceptance_by_position": 10**5000}, "expected numbers from 0 to 1"),
         (
             {"acceptance_by_position": "0.9,0.5", "speculative_acceptance": 0.5},
             "speculative_acceptance = 0.5 has no effect",

@@ -46,7 +46,7 @@ def read_fractions(value: object) -> object:
     for name in names or ("",):
         try:
             wrong = isinstance(name, bool) or not 0.0 <= float(name) <= 1.0
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             wrong = True
         if wrong:
             raise ValueError(
