@@ -2808,7 +2808,7 @@ def search(
         slo_percentile: Percentile of requests that must meet the latency SLOs when the best plans
             are simulated; closed forms, which have no percentiles, test the mean [percent].
             Default: the mean. Needs (slo_ttft_s or slo_tpot_s or slo_itl_s or
-            slo_request_latency_s), mode = aggregated and num_simulated above 0.
+            slo_request_latency_s), mode other than static and num_simulated above 0.
         request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
         availability: Fraction of time in which enough replicas for request_rate must work, such as
             0.999: adds spare replicas, with node_mtbf_s and repair_s [fraction]. Default: no spare
@@ -2822,7 +2822,7 @@ def search(
             documentation of this engine names; dynamo launches vLLM or TensorRT-LLM workers.
             Default: none.
         num_simulated: Number of the best plans by closed forms that the serving simulator scores
-            again, in mode aggregated; 0 for closed forms alone. Default: 20.
+            again, in modes aggregated and disaggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
             search tries all loads.

@@ -32,6 +32,7 @@ SMALL: Final[dict[str, Any]] = {
     "slo_ttft_s": 0.2,
     "slo_tpot_s": 0.01,
     "min_slo_probability": 0.5,
+    "num_simulated": 0,
 }
 OBJECTIVES: Final = (
     "output_tokens_per_s_per_gpu",

@@ -43,6 +43,39 @@ def test_simulated_plans_have_the_numbers_of_an_estimate_and_meet_the_limits() -
     assert rates == sorted(rates, reverse=True)
 
 
+def test_simulated_pools_have_the_numbers_of_an_estimate_and_meet_the_limits() -> None:
+    asked = {**ASKED, "mode": "disaggregated", "gpus": 3, "pp": 1, "num_simulated": 4}
+    answer = search(**asked)
+    closed = search(**{**asked, "num_simulated": 0}).results["plans"]
+    plans = answer.results["plans"]
+    assert [plan["method"] for plan in plans] == ["simulate"] * len(plans)
+    assert len(plans) > 1
+    for plan in plans:
+        assert plan["slo_probability"] >= answer.inputs.min_slo_probability
+        place = next(
+            place
+            for place in range(answer.found.size)
+            if all(
+                answer.found.candidates[name][place] == plan[name]
+                for name in ("prefill_tp", "decode_tp", "prefill_workers", "decode_workers")
+            )
+        )
+        fields = {**estimate_fields(answer.found, plan, place, answer.inputs), "method": "simulate"}
+        assert fields["concurrency"] == plan["concurrency"]
+        estimate = perfatlas.estimate(**fields).results
+        for name in ("ttft_s", "tpot_s", "tpot_s_high", "output_tokens_per_s_per_gpu"):
+            assert plan[name] == pytest.approx(estimate[name], rel=1e-12), name
+    fastest = closed[0]["output_tokens_per_s_per_gpu"]  # no pool exceeds its rate without a queue
+    assert all(plan["output_tokens_per_s_per_gpu"] <= fastest * 1.02 for plan in plans)
+
+
+def test_a_percentile_of_pools_is_simulated() -> None:
+    asked = {**ASKED, "mode": "disaggregated", "gpus": 2, "slo_percentile": 99.0}
+    plan = search(**asked).results["plans"][0]
+    assert plan["tpot_percentile_s"] >= plan["tpot_s"]
+    assert plan["ttft_percentile_s"] <= asked["slo_ttft_s"]
+
+
 def test_fewer_plans_than_asked_for_are_explained() -> None:
     known = search(**ASKED, num_simulated=1, num_plans=3).results
     assert len(known["plans"]) == 1
@@ -157,7 +190,6 @@ def _probability(plan: dict[str, Any], name: str, limit: float) -> float:
     [
         ({"slo_ttft_s": None, "slo_tpot_s": None}, "slo_ttft_s"),
         ({"mode": "static"}, "mode = static"),
-        ({"mode": "disaggregated"}, "mode = disaggregated"),
         ({"num_simulated": 0}, "closed forms have no percentiles"),
         ({"slo_percentile": 100.0}, "99.9"),
         ({"slo_percentile": 10.0}, "50"),

@@ -188,7 +188,7 @@ def search(
         raise no_plan(found, inputs)
     leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
     notes: list[str] = []
-    if inputs.num_simulated and inputs.mode == "aggregated":
+    if inputs.num_simulated and inputs.mode != "static":
         fewer = fewer_plans_note(leaders, inputs)
         leaders = simulated_leaders(
             found, leaders[: inputs.num_simulated], inputs, told.simulated if told else None

@@ -51,7 +51,7 @@ OBJECTIVES: Final = (
 MOST_OBJECTIVES: Final = 3
 SIMULATED_SLO: Final = AllOf(
     AnySet(*LATENCIES, example="1"),
-    Equals("mode", "aggregated"),
+    NotEqual("mode", "static"),
     WithMessage(
         NotEqual("num_simulated", 0),
         "num_simulated = 0, and closed forms have no percentiles",
@@ -260,7 +260,7 @@ class SearchObjective:
         Annotated[int, Number(at_least=0, at_most=MOST_PLANS)],
         Row(
             "Number of the best plans by closed forms that the serving simulator scores again, in"
-            " mode aggregated; 0 for closed forms alone."
+            " modes aggregated and disaggregated; 0 for closed forms alone."
         ),
     ] = 20
     num_plans: Annotated[

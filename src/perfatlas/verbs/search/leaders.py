@@ -14,7 +14,7 @@ from perfatlas.quantities import (
     UnsupportedError,
     counted,
 )
-from perfatlas.scenario.deployments import evaluate_one, steady_state
+from perfatlas.scenario.deployments import evaluate_one, evaluate_pools, steady_state
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import energies_at
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Priced
+    from perfatlas.scenario.fields import Scenario
+    from perfatlas.serving.closed_form import TokenEnergy
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.limits import Met
     from perfatlas.verbs.search.question import SearchInputs
@@ -76,7 +78,7 @@ class Leader:
         """Whether the simulation meets the limits only at a lower load than the closed forms."""
         if not self.at_first:
             return False
-        now, first = (one["concurrency"] / one["dp"] for one in (self.row, self.at_first))
+        now, first = (one["concurrency"] / one.get("dp", 1) for one in (self.row, self.at_first))
         return bool(now < first)
 
     def order(self, least: float) -> tuple[bool, float, float, float]:
@@ -172,13 +174,22 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
 
 def _loads(leader: Leader, inputs: SearchInputs) -> Iterator[dict[str, Any]]:
     """Yield the row of a leader at its load, and at some lower ones unless the load is given."""
-    yield leader.row
+    row = leader.row
+    if inputs.mode == "disaggregated":
+        row = {**row, "concurrency": inputs.concurrency or _held_by_pools(row, inputs)}
+    yield row
     if inputs.concurrency is not None:
         return
-    each = leader.row["attention_dp"] * leader.row["dp"]
-    lower = [int(each * load) for load in LOADS if each * load < leader.row["concurrency"]]
+    each = row.get("attention_dp", 1) * row.get("dp", 1)
+    lower = [int(each * load) for load in LOADS if each * load < row["concurrency"]]
     for load in lower[: -MOST_LOWER - 1 : -1]:
-        yield {**leader.row, "concurrency": load}
+        yield {**row, "concurrency": load}
+
+
+def _held_by_pools(row: Mapping[str, Any], inputs: SearchInputs) -> int:
+    """Return the requests in flight at the rate and latency of two pools, by Little's law."""
+    requests_per_s = float(row[PER_GPU] * row["gpus"]) / inputs.mix.mean_osl
+    return max(round(requests_per_s * float(row["request_latency_s"])), 1)
 
 
 def _with_more_replicas(row: dict[str, Any], inputs: SearchInputs) -> dict[str, Any] | None:
@@ -189,6 +200,8 @@ def _with_more_replicas(row: dict[str, Any], inputs: SearchInputs) -> dict[str, 
     """
     if inputs.request_rate is None or inputs.max_gpus is None or inputs.availability is not None:
         return None
+    if inputs.mode == "disaggregated":
+        return None  # replicas
     dp, each = row["dp"], row["gpus"] // row["dp"]
     rates = {f"{PER_GPU}{end}": _array(row[f"{PER_GPU}{end}"]) for end in ENDS}
     needed = int(replicas_for_rate(rates, np.array([float(each)]), inputs)[0])
@@ -209,10 +222,10 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     sample = inputs.mix.sample_of(_caches(found, leader, inputs) if scenario.prefix else None)
     steady = steady_state(scenario, known, inputs.slo_percentile, sample)
     results = dict(steady.results)
-    _, evaluation = evaluate_one(read_scenario(fields))
-    results |= energies_at(evaluation.energy, results, inputs.mix.mean_osl)
+    results |= energies_at(_energy(read_scenario(fields)), results, inputs.mix.mean_osl)
     arrays = {name: _array(results.get(name)) for name in METRICS}
-    share = leader.row["dp"] / (leader.row["dp"] + leader.row.get("spare_replicas", 0))
+    replicas = leader.row.get("dp", 1)
+    share = replicas / (replicas + leader.row.get("spare_replicas", 0))
     arrays["usd_per_million_output_tokens"] = costs(inputs, arrays) / share
     gpus = np.array([float(leader.row["gpus"])])
     tails = steady.at_percentile
@@ -237,10 +250,18 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     return simulated, met
 
 
+def _energy(scenario: Scenario) -> TokenEnergy:
+    if scenario.mode == "disaggregated":
+        return evaluate_pools(scenario).energy()
+    return evaluate_one(scenario)[1].energy
+
+
 def _caches(found: Found, leader: Leader, inputs: SearchInputs) -> Caches | None:
     """Return the prefix caches of a leader, None where prompts of a trace do not repeat."""
     if inputs.mix.reuse is None:
         return None
+    if inputs.mode == "disaggregated":
+        raise UnsupportedError("pools with the prefix caches of a trace are not simulated")
     sizes = {name: np.array([float(leader.row.get(name, 1))]) for name in (*PLAN, "dp")}
     tokens = found.leading["cache_tokens"][leader.place : leader.place + 1]
     return caches_of(PlanColumns(**sizes), tokens, inputs.routing)
@@ -318,7 +339,7 @@ def rank_change(leader: Leader, rank: int, found: Found) -> str:
     load = f"load {loads[0]:,} to {loads[1]:,}, " if loads[0] != loads[1] else ""
     rate = f"{before[PER_GPU]:,.4g} to {leader.row[PER_GPU]:,.4g} tokens/s/GPU"
     wait = f"TTFT {before['ttft_s']:.3g} s to {leader.row['ttft_s']:.3g} s with queueing"
-    counts = [int(one["dp"]) for one in (leader.at_first, leader.row)]
+    counts = [int(one.get("dp", 1)) for one in (leader.at_first, leader.row)]
     more = f"{counts[0]} to {counts[1]} replicas, " if counts[0] != counts[1] else ""
     return f"{moved} when simulated: {more}{load}{rate}, {wait}"
 

@@ -158,8 +158,10 @@ def pool_fields(
     if prefill.base.formats != family.base.formats:
         fields |= {"prefill_format": prefill.fields["format"], "decode_format": fields["format"]}
         del fields["format"]
-    if inputs.concurrency is not None:
-        fields["concurrency"] = inputs.concurrency
+    if (load := row.get("concurrency", inputs.concurrency)) is not None:
+        fields["concurrency"] = load
+        if fields["decode_batch"] > load // fields["decode_workers"]:
+            del fields["decode_batch"]  # a batch that so few requests do not fill is no limit
     fields = of_plan(fields)
     return {**fields, "mode": "disaggregated", "system": row["prefill_system"], "method": "formula"}
 

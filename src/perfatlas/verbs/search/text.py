@@ -173,7 +173,8 @@ def _plans_table(
         **varied_columns(scenario),
         "plan": plan_text,
         **({"GPUs": lambda plan: f"{plan['gpus']:,}"} if scenario.get("max_gpus") else {}),
-        **({} if pooled else {"step": _step, "load": _load}),
+        **({} if pooled else {"step": _step}),
+        **({"load": _load} if not pooled or any("concurrency" in p for p in plans) else {}),
         **_metric_columns(scenario),
         **({"90%": lambda plan: interval_text(plan, Y)} if width >= _wide(scenario) else {}),
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
@@ -220,7 +221,8 @@ def _hits(plan: Mapping[str, Any]) -> str:
 
 
 def _load(plan: Mapping[str, Any]) -> str:
-    return f"{plan.get('concurrency') or plan.get('batch'):,}"
+    load = plan.get("concurrency") or plan.get("batch")
+    return f"{load:,}" if load else "-"  # closed forms of pools have no load
 
 
 def at_most_text(points: Sequence[Mapping[str, Any]]) -> str:
