@@ -352,7 +352,7 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     """
     simulated = [leader for leader in leaders if leader.row["method"] == "simulate"]
     if not simulated:
-        return []
+        return [f"none of the {len(leaders)} best plans is simulated: {leaders[0].note}"]
     first = next(leader for leader in leaders if leader.rank == 1)
     now = leaders.index(first) + 1
     moved = sum(leader.rank != place for place, leader in enumerate(leaders, start=1))
@@ -360,6 +360,8 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
     if len(simulated) < len(leaders):
         count += " (the others cannot be, and have no queueing)"
+    elif len(leaders) > 1:
+        count = f"the {len(leaders)} best plans are simulated"
     notes = _before_simulated(leaders[: leaders.index(simulated[0])])
     if now == 1:
         others = f"; {moved} others change rank" if moved else ""
