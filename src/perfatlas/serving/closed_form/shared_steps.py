@@ -13,6 +13,12 @@ import numpy as np
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
+from perfatlas.serving.closed_form.distinct_loads import (
+    distinct_loads,
+    take_chunks,
+    take_loads,
+    take_tokens,
+)
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
 from perfatlas.serving.closed_form.evaluation import (
     alone_shares,
@@ -88,26 +94,12 @@ class LoadResults:
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
             memory=MemoryColumns(**take_columns(self.memory, index)),
-            chunks=_chunks_at(self.chunks, index),
+            chunks=take_chunks(self.chunks, index),
             served=self.served[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
             energy=self.energy.take(index),
             tiers=self.tiers[index],
         )
-
-
-def _chunks_at(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
-    return PrefillChunks(
-        count=chunks.count[index],
-        tokens=_tokens_at(chunks.tokens, index),
-        last_count=chunks.last_count[index],
-        last_tokens=_tokens_at(chunks.last_tokens, index),
-    )
-
-
-def _tokens_at(tokens: StepTokens, index: IntArray) -> StepTokens:
-    columns = {field.name: getattr(tokens, field.name) for field in fields(tokens)}
-    return replace(tokens, **{n: v[index] for n, v in columns.items() if v is not None})
 
 
 class _Steps(NamedTuple):
@@ -203,10 +195,21 @@ def evaluate_loads(
 def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults:
     """Return the results of candidates whose load is known.
 
+    Candidates whose limits make no difference to what runs are evaluated once.
+
     Args:
         loaded: What runs at the same time.
         phase: As for `evaluate_loads`.
     """
+    first_U, place_C = distinct_loads(loaded)
+    if first_U.size == place_C.size:
+        return _results_of_each(loaded, phase)
+    found = _results_of_each(take_loads(loaded, first_U), phase).take(place_C)
+    return replace(found, memory=loaded.memory, chunks=loaded.chunks)
+
+
+def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
+    """Return the results of candidates whose load is known, each evaluated."""
     question = loaded.question
     missing = np.full(question.load.isl.shape, np.nan)
     unknown = TotalColumns(*[missing] * len(TotalColumns._fields))
@@ -267,7 +270,7 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     chunks = loaded.chunks
     smaller = np.flatnonzero(chunks.last_count)
     rows = np.concatenate([np.arange(chunks.count.size), smaller])
-    both = _joined_tokens(chunks.tokens, _tokens_at(chunks.last_tokens, smaller))
+    both = _joined_tokens(chunks.tokens, take_tokens(chunks.last_tokens, smaller))
     columns = [getattr(both, field.name) for field in fields(both)]
     key = [*(column for column in columns if column is not None), loaded.busy_ranks[rows]]
     first_U, index, kind_UD = _distinct(loaded.question, key, rows)
@@ -275,7 +278,7 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     busy_U = loaded.busy_ranks[rows[first_U]]
 
     def steps(some: Candidates, places: IntArray) -> Step:
-        tokens = _tokens_at(both, first_U[places])
+        tokens = take_tokens(both, first_U[places])
         return prefill_work(some.context(), tokens, busy_U[places])
 
     launch_s = some.profile.host.per_operator_prefill_s
