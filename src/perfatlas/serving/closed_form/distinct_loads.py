@@ -20,6 +20,8 @@ from perfatlas.step import PrefillChunks, take_columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from perfatlas.models import StepTokens
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.serving.closed_form.running_load import RunningLoad
@@ -37,14 +39,15 @@ def distinct_loads(loaded: RunningLoad) -> tuple[IntArray, IntArray]:
     Args:
         loaded: What runs at the same time.
     """
-    columns = [np.where(np.isnan(one), UNKNOWN, one) for one in _columns(loaded)]
-    varying = [one for one in columns if np.any(one != one[0])]
+    differing = [one for one in _columns(loaded) if np.any(one != one[0])]
+    known = [np.where(np.isnan(one), UNKNOWN, one) for one in differing]  # NaN differs from itself
+    varying = [one for one in known if np.any(one != one[0])]
     if not varying:
-        return np.zeros(1, np.int64), np.zeros(columns[0].size, np.int64)
+        return np.zeros(1, np.int64), np.zeros(loaded.served.size, np.int64)
     return unique_rows(np.column_stack(varying))
 
 
-def _columns(loaded: RunningLoad) -> Iterator[FloatArray]:
+def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
     """Yield everything that times and energies of candidates depend on, each (C,)."""
     question, chunks = loaded.question, loaded.chunks
     limits = {name: one for name, one in vars(question.limits).items() if name != BUDGET}
@@ -53,10 +56,10 @@ def _columns(loaded: RunningLoad) -> Iterator[FloatArray]:
     last = {name: np.where(runs_last, one, 0.0) for name, one in last.items()}
     own = {name: getattr(loaded, name) for name in _own(loaded)}
     named = (vars(question.plan), vars(question.load), limits, tokens, last, own)
-    yield from (one.astype(np.float64) for columns in named for one in columns.values())
-    yield from (chunks.count, chunks.last_count, question.aggregated_C.astype(np.float64))
+    yield from (one for columns in named for one in columns.values())
+    yield from (chunks.count, chunks.last_count, question.aggregated_C)
     placed = vars(question.placement).values()
-    yield from (one.astype(np.float64) for one in placed if isinstance(one, np.ndarray))
+    yield from (one for one in placed if isinstance(one, np.ndarray))
 
 
 def _own(loaded: RunningLoad) -> list[str]:
@@ -78,7 +81,7 @@ def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
     own: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _own(loaded)}
     return replace(
         loaded,
-        question=loaded.question.take(index.tolist()),
+        question=loaded.question.take(index),
         memory=MemoryColumns(**take_columns(loaded.memory, index)),
         chunks=take_chunks(loaded.chunks, index),
         **own,

@@ -88,13 +88,26 @@ class LoadResults:
         Args:
             index: Positions.
         """
+        memory = MemoryColumns(**take_columns(self.memory, index))
+        return self.repeated(index, memory, take_chunks(self.chunks, index))
+
+    def repeated(
+        self, index: IntArray, memory: MemoryColumns, chunks: PrefillChunks
+    ) -> LoadResults:
+        """Return the results at the given positions, of candidates with memory of their own.
+
+        Args:
+            index: Positions.
+            memory: Their memory.
+            chunks: Their prefill chunks.
+        """
         return replace(
             self,
             latencies=Latencies(*(v[index] for v in self.latencies)),
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
-            memory=MemoryColumns(**take_columns(self.memory, index)),
-            chunks=take_chunks(self.chunks, index),
+            memory=memory,
+            chunks=chunks,
             served=self.served[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
             energy=self.energy.take(index),
@@ -132,13 +145,13 @@ class _Steps(NamedTuple):
             work: Their steps.
         """
         first_V, place_U = unique_rows(work.kind_UD)
-        if 2 * first_V.size > place_U.size or not differs_by_transfers(some.context()):
+        if 10 * first_V.size > 9 * place_U.size or not differs_by_transfers(some.context()):
             every = np.arange(place_U.size)
             (cost,) = step_costs([work.steps(some, every)], some.context())
             used = step_utilization(some, cost, work.occupied_U)
             own_U = rank_energy(cost, some.context())
             return cls(cost, TotalColumns.of(cost), *used, own_U, cost.tier_codes(), None)
-        two = some.take(first_V.tolist())
+        two = some.take(first_V)
         two = replace(two, plan=replace(two.plan, pp=np.full(first_V.shape, STAGES)))
         step = work.steps(two, first_V)
         found = staged_steps(step, two.context(), place_U, some.context(), work.launch_s)
@@ -204,8 +217,8 @@ def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults
     first_U, place_C = distinct_loads(loaded)
     if first_U.size == place_C.size:
         return _results_of_each(loaded, phase)
-    found = _results_of_each(take_loads(loaded, first_U), phase).take(place_C)
-    return replace(found, memory=loaded.memory, chunks=loaded.chunks)
+    found = _results_of_each(take_loads(loaded, first_U), phase)
+    return found.repeated(place_C, loaded.memory, loaded.chunks)
 
 
 def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
@@ -259,7 +272,7 @@ def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
         return decode_work(some.context(), batch_U[places], keys_U[places])
 
     work = _Work(steps, kind_UD, loaded.occupied()[first_U], 0.0)
-    return _Steps.of(loaded.question.take(first_U.tolist()), work), index_C
+    return _Steps.of(loaded.question.take(first_U), work), index_C
 
 
 def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
@@ -274,7 +287,7 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     columns = [getattr(both, field.name) for field in fields(both)]
     key = [*(column for column in columns if column is not None), loaded.busy_ranks[rows]]
     first_U, index, kind_UD = _distinct(loaded.question, key, rows)
-    some = loaded.question.take(rows[first_U].tolist())
+    some = loaded.question.take(rows[first_U])
     busy_U = loaded.busy_ranks[rows[first_U]]
 
     def steps(some: Candidates, places: IntArray) -> Step:
