@@ -8,6 +8,7 @@ from perfatlas.engines import operator_class, operator_spreads
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import StepCost, decode_step
+from perfatlas.step.sums import sums_by_group
 
 
 def step_of(batches: int) -> StepCost:
@@ -52,3 +53,15 @@ def test_calibrations_and_classes_add_in_quadrature(batches: int) -> None:
         variance_C += np.square(spread.deviation * busy_C)
     assert np.all(variance_C > 0.0)
     assert np.allclose(step.laboratory_s(), np.sqrt(variance_C), rtol=1e-12)
+
+
+@pytest.mark.parametrize("batches", [1, FEW_ROWS])
+def test_groups_and_classes_make_up_the_whole(batches: int) -> None:
+    step = step_of(batches)
+    found = sums_by_group(step.count_CO, step.prices, step.clock)
+    below_s, above_s = np.sqrt(np.square(found.away_s_2GC).sum(axis=1))
+    assert np.allclose(found.whole.below_s, below_s, rtol=1e-12)
+    assert np.allclose(found.whole.above_s, above_s, rtol=1e-12)
+    laboratory_s = np.sqrt(np.square(found.laboratory_s_KC).sum(axis=0))
+    assert np.allclose(found.whole.laboratory_s, laboratory_s, rtol=1e-12)
+    assert np.count_nonzero(found.laboratory_s_KC.any(axis=1)) > 1

@@ -171,7 +171,7 @@ def take(record: Record, candidates: IntArray) -> Record:
     )
 
 
-def select(record: Record, operators: slice) -> Record:
+def select(record: Record, operators: slice | IntArray) -> Record:
     """Return a record of the selected operators; its parts are kept in full.
 
     Args:

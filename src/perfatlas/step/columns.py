@@ -136,13 +136,13 @@ class Candidates:
             history_C=0.5 * self.load.osl if self.profile.host.history_token_s() else None,
         )
 
-    def take(self, rows: Sequence[int]) -> Candidates:
+    def take(self, rows: Sequence[int] | IntArray) -> Candidates:
         """Return the candidates at the given positions, in that order.
 
         Args:
             rows: Positions.
         """
-        index = np.array(rows, np.int64)
+        index = np.asarray(rows, np.int64)
         return replace(
             self,
             plan=replace(self.plan, **take_columns(self.plan, index)),

@@ -10,26 +10,24 @@ Shape legend: V distinct steps but for their stages, U steps, O operators.
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.energy import StepEnergy, energy_share
+from perfatlas.pricing import select
 from perfatlas.step.composition import compose_streams, step_energy
 from perfatlas.step.gathered import gather_steps
 from perfatlas.step.sums import (
     TINY,
+    GroupedSums,
     OperatorSums,
     StepClock,
-    deviating_groups,
-    operator_sums,
+    sums_by_group,
     unlimited_share,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, IntArray
@@ -172,31 +170,31 @@ def _sums(
 
     What deviates together with a transfer adds up with it; all else adds in quadrature.
     """
-    prices, groups = two.prices, deviating_groups(two.prices)
-    match_VO = np.where(prices.match_CO < 0, groups.group_M.size - 1, prices.match_CO)
-    others_VO = np.where(is_transfer_O, 0.0, two.count_CO)
-    moved_VO = two.count_CO - others_VO
+    others, moved = _grouped(two, ~is_transfer_O), _grouped(two, is_transfer_O)
+    both = [OperatorSums(*(one[place_U] for one in part.whole)) for part in (others, moved)]
+    plain = OperatorSums(*(a + transfers_U * b for a, b in zip(*both, strict=True)))
 
-    def summed(count_VO: FloatArray) -> OperatorSums:
-        found = operator_sums(count_VO, prices, two.clock)
-        return OperatorSums(*(values_V[place_U] for values_V in found))
+    def with_transfers(whole_s: FloatArray, own_XV: FloatArray, added_XV: FloatArray) -> FloatArray:
+        """Return a root of squares that grows with what the transfers add to each part (U,)."""
+        grown = np.zeros_like(transfers_U)
+        for own_V, added_V in zip(own_XV, added_XV, strict=True):
+            if added_V.any():
+                more = transfers_U * added_V[place_U]
+                grown += more * (2.0 * own_V[place_U] + more)
+        return np.sqrt(whole_s**2 + grown)
 
-    def added(kind_M: IntArray, names: Sequence[str]) -> list[FloatArray]:
-        """Return by how much the squares of some sums grow with the transfers (U,)."""
-        kind_VO, grown = kind_M[match_VO], [np.zeros_like(transfers_U) for _ in names]
-        for kind in np.unique(kind_VO[:, is_transfer_O]).tolist():
-            both = (summed(np.where(kind_VO == kind, some, 0.0)) for some in (others_VO, moved_VO))
-            for place, pair in enumerate(zip(*map(attrgetter(*names), both), strict=True)):
-                more = transfers_U * pair[1]
-                grown[place] += more * (2.0 * pair[0] + more)
-        return grown
-
-    without, one = summed(others_VO), summed(moved_VO)
-    below, above = added(groups.group_M, ("below_s", "above_s"))
-    laboratory, _ = added(groups.class_M, ("laboratory_s", "time_s"))
-    plain = OperatorSums(*(a + transfers_U * b for a, b in zip(without, one, strict=True)))
-    return plain._replace(
-        below_s=np.sqrt(without.below_s**2 + below),
-        above_s=np.sqrt(without.above_s**2 + above),
-        laboratory_s=np.sqrt(without.laboratory_s**2 + laboratory),
+    ends = zip(others.away_s_2GC, moved.away_s_2GC, strict=True)
+    below, above = (
+        with_transfers(whole_s, *pair)
+        for whole_s, pair in zip((both[0].below_s, both[0].above_s), ends, strict=True)
     )
+    spread = others.laboratory_s_KC, moved.laboratory_s_KC
+    laboratory = with_transfers(both[0].laboratory_s, *spread)
+    return plain._replace(below_s=below, above_s=above, laboratory_s=laboratory)
+
+
+def _grouped(two: StepCost, some_O: NDArray[np.bool_]) -> GroupedSums:
+    """Return the sums of steps over some of their operators (V)."""
+    places = np.flatnonzero(some_O)
+    count_VX = np.ascontiguousarray(two.count_CO[:, places])
+    return sums_by_group(count_VX, select(two.prices, places), two.clock)

@@ -110,18 +110,45 @@ def operator_sums(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
         prices: Prices of one execution each.
         clock: The clock of the step.
     """
+    return sums_by_group(count_CO, prices, clock).whole
+
+
+class GroupedSums(NamedTuple):
+    """Sums of a step, and the deviations of each group and class.
+
+    Args:
+        whole: Sums over all operators.
+        away_s_2GC: How much less and more time each group takes at both ends (2, G, C) [s].
+        laboratory_s_KC: Standard deviation of each class on other machines (K, C) [s].
+    """
+
+    whole: OperatorSums
+    away_s_2GC: FloatArray
+    laboratory_s_KC: FloatArray
+
+
+def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepClock) -> GroupedSums:
+    """Return the sums of a step as `operator_sums`, with those of each group and class.
+
+    Args:
+        count_CO: Number of executions (C, O).
+        prices: Prices of one execution each.
+        clock: The clock of the step.
+    """
     groups = deviating_groups(prices)
-    classes = groups.deviation_K.size
-    sums_SC = np.empty((len(OperatorSums._fields), count_CO.shape[0]))
+    candidates, classes = count_CO.shape[0], groups.deviation_K.size
+    sums_SC = np.empty((len(OperatorSums._fields), candidates))
+    each = np.empty((PLAIN + classes, count_CO.shape[1])), np.empty(groups.group_M.size)
+    found = np.empty((2, groups.group_M.size, candidates)), np.empty((classes, candidates))
     _sum(
         count_CO.reshape(-1),
         _Columns(*(np.ascontiguousarray(getattr(prices, n)) for n in _Columns._fields)),
         groups,
         unlimited_share(clock),
-        _Parts(np.empty((PLAIN + classes, count_CO.shape[1])), np.empty((2, groups.group_M.size))),
+        _Parts(*each, *found),
         sums_SC,
     )
-    return OperatorSums(*sums_SC)
+    return GroupedSums(OperatorSums(*sums_SC), *found)
 
 
 def deviating_groups(prices: PricedOperators) -> DeviatingGroups:
@@ -185,15 +212,19 @@ class DeviatingGroups(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What is added up of one candidate.
+    """What is added up of each candidate.
 
     Args:
-        each_SO: Plain sums, then times by class (S + K, O).
-        away_2G: Deviations of groups at both ends (2, G).
+        each_SO: Plain sums, then times by class, of one candidate (S + K, O).
+        squares_G: Squared deviations of groups of one candidate at one end (G,).
+        away_2GC: Deviations of groups at both ends (2, G, C).
+        laboratory_KC: Deviations of classes (K, C).
     """
 
     each_SO: FloatArray
-    away_2G: FloatArray
+    squares_G: FloatArray
+    away_2GC: FloatArray
+    laboratory_KC: FloatArray
 
 
 @compiled
@@ -212,7 +243,7 @@ def _sum(
         columns: Prices of one execution.
         groups: What deviates together.
         more_C: Energy of the chip without the TDP over that with it (C,).
-        parts: Overwritten.
+        parts: Receives the deviations; the rest is overwritten.
         sums_SC: Receives the sums (S, C).
     """
     classes = groups.deviation_K.shape[0]
@@ -221,12 +252,14 @@ def _sum(
         for place in range(PLAIN):
             sums_SC[place, c] = _pairwise(parts.each_SO[place])
         for end in range(2):
-            for group in range(parts.away_2G.shape[1]):
-                parts.away_2G[end, group] *= parts.away_2G[end, group]
-            sums_SC[PLAIN + end, c] = math.sqrt(_pairwise(parts.away_2G[end]))
+            for group in range(parts.squares_G.shape[0]):
+                away_s = parts.away_2GC[end, group, c]
+                parts.squares_G[group] = away_s * away_s
+            sums_SC[PLAIN + end, c] = math.sqrt(_pairwise(parts.squares_G))
         variance = 0.0
         for place in range(classes):
             deviation_s = groups.deviation_K[place] * _pairwise(parts.each_SO[PLAIN + place])
+            parts.laboratory_KC[place, c] = deviation_s
             variance += deviation_s * deviation_s
         sums_SC[PLAIN + 2, c] = math.sqrt(variance)
 
@@ -242,7 +275,7 @@ def _collect(
 ) -> None:
     """Write what is added up of one candidate."""
     parts.each_SO[:, :] = 0.0
-    parts.away_2G[:, :] = 0.0
+    parts.away_2GC[:, :, c] = 0.0
     operators, none = columns.time_s_CO.shape[1], groups.group_M.shape[0] - 1
     for o in range(operators):
         count, match = count_F[c * operators + o], columns.match_CO[c, o]
@@ -258,8 +291,8 @@ def _collect(
         if groups.class_M[place] < groups.deviation_K.shape[0]:
             parts.each_SO[PLAIN + groups.class_M[place], o] = count * time_s
         group = groups.group_M[place]
-        parts.away_2G[0, group] += count * abs(columns.low_s_CO[c, o] - time_s)
-        parts.away_2G[1, group] += count * abs(columns.high_s_CO[c, o] - time_s)
+        parts.away_2GC[0, group, c] += count * abs(columns.low_s_CO[c, o] - time_s)
+        parts.away_2GC[1, group, c] += count * abs(columns.high_s_CO[c, o] - time_s)
 
 
 @part

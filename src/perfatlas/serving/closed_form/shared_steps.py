@@ -13,6 +13,12 @@ import numpy as np
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
+from perfatlas.serving.closed_form.distinct_loads import (
+    distinct_loads,
+    take_chunks,
+    take_loads,
+    take_tokens,
+)
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
 from perfatlas.serving.closed_form.evaluation import (
     alone_shares,
@@ -82,32 +88,31 @@ class LoadResults:
         Args:
             index: Positions.
         """
+        memory = MemoryColumns(**take_columns(self.memory, index))
+        return self.repeated(index, memory, take_chunks(self.chunks, index))
+
+    def repeated(
+        self, index: IntArray, memory: MemoryColumns, chunks: PrefillChunks
+    ) -> LoadResults:
+        """Return the results at the given positions, of candidates with memory of their own.
+
+        Args:
+            index: Positions.
+            memory: Their memory.
+            chunks: Their prefill chunks.
+        """
         return replace(
             self,
             latencies=Latencies(*(v[index] for v in self.latencies)),
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
-            memory=MemoryColumns(**take_columns(self.memory, index)),
-            chunks=_chunks_at(self.chunks, index),
+            memory=memory,
+            chunks=chunks,
             served=self.served[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
             energy=self.energy.take(index),
             tiers=self.tiers[index],
         )
-
-
-def _chunks_at(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
-    return PrefillChunks(
-        count=chunks.count[index],
-        tokens=_tokens_at(chunks.tokens, index),
-        last_count=chunks.last_count[index],
-        last_tokens=_tokens_at(chunks.last_tokens, index),
-    )
-
-
-def _tokens_at(tokens: StepTokens, index: IntArray) -> StepTokens:
-    columns = {field.name: getattr(tokens, field.name) for field in fields(tokens)}
-    return replace(tokens, **{n: v[index] for n, v in columns.items() if v is not None})
 
 
 class _Steps(NamedTuple):
@@ -140,13 +145,13 @@ class _Steps(NamedTuple):
             work: Their steps.
         """
         first_V, place_U = unique_rows(work.kind_UD)
-        if 2 * first_V.size > place_U.size or not differs_by_transfers(some.context()):
+        if 10 * first_V.size > 9 * place_U.size or not differs_by_transfers(some.context()):
             every = np.arange(place_U.size)
             (cost,) = step_costs([work.steps(some, every)], some.context())
             used = step_utilization(some, cost, work.occupied_U)
             own_U = rank_energy(cost, some.context())
             return cls(cost, TotalColumns.of(cost), *used, own_U, cost.tier_codes(), None)
-        two = some.take(first_V.tolist())
+        two = some.take(first_V)
         two = replace(two, plan=replace(two.plan, pp=np.full(first_V.shape, STAGES)))
         step = work.steps(two, first_V)
         found = staged_steps(step, two.context(), place_U, some.context(), work.launch_s)
@@ -203,10 +208,21 @@ def evaluate_loads(
 def load_results(loaded: RunningLoad, phase: Phase | None = None) -> LoadResults:
     """Return the results of candidates whose load is known.
 
+    Candidates whose limits make no difference to what runs are evaluated once.
+
     Args:
         loaded: What runs at the same time.
         phase: As for `evaluate_loads`.
     """
+    first_U, place_C = distinct_loads(loaded)
+    if first_U.size == place_C.size:
+        return _results_of_each(loaded, phase)
+    found = _results_of_each(take_loads(loaded, first_U), phase)
+    return found.repeated(place_C, loaded.memory, loaded.chunks)
+
+
+def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
+    """Return the results of candidates whose load is known, each evaluated."""
     question = loaded.question
     missing = np.full(question.load.isl.shape, np.nan)
     unknown = TotalColumns(*[missing] * len(TotalColumns._fields))
@@ -256,7 +272,7 @@ def _decode(loaded: RunningLoad) -> tuple[_Steps, IntArray]:
         return decode_work(some.context(), batch_U[places], keys_U[places])
 
     work = _Work(steps, kind_UD, loaded.occupied()[first_U], 0.0)
-    return _Steps.of(loaded.question.take(first_U.tolist()), work), index_C
+    return _Steps.of(loaded.question.take(first_U), work), index_C
 
 
 def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
@@ -267,15 +283,15 @@ def _prefill(loaded: RunningLoad) -> tuple[_Steps, IntArray, IntArray]:
     chunks = loaded.chunks
     smaller = np.flatnonzero(chunks.last_count)
     rows = np.concatenate([np.arange(chunks.count.size), smaller])
-    both = _joined_tokens(chunks.tokens, _tokens_at(chunks.last_tokens, smaller))
+    both = _joined_tokens(chunks.tokens, take_tokens(chunks.last_tokens, smaller))
     columns = [getattr(both, field.name) for field in fields(both)]
     key = [*(column for column in columns if column is not None), loaded.busy_ranks[rows]]
     first_U, index, kind_UD = _distinct(loaded.question, key, rows)
-    some = loaded.question.take(rows[first_U].tolist())
+    some = loaded.question.take(rows[first_U])
     busy_U = loaded.busy_ranks[rows[first_U]]
 
     def steps(some: Candidates, places: IntArray) -> Step:
-        tokens = _tokens_at(both, first_U[places])
+        tokens = take_tokens(both, first_U[places])
         return prefill_work(some.context(), tokens, busy_U[places])
 
     launch_s = some.profile.host.per_operator_prefill_s

@@ -124,7 +124,7 @@ def _priced(
     if not kept.size:
         return None
     ends_C = _ends(refused, within_CL)
-    asked = question.take(kept.tolist())
+    asked = question.take(kept)
     held = MemoryColumns(**take_columns(memory, kept))
     asked, classes = _with_cached_prompts(asked, held, classes, inputs)
     found = evaluate_mix(asked, held, classes, phase)
