@@ -70,10 +70,12 @@ def test_the_page_has_every_part() -> None:
 
 
 def _check_generic(unseen: dict[str, Any]) -> None:
-    """Check that `generic` has the means of the fitted engines and the interval of a further one."""
+    """Check that `generic` has the means of the engines and the interval of a further one."""
     generic = resolve_training_engine("generic")
     means = unseen["numbers"]
-    assert means["efficiency_compute"] == pytest.approx((0.733 * 0.758 * 0.736) ** (1 / 3), abs=0.02)
+    assert means["efficiency_compute"] == pytest.approx(
+        (0.733 * 0.758 * 0.736) ** (1 / 3), abs=0.02
+    )
     for name, value in means.items():
         assert getattr(generic, name) == pytest.approx(value, abs=0.02)
     for end in ("error_low", "error_high", "error_low_moe", "error_high_moe"):

@@ -87,7 +87,7 @@ def _fits(fits: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _unseen(found: Mapping[str, Any]) -> str:
-    """Return the errors of engines predicted with numbers of the others, and the ends of `generic`."""
+    """Return the errors of engines predicted with numbers of the others, and the interval."""
     cells = [
         [row["engine"], f"{row['rows']}", f"{row['mean']:+.3f}", f"{row['deviation']:.3f}"]
         for row in found["rows"]

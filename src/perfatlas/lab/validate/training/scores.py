@@ -99,7 +99,9 @@ def _scored(runs: Sequence[PublishedRun]) -> list[Row]:
     for places, steps in answer_together(unseen, [_unseen(run) for run in unseen]):
         for c, place in enumerate(places):
             found = _compared(unseen[place], steps, c)
-            rows[later[place]] |= {f"forward_{name}": found[name] for name in ("error", "inside", "width")}
+            rows[later[place]] |= {
+                f"forward_{name}": found[name] for name in ("error", "inside", "width")
+            }
     return rows
 
 
