@@ -2983,8 +2983,9 @@ def search_training(
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Training engine: megatron, torchtitan, automodel, fsdp or ideal (no host time),
-            optionally with a version, as in megatron@26.04. Default: megatron.
+        engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
+            generic (none of these: a wider interval) or ideal (no host time), optionally with a
+            version, as in megatron@26.04. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -3539,8 +3540,9 @@ def train(
             folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Training engine: megatron, torchtitan, automodel, fsdp or ideal (no host time),
-            optionally with a version, as in megatron@26.04. Default: megatron.
+        engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
+            generic (none of these: a wider interval) or ideal (no host time), optionally with a
+            version, as in megatron@26.04. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -3573,8 +3575,8 @@ def train(
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
             Default: true if tp > 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
-            (or fsdp2) also weights. Default: the engine's: 3 of fsdp, torchtitan and automodel,
-            else 1.
+            (or fsdp2) also weights. Default: the engine's: 3 of fsdp, torchtitan, automodel and
+            generic, else 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         first_stage_layers: Layers on the first pipeline rank; other ranks divide the rest.

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.train import train, train_columns
 
 SMALL: Final = {
@@ -59,10 +60,16 @@ def test_an_option_with_an_effect_is_not(asked: dict[str, Any], change: dict[str
 
 @pytest.mark.parametrize(
     ("engine", "shards"),
-    [("fsdp", "3"), ("torchtitan@2024.12", "3"), ("automodel", "3"), ("megatron", "1")],
+    [
+        ("fsdp", "3"),
+        ("torchtitan@2024.12", "3"),
+        ("generic", "3"),
+        ("automodel", "3"),
+        ("megatron", "1"),
+    ],
 )
 def test_engines_shard_what_their_documentation_says(engine: str, shards: str) -> None:
-    asked = SMALL | {"tp": 2, "recompute": "full", "engine": engine}
+    asked = SMALL | {"tp": 1 if engine == "fsdp" else 2, "recompute": "full", "engine": engine}
     default = train(**asked)
     assert default.scenario["zero"] == shards
     assert default.results == train(**asked, zero=shards).results
@@ -82,3 +89,13 @@ def test_a_generation_without_runs_is_named_beside_the_wider_interval(
     assert [one.endswith("a factor of 1.1, the drift of releases") for one in assumed] == (
         [True] if wider else []
     )
+
+
+def test_an_engine_refuses_sizes_that_it_does_not_run() -> None:
+    with pytest.raises(UnsupportedError, match="tp = 2 is not supported by engine = fsdp@"):
+        train(**SMALL | {"tp": 2, "engine": "fsdp"})
+
+
+def test_an_unknown_engine_is_pointed_to_generic() -> None:
+    with pytest.raises(InvalidSpecError, match="generic is any other engine"):
+        train(**SMALL | {"engine": "maxtext"})

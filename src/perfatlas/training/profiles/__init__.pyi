@@ -4,6 +4,7 @@ from .catalog import (
     training_engine_names as training_engine_names,
 )
 from .profile import (
+    PARALLEL_SIZES as PARALLEL_SIZES,
     TrainingEngine as TrainingEngine,
     lower_limit_of as lower_limit_of,
     unseen_release as unseen_release,

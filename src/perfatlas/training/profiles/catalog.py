@@ -71,7 +71,7 @@ def resolve_training_engine(text: str) -> TrainingEngine:
     if dotted and _version_key(asked) > _version_key(newest[name]):
         return unseen_release(training_engines()[newest[name]], version)
     known = newest | {one: one for one in dated}
-    lists = f"training engines: {', '.join(training_engine_ids())}"
+    lists = f"training engines: {', '.join(training_engine_ids())}; generic is any other engine"
     return training_engines()[
         known[resolve_name(text.strip(), known, what="training engine", lists=lists)]
     ]

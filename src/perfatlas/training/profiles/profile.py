@@ -34,6 +34,7 @@ class TrainingEngine:
         zero: What data-parallel ranks shard unless told otherwise: 0 nothing, 1 optimizer states,
             2 also gradients, 3 also weights.
         schedules: Pipeline schedules that it runs, which `search training` tries.
+        parallelism: Parallel sizes beside dp that may be above 1: of tp, pp, cp and ep.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
         dispatcher_sms: SMs that the kernels take that send tokens to experts and back.
@@ -103,6 +104,7 @@ class TrainingEngine:
     reduction_in_pipelines: str
     zero: int
     schedules: tuple[str, ...]
+    parallelism: tuple[str, ...]
     gradient_buckets: int
     communication_sms: int
     dispatcher_sms: int
@@ -228,6 +230,7 @@ def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
 
 
 _SCHEDULES: Final = ("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe")
+PARALLEL_SIZES: Final = ("tp", "pp", "cp", "ep")
 _SHARE: Final = Number(least=0.0, most=1.0)
 _FACTOR: Final = Number(least=0.05, most=5.0)
 _LONG: Final = Text(longest=1000)
@@ -243,6 +246,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("reduction_in_pipelines", Text(choices=("micro_batch", "step")), ""),
         ("zero", Whole(least=0, most=3), ""),
         ("schedules", Array(of=Text(choices=_SCHEDULES)), ""),
+        ("parallelism", Array(of=Text(choices=PARALLEL_SIZES)), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
         ("dispatcher_sms", Whole(least=0, most=1024), ""),

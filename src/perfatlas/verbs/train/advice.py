@@ -32,6 +32,8 @@ MOST_FIELDS: Final = 4
 MOST_GPUS: Final = 131_072.0
 # Ranks of one parallel size at most.
 MOST_RANKS: Final = 512.0
+# Parts at most into which dp is divided for a size that is no power of two times the former one.
+MOST_PARTS: Final = 16
 # Tokens of a sequence that a rank keeps at least where cp grows, as in a search of layouts.
 LEAST_TOKENS: Final = 1024.0
 
@@ -167,17 +169,21 @@ def _recipe_options(one: Layouts) -> dict[str, list[float]]:
 
 
 def _sizes(one: Layouts, domain: float) -> dict[str, list[float]]:
-    """Return the parallel sizes to which those of a layout may double; tp stays in a domain."""
+    """Return larger parallel sizes, doubled or with dp divided over them; tp stays in a domain."""
     most = {
         "tp": domain,
         "pp": MOST_RANKS,
         "ep": MOST_RANKS,
         "cp": one.sequence_length[0] / LEAST_TOKENS,
     }
+    # divisors of the data-parallel ranks, which three stages of three GPUs need
+    dp = int(one.dp[0])
+    parts = [float(part) for part in range(2, MOST_PARTS + 1) if dp % part == 0]
     sizes: dict[str, list[float]] = {}
     for name, limit in most.items():
-        size = 2.0 * float(getattr(one, name)[0])
-        values = [size * 2.0**step for step in range(int(math.log2(MOST_GPUS)))]
+        size = float(getattr(one, name)[0])
+        doubled = {size * 2.0**step for step in range(1, int(math.log2(MOST_GPUS)))}
+        values = sorted(doubled | {size * part for part in parts})
         sizes[name] = [value for value in values if value <= min(limit, MOST_RANKS)]
     return {name: values for name, values in sizes.items() if values}
 

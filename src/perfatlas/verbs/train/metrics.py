@@ -38,7 +38,7 @@ RULES: Final = {
     "ep_divides_experts": "experts not divisible by ep",
     "expert_tp_divides_expert": "expert width not divisible by expert_tp",
     "experts_divide_ranks": "ranks not divisible by ep x expert_tp",
-    "recipe": "sizes that the recipe refuses",
+    "recipe": "sizes that the engine or the recipe refuses",
     "fits_in_memory": "does not fit in memory",
     "max_step_time_s": "slower than max_step_time_s",
 }

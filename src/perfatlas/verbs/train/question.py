@@ -17,7 +17,7 @@ from perfatlas.models import GqaAttention, ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
-from perfatlas.training.profiles import lower_limit_of, resolve_training_engine
+from perfatlas.training.profiles import PARALLEL_SIZES, lower_limit_of, resolve_training_engine
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
 from perfatlas.verbs.train.inputs import TrainInputs
 from perfatlas.verbs.train.power import check_power_cap
@@ -129,6 +129,12 @@ def _check_release(inputs: TrainInputs) -> None:
             f"format = {name} is not supported by engine = {engine.id}, which runs"
             f" {', '.join(engine.formats)}; use a later release, such as engine = {engine.name}"
         )
+    for size in (name for name in PARALLEL_SIZES if name not in engine.parallelism):
+        if getattr(inputs, size) > 1:
+            raise UnsupportedError(
+                f"{size} = {getattr(inputs, size):,} is not supported by engine = {engine.id};"
+                " leave it out, or use another engine, such as megatron or torchtitan"
+            )
     architecture = resolve_model(inputs.model).architecture
     plain = all(isinstance(one.mixer, GqaAttention) for one in architecture.layers)
     if not engine.fused_attention and not plain:

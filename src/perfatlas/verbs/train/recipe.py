@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
-from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.profiles import PARALLEL_SIZES, resolve_training_engine
 from perfatlas.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_
         refused_C |= layouts.tp == 1
     engine = resolve_training_engine(given["engine"])
     refused_C |= layouts.zero > engine.most_zero
+    for name in set(PARALLEL_SIZES) - set(engine.parallelism):
+        refused_C |= getattr(layouts, name) > 1
     if not engine.fused_attention:
         refused_C |= layouts.cp > 1
     if given["cp_communication"] != "ring":

@@ -26,8 +26,9 @@ class TrainingEngineChoice:
     engine: Annotated[
         Annotated[str, Text(), Catalog("training_engines")],
         Row(
-            "Training engine: megatron, torchtitan, automodel, fsdp or ideal (no host time),"
-            " optionally with a version, as in megatron@26.04.",
+            "Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's), generic"
+            " (none of these: a wider interval) or ideal (no host time), optionally with a version,"
+            " as in megatron@26.04.",
             elsewhere=("backend", "framework", "stack"),
         ),
     ] = "megatron"
@@ -171,7 +172,7 @@ class TrainingLayout:
         Row(
             "What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3 (or"
             " fsdp2) also weights.",
-            default="the engine's: 3 of fsdp, torchtitan and automodel, else 1",
+            default="the engine's: 3 of fsdp, torchtitan, automodel and generic, else 1",
             elsewhere=("zero_stage", "use_distributed_optimizer"),
         ),
     ] = None

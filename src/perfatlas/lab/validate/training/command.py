@@ -14,6 +14,7 @@ ERRORS: Final = {
     "median_error": "median",
     "bias": "bias",
     "inside_90": "in 90%",
+    "width": "high/low",
 }
 HEADINGS: Final = {
     "totals": {"what": "", **ERRORS},

@@ -64,7 +64,7 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
     """
     own = [run for run in published_runs() if _of_engine(run, name)]
     own = [run for run in own if run.run["gpu"] not in without]
-    early = [run for run in own if run.run["stack"] <= rules()["split"]["time"]["last_fitted"]]
+    early = [run for run in own if _is_early(run)]
     numbers: dict[str, Any] = dict(UNFITTED)
     scaled = _scaled(early)
     if scaled:
@@ -79,9 +79,19 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
     for moe, ending in ((False, ""), (True, "_moe")):
         part = [run for run in early if _is_moe(run) is moe]
         if part:
-            low, high = _interval(part, _residuals(part, numbers, speeds))
+            low, high = _interval(part, residuals(part, numbers, speeds))
             errors |= {f"error_low{ending}": low, f"error_high{ending}": high}
     return {"rows": len(early), **numbers, **errors, "release": speeds}
+
+
+def dense_runs(name: str) -> list[PublishedRun]:
+    """Return the runs of dense models that the numbers of an engine are fitted to.
+
+    Args:
+        name: Name of the engine.
+    """
+    runs = [run for run in published_runs() if _of_engine(run, name) and not _is_moe(run)]
+    return [run for run in runs if _is_early(run)]
 
 
 def _interval(runs: Sequence[PublishedRun], residual_R: FloatArray) -> tuple[float, float]:
@@ -99,6 +109,12 @@ def _of_engine(published: PublishedRun, name: str) -> bool:
     return published.run["model"] not in rules()["split"]["model"]["left_out"]
 
 
+def _is_early(published: PublishedRun) -> bool:
+    """Return whether the container of a run is not later than the last fitted one."""
+    last: str = rules()["split"]["time"]["last_fitted"]
+    return published.run["stack"] <= last
+
+
 def _is_moe(published: PublishedRun) -> bool:
     question = published.question
     return question is not None and question.architecture.has_experts
@@ -111,7 +127,7 @@ def _best(
     bounds: tuple[float, float],
 ) -> float:
     def loss(value: float) -> float:
-        return float(np.abs(_residuals(runs, {**known, number: value})).mean())
+        return float(np.abs(residuals(runs, {**known, number: value})).mean())
 
     tolerance = TOLERANCE * (bounds[1] - bounds[0])
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": tolerance})
@@ -138,7 +154,7 @@ def _jitter(groups: Sequence[Sequence[PublishedRun]], known: Mapping[str, Any]) 
     ends = np.cumsum([len(group) for group in groups])[:-1]
 
     def loss(value: float) -> float:
-        residual_R = _residuals(runs, {**known, "jitter": value})
+        residual_R = residuals(runs, {**known, "jitter": value})
         parts = np.split(residual_R, ends)
         return float(np.abs(np.concatenate([part - part.mean() for part in parts])).mean())
 
@@ -156,7 +172,7 @@ def _release_speeds(
     for moe, field in ((False, "speed_dense"), (True, "speed_moe")):
         part = [run for run in runs if _is_moe(run) is moe and _stack(run)]
         stacks = np.array([_stack(run) for run in part])
-        slower_R = _residuals(part, numbers)
+        slower_R = residuals(part, numbers)
         for stack in sorted(set(stacks.tolist())):
             own_R = slower_R[stacks == stack]
             speed = math.exp(-float(own_R.sum()) / (len(own_R) + prior))
@@ -206,12 +222,18 @@ def answer_together(
         yield places, training_steps(_together([questions[at] for at in places]))
 
 
-def _residuals(
+def residuals(
     runs: Sequence[PublishedRun],
     numbers: Mapping[str, Any],
     speeds: Mapping[str, Mapping[str, float]] | None = None,
 ) -> FloatArray:
-    """Return ln(measured/predicted) of runs with other numbers of the engine (R,)."""
+    """Return ln(measured/predicted) of runs with other numbers of the engine (R,).
+
+    Args:
+        runs: Runs that were not refused (R,).
+        numbers: Fields of the engine.
+        speeds: Further fields by release.
+    """
     measured_s_R = np.array([float(one.run["step_time_s_derived"]) for one in runs])
     residual_R: FloatArray = np.log(measured_s_R / predicted_steps(runs, numbers, speeds)[0])
     return residual_R

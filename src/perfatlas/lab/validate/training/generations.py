@@ -75,6 +75,7 @@ def _scored(runs: Sequence[PublishedRun], fit: Mapping[str, Any]) -> list[Row]:
                 "kind": "MoE" if moe else "dense",
                 "error": step_s / measured_s - 1.0,
                 "inside": low_s <= measured_s <= high_s,
+                "width": high_s / low_s,
             }
         )
     return rows

@@ -31,7 +31,7 @@ FITTED: Final = (
     ("jitter", "jitter", 1.0),
 )
 ERRORS: Final = ("mape", "median_error", "bias", "inside_90")
-HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%")
+HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%", "high/low")
 
 
 def write_training_page(path: Path, found: Mapping[str, Any]) -> None:
@@ -58,6 +58,7 @@ def page_text(found: Mapping[str, Any]) -> str:
     parts = [template.read_text("utf-8").rstrip()]
     parts += [f"## {title}\n\n{_errors(found[name])}" for name, title in TITLES.items()]
     parts.append(_fits(found["generation_fits"]))
+    parts.append("## An engine left out\n\n" + _unseen(found["unseen_engine"]))
     if found["calculon"]:
         parts.append("## Beside Calculon\n\n" + _calculon(found["calculon"]))
     parts.append("## A trace and the run that it is part of\n\n" + _trace(found["trace"]))
@@ -83,6 +84,21 @@ def _fits(fits: Sequence[Mapping[str, Any]]) -> str:
     ]
     headings = ["left out", "engine", "fitted runs", *(heading for _, heading, _ in FITTED)]
     return table(headings, cells)
+
+
+def _unseen(found: Mapping[str, Any]) -> str:
+    """Return the errors of engines predicted with numbers of the others, and the interval."""
+    cells = [
+        [row["engine"], f"{row['rows']}", f"{row['mean']:+.3f}", f"{row['deviation']:.3f}"]
+        for row in found["rows"]
+    ]
+    headings = ["engine", "fitted dense runs", "mean ln(published/predicted)", "deviation"]
+    ends = [
+        [kind, *(f"{found[f'error_{end}{ending}']:+.3f}" for end in ("low", "high"))]
+        for kind, ending in (("dense", ""), ("MoE", "_moe"))
+    ]
+    interval = table(["a further engine", "lower end of ln", "upper end of ln"], ends)
+    return f"{table(headings, cells)}\n\n{interval}"
 
 
 def _calculon(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -119,12 +135,13 @@ def _trace(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _errors(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = [name for name in rows[0] if name not in ("rows", *ERRORS)]
+    names = [name for name in rows[0] if name not in ("rows", "width", *ERRORS)]
     cells = [
         [
             *(str(row[name]) or "-" for name in names),
             f"{row['rows']}",
             *(f"{_shown(name, row[name]):.1%}" for name in ERRORS),
+            f"{row['width']:.2f}",
         ]
         for row in rows
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.lab.validate.training.engines import unseen_engine
 from perfatlas.lab.validate.training.fits import answer_together
 from perfatlas.lab.validate.training.generations import fit_generations, generation_rows
 from perfatlas.lab.validate.training.peers import calculon_rows
@@ -41,6 +42,7 @@ def validate_training() -> Row:
         `totals`: all scored rows, the mean over sources, and the dense and MoE rows of Megatron;
         a part for each key of `PARTS`; `splits`: rows that a split leaves out; `generation_fits`:
         the numbers fitted without a GPU generation; `by_generation`: the errors on that generation;
+        `unseen_engine`: engines predicted with numbers of the others;
         `calculon`: the same steps by Calculon; `trace`: the published trace of a pair; `memory`:
         predicted and published peaks; `refused`: reasons with the number of rows; `rows`: every
         scored run.
@@ -48,15 +50,16 @@ def validate_training() -> Row:
     Limits: Recomputation that a page does not state is taken as none.
     """
     runs = published_runs()
-    return part_scores(runs, fit_generations(runs))
+    return part_scores(runs, fit_generations(runs), unseen_engine())
 
 
-def part_scores(runs: Sequence[PublishedRun], fits: Sequence[Row]) -> Row:
+def part_scores(runs: Sequence[PublishedRun], fits: Sequence[Row], unseen: Row) -> Row:
     """Return the errors of some runs, as `validate_training` does.
 
     Args:
         runs: Published runs, asked or refused.
         fits: Numbers fitted without a GPU generation, from `fit_generations`.
+        unseen: Engines predicted with numbers of the others, from `unseen_engine`.
     """
     generations = generation_rows(runs, fits)
     rows = _scored([run for run in runs if run.question is not None])
@@ -67,6 +70,7 @@ def part_scores(runs: Sequence[PublishedRun], fits: Sequence[Row]) -> Row:
         "splits": [*_splits(rows), *_left_out(generations)],
         "generation_fits": list(fits),
         "by_generation": _by(generations, GENERATION),
+        "unseen_engine": unseen,
         "calculon": calculon_rows(runs),
         "trace": trace_comparison(),
         "memory": [row for row in rows if row["peak_bytes"] is not None],
@@ -95,7 +99,9 @@ def _scored(runs: Sequence[PublishedRun]) -> list[Row]:
     for places, steps in answer_together(unseen, [_unseen(run) for run in unseen]):
         for c, place in enumerate(places):
             found = _compared(unseen[place], steps, c)
-            rows[later[place]] |= {f"forward_{name}": found[name] for name in ("error", "inside")}
+            rows[later[place]] |= {
+                f"forward_{name}": found[name] for name in ("error", "inside", "width")
+            }
     return rows
 
 
@@ -133,6 +139,7 @@ def _compared(published: PublishedRun, steps: TrainingSteps, candidate: int) -> 
         "predicted_s": predicted_s,
         "error": predicted_s / measured_s - 1.0,
         "inside": low_s <= measured_s <= high_s,
+        "width": high_s / low_s,
     }
 
 
@@ -158,7 +165,7 @@ def _is_peak_fitted(run: Mapping[str, str]) -> bool:
 
 
 def error_of(rows: Sequence[Row]) -> Row:
-    """Return the errors of some rows: mean absolute, median absolute, bias and coverage.
+    """Return the errors of some rows: mean absolute, median absolute, bias, coverage and width.
 
     Args:
         rows: Scored rows.
@@ -170,6 +177,7 @@ def error_of(rows: Sequence[Row]) -> Row:
         "median_error": float(np.median(np.abs(errors))),
         "bias": float(np.mean([math.log1p(error) for error in errors])),
         "inside_90": float(np.mean([row["inside"] for row in rows])),
+        "width": float(np.median([row["width"] for row in rows])),
     }
 
 
@@ -189,7 +197,7 @@ def _totals(rows: Sequence[Row]) -> list[Row]:
     sources = _by(rows, ("source",))
     mean = {
         name: float(np.mean([part[name] for part in sources]))
-        for name in ("mape", "median_error", "bias", "inside_90")
+        for name in ("mape", "median_error", "bias", "inside_90", "width")
     }
     parts = {"Megatron-Bridge, dense": dense, "Megatron-Bridge, MoE": sparse}
     return [
@@ -204,7 +212,7 @@ def _splits(rows: Sequence[Row]) -> list[Row]:
     split = rules()["split"]
     last = split["time"]["last_fitted"]
     later = [
-        {**row, "error": row["forward_error"], "inside": row["forward_inside"]}
+        {**row, **{name: row[f"forward_{name}"] for name in ("error", "inside", "width")}}
         for row in rows
         if "forward_error" in row
     ]
