@@ -358,4 +358,5 @@ def test_numbers_are_read_with_their_units(capsys: pytest.CaptureFixture[str]) -
 def test_a_training_step_does_not_import_masked_arrays() -> None:
     asked = ("--model", "meta-llama/Llama-3.1-8B", "--system", "h100_sxm", "--gpus", "16")
     imported = imported_by("train", *asked, "--tp", "2", "--pp", "2", "--global-batch", "64")
+    assert "perfatlas.engines.profile_file" not in imported  # profiles of inference engines
     assert not imported & {"numpy.ma", "scipy", "pyarrow"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.engines import resolve_engine
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.models import resolve_model
@@ -123,6 +122,12 @@ def resolved_name(catalog: str, text: str) -> str:
         return text
 
 
+def _engine(text: str) -> str:
+    from perfatlas.engines import resolve_engine  # training has none, and its profiles are many
+
+    return resolve_engine(text).id
+
+
 def _system(text: str) -> str:
     name, brace, changes = text.partition("{")
     return f"{resolve_system(name).name}{brace}{changes}"
@@ -131,7 +136,7 @@ def _system(text: str) -> str:
 _RESOLVED: Final[dict[str, Callable[[str], str]]] = {
     "systems": _system,
     "models": lambda text: resolve_model(text).name,
-    "engines": lambda text: resolve_engine(text).id,
+    "engines": _engine,
     "training_engines": lambda text: resolve_training_engine(text).id,
     "formats": lambda text: "fp8" if text.casefold() == "fp8" else get_format(text).name,
 }

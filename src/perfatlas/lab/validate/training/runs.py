@@ -90,8 +90,10 @@ def _file(name: str) -> str:
 def _missing(run: Run) -> str:
     """Return why a run cannot be asked, "" where it can."""
     absent = [name for name in NEEDED if not run[name]]
+    unasked = rules()["unasked"].get(run["model"], "")
     known = run["model"] in rules()["models"] or run["layers"]
     reasons = {
+        unasked: bool(unasked),
         f"the page does not state {', '.join(absent)}": bool(absent),
         "the page states no step time and no tokens/s": not run["step_time_s_derived"],
         "there is no profile of the engine": run["source"] not in rules()["engines"],
