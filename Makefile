@@ -20,7 +20,7 @@ $(VENV)/.runtime: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(STAMP): pyproject.toml | $(BIN)/python
-	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e '.[silicon,dev]'
+	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q --no-compile -e '.[silicon,dev]'
 	@touch $(VENV)/.runtime $@
 
 run: $(VENV)/.runtime ## install and estimate Llama-3.1-70B FP8 on 8x H200

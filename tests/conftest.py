@@ -1,7 +1,7 @@
 """What every test shares: hypothesis profiles, and modules that are compiled once.
 
 `suite` (the default) draws the same examples in every run, so that a green run stays green.
-`thorough`, which `make validate` runs, draws two and a half times as many of the same kind, and
+`thorough`, which `make validate` runs, draws five times as many of the same kind, and
 `explore` (`pytest --hypothesis-profile=explore`) new ones and many more of them. Tests that need
 another number scale it with the profile by `tests.examples.scaled_examples`.
 """
@@ -27,7 +27,7 @@ settings.register_profile(
     deadline=None,
     print_blob=True,
     derandomize=True,
-    max_examples=20,
+    max_examples=10,
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow],
 )

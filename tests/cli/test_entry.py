@@ -204,6 +204,7 @@ def test_a_completion_script_knows_the_verbs(
         assert word in script
 
 
+@pytest.mark.usefixtures("scripts_made_once")
 def test_a_process_prints_the_completion_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     assert run("completion", "bash").stdout == capsys.readouterr().out

@@ -74,8 +74,8 @@ def mean_of(outcome: Outcome, column: str) -> tuple[float, float]:
     return float(value_R.mean()), float(value_R.std(ddof=1)) / math.sqrt(value_R.size)
 
 
-# each of these alone; the other fleets have their causes together
-ALONE = ("lemons", "ageing, cold")
+# each of these alone; "all" has their causes together
+ALONE = ("lemons", "ageing, cold", "ageing, warm", "lemons and bursts")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class Stepped:
 @pytest.mark.parametrize(
     ("writes", "lags", "every"),
     [
-        ((2.0, 10.0), (0.0, 0.0), 4),
+        pytest.param((2.0, 10.0), (0.0, 0.0), 4, marks=pytest.mark.study),
         ((2.0, 10.0), (30.0, 150.0), 4),
         ((0.0, 20.0), (250.0, 700.0), 3),
         ((5.0, 5.0), (0.0, 90.0), 2),

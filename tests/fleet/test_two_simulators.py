@@ -42,13 +42,19 @@ lifetime = { law = "weibull", shape = 2.5, scale = "40 d" }
 }
 SECONDS = 60 * 86_400
 SEEDS = 200  # schedules
+REQUEUED = {"response": "slurm_requeue"}
+SIMPLER = ("memoryless", "lemons")  # lemons are asked of "kueue" as well
 JOB = f"job,submit_s,gpus,run_s,checkpoint_interval_s,restart_s\n1,0,160,{10 * SECONDS},7200,600\n"
 
 
 @pytest.mark.parametrize(
     ("name", "response", "same"),
     [
-        *((name, "slurm_requeue", {"response": "slurm_requeue"}) for name in FLEETS),
+        ("ageing", "slurm_requeue", REQUEUED),
+        *(
+            pytest.param(name, "slurm_requeue", REQUEUED, marks=pytest.mark.study)
+            for name in SIMPLER
+        ),
         ("lemons", "kueue", {"spare_order": "first", "detection_s": 350}),
     ],
 )

@@ -195,8 +195,8 @@ def test_estimates_over_the_catalog(engine: str) -> None:
     times = ("ttft_s", "tpot_s", "request_latency_s")
     both = ("ttft_s_low", "tpot_s_low", *times)
     answers = 0
-    # every third model; `random_questions` of `make validate` asks others
-    for position, model in enumerate(distinct_models()[::3]):
+    # every eighth model; `random_questions` of `make validate` asks others
+    for position, model in enumerate(distinct_models()[::8]):
         if position % len(ENGINES) != ENGINES.index(engine):
             continue
         # every model on every system, with one GPU or eight in turn
@@ -212,4 +212,4 @@ def test_estimates_over_the_catalog(engine: str) -> None:
             least = np.array(bound[name])[kept]
             assert (least > 0).all()
             assert (np.array(physics[name])[kept] >= least * (1 - 1e-9)).all(), (model, name)
-    assert answers > 170
+    assert answers > 60

@@ -61,9 +61,9 @@ def _check_all(pairs: list[tuple[str, str]], **more: Any) -> int:  # noqa: ANN40
 def test_advice_for_models_on_devices_is_answered() -> None:
     draw = np.random.default_rng(5)
     models, systems = model_names(), system_names()
-    large = [(models[int(draw.integers(len(models)))], system) for system in systems[::3]]
+    large = [(models[int(draw.integers(len(models)))], system) for system in systems[::6]]
     small = [(model, "l4") for model in draw.choice(models, 4)]
-    assert _check_all(large + small) > 20
+    assert _check_all(large + small) > 10
 
 
 LARGE = ("meta-llama/Llama-3.1-405B", "deepseek-ai/DeepSeek-R1", "meta-llama/Llama-3.1-70B")
@@ -78,7 +78,13 @@ STATED: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize(("number", "stated"), list(enumerate(STATED)))
+@pytest.mark.parametrize(
+    ("number", "stated"),
+    [
+        pytest.param(number, stated, marks=[pytest.mark.study] * (number in (0, 1)))
+        for number, stated in enumerate(STATED)
+    ],
+)
 def test_advice_is_answered_with_what_is_stated(number: int, stated: dict[str, Any]) -> None:
     pairs = [(model, system) for model in LARGE for system in SYSTEMS]
     assert _check_all(pairs[number % 3 :: 3], **stated) >= 3
@@ -89,7 +95,12 @@ def _sizes(change: dict[str, Any], name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("model", "system"), [(LARGE[0], "h100_sxm"), (LARGE[1], "mi300x"), (LARGE[2], "l40s")]
+    ("model", "system"),
+    [
+        (LARGE[0], "h100_sxm"),
+        (LARGE[1], "mi300x"),
+        pytest.param(LARGE[2], "l40s", marks=pytest.mark.study),
+    ],
 )
 def test_the_plan_advised_is_the_smallest_that_fits(model: str, system: str) -> None:
     fields: dict[str, Any] = {"model": model, "system": system, "isl": 4096, "osl": 16}

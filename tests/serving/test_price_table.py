@@ -50,6 +50,15 @@ CASES: dict[str, dict[str, object]] = {
     },
 }
 
+# whose parts are those of other cases
+SIMPLER = (
+    "dense on a workstation card",
+    "experts over two ranks",
+    "few graphs",
+    "latent attention",
+)
+NAMES = [pytest.param(name, marks=[pytest.mark.study] * (name in SIMPLER)) for name in CASES]
+
 
 @cache
 def case(name: str) -> tuple[StepContext, PriceTable]:
@@ -62,7 +71,7 @@ def misses(predicted_s: FloatArray, direct_s: FloatArray) -> FloatArray:
     return miss_R
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_decode_steps_are_those_of_the_closed_form(name: str) -> None:
     one, table = case(name)
     steps = support.random_steps(400, drafts=one.drafts)
@@ -73,7 +82,7 @@ def test_decode_steps_are_those_of_the_closed_form(name: str) -> None:
     assert miss.mean() < 0.001
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_steps_with_a_chunk_are_those_of_the_closed_form(name: str) -> None:
     one, table = case(name)
     steps = support.random_steps(400, drafts=one.drafts)
@@ -84,7 +93,7 @@ def test_steps_with_a_chunk_are_those_of_the_closed_form(name: str) -> None:
     assert miss.max() < 0.04
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_chunks_that_share_a_step_share_the_device(name: str) -> None:
     one, table = case(name)
     steps = support.random_steps(400, most_chunks=32, drafts=one.drafts)
@@ -94,7 +103,7 @@ def test_chunks_that_share_a_step_share_the_device(name: str) -> None:
     assert miss.mean() < 0.03  # 0.36 were each alone on the device
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_linear_part_is_that_of_every_number_of_tokens(name: str) -> None:
     one, table = case(name)
     tokens_T = np.arange(1.0, support.LIMITS.max_num_batched_tokens + 1.0)
@@ -121,7 +130,7 @@ def test_a_decode_step_by_hand() -> None:
     assert slope == pytest.approx(row / 4.8e12, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_decode_attention_is_continuous_and_linear_parts_cost(name: str) -> None:
     prices = case(name)[1].prices
     batch_B = np.arange(prices.decode_base_BK.shape[0])

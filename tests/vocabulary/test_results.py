@@ -27,7 +27,7 @@ def test_every_verb_returns_an_answer_interface(tmp_path: Path) -> None:
     files = with_files(tmp_path)
     for asked in (ASKED["gemm"], ASKED["static"], ASKED["one pool"], ASKED["goodput"]):
         _reads_like_an_answer(asked.verb_function(**asked.fields))
-    for name in ("work", "trace"):
+    for name in ("fleet", "trace"):
         _reads_like_an_answer(files[name].verb_function(**files[name].fields))
 
 
