@@ -1,19 +1,30 @@
 """Time, memory and candidates per second of `perfatlas search`, each search in its own process.
 
     python benchmarks/search_rate.py [--json]
+    python benchmarks/search_rate.py --warm 9
 
 Closed forms alone (`--num-simulated 0`), start-up included; candidates per CPU-second leave it out.
+With `--warm`, medians of so many searches in one process, after one that loads calibrations and
+machine code, and of larger spaces too.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
 from typing import Any, Final
+
+from timing import stay_on_one_core
+
+from perfatlas.verbs.search.find import find
+from perfatlas.verbs.search.pools import find_pools
+from perfatlas.verbs.search.question import read_search
 
 LLAMA: Final = "nvidia/Llama-3.1-70B-Instruct-FP8"
 DEEPSEEK: Final = "deepseek-ai/DeepSeek-V3"
@@ -25,6 +36,23 @@ SEARCHES: Final = (
     (DEEPSEEK, "gb200", 72),
 )
 MODES: Final = ("aggregated", "disaggregated")
+STEP_SIZES: Final = ":".join(str(256 * size) for size in range(2, 130, 4))
+LARGER: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("up to 72 x gb200, aggregated", {"max_gpus": 72}),
+    ("up to 72 x gb200, disaggregated", {"max_gpus": 72, "mode": "disaggregated"}),
+    (
+        "72 x gb200, 32 step sizes, aggregated",
+        {"gpus": 72, "choices": (f"max_num_batched_tokens={STEP_SIZES}",)},
+    ),
+    (
+        "up to 72 x gb200, 32 step sizes, two formats of the KV cache, aggregated",
+        {
+            "max_gpus": 72,
+            "choices": (f"max_num_batched_tokens={STEP_SIZES}",),
+            "kv_formats": ("bf16", "fp8"),
+        },
+    ),
+)
 
 
 def measured(model: str, system: str, gpus: int, mode: str) -> dict[str, Any]:
@@ -63,11 +91,60 @@ def _children() -> resource.struct_rusage:
     return resource.getrusage(resource.RUSAGE_CHILDREN)
 
 
+def repeated(name: str, fields: dict[str, Any], runs: int) -> str:
+    """Return a line with the medians of searches in this process.
+
+    Args:
+        name: What is searched.
+        fields: Fields of the search, without lengths and SLOs.
+        runs: Number of searches.
+    """
+    slos = {"isl": 4000, "osl": 500, "slo_ttft_s": 2.0, "slo_tpot_s": 0.05, "num_simulated": 0}
+    inputs = read_search({**slos, **fields})
+    search = find_pools if inputs.mode == "disaggregated" else find
+    times, found = [], search(inputs)
+    for _ in range(runs):
+        started = time.process_time()
+        found = search(inputs)
+        times.append(time.process_time() - started)
+    cpu_s = statistics.median(times)
+    return (
+        f"{name}: {cpu_s:.3f} CPU s, {found.size:,} candidates at {found.points:,} loads,"
+        f" {found.size / cpu_s:,.0f} and {found.points / cpu_s:,.0f} per CPU s"
+    )
+
+
+def print_warm(runs: int) -> None:
+    """Print a line for each search, repeated in this process, and the memory of all.
+
+    Args:
+        runs: Number of repetitions.
+    """
+    stay_on_one_core()
+    for model, system, gpus in SEARCHES:
+        for mode in MODES:
+            name = f"{model.rpartition('/')[2]}, {gpus} x {system}, {mode}"
+            fields = {"model": model, "system": system, "gpus": gpus, "mode": mode}
+            print(repeated(name, fields, runs), flush=True)
+    for name, fields in LARGER:
+        asked = {"model": DEEPSEEK, "system": "gb200", **fields}
+        print(repeated(f"DeepSeek-V3, {name}", asked, runs), flush=True)
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"peak memory {peak_bytes / 1e6:.0f} MB")
+
+
 def main() -> int:
     """Print a line for each search, or one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--warm", type=int, default=0, metavar="RUNS")
+    asked = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
+    if asked.warm:
+        print_warm(asked.warm)
+        return 0
     rows = [measured(*search, mode) for search in SEARCHES for mode in MODES]
-    if "--json" in sys.argv[1:]:
+    if asked.json:
         sys.stdout.write(json.dumps({"rows": rows}, indent=1) + "\n")
         return 0
     for row in rows:
