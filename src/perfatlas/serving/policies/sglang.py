@@ -23,9 +23,8 @@ scheduler_recv_skipper.py.
 
 Limits: Requests are served in order of arrival (schedule policy fcfs). The prefix cache shares
 pages of `block_size` tokens, not single tokens, and evicts the least recently freed page, not
-radix tree leaves. max_prefill_tokens beyond `max_num_batched_tokens` (chunked_prefill_size) is not
-simulated. A prompt chunk is limited to the free blocks, and the last decoding sequence is
-retracted, where the engine would stop or abort.
+radix tree leaves. max_prefill_tokens beyond `max_num_batched_tokens` is not simulated. A prompt
+chunk is limited to the free blocks, and the last decoding sequence retracted, instead of an abort.
 
 Shape legend: N requests, S schedulers.
 """
