@@ -217,7 +217,9 @@ def test_nodes_that_no_argument_describes_are_left_out(changes: dict[str, int]) 
 
 def test_pools_name_the_nodes_of_their_own_systems() -> None:
     sizes = {"tp": 16, "workers": 1}
-    plan = {f"{role}_{n}": v for role in ("prefill", "decode") for n, v in sizes.items()}
+    plan: dict[str, Any] = {
+        f"{role}_{n}": v for role in ("prefill", "decode") for n, v in sizes.items()
+    }
     plan |= {"kv_format": "bf16", "prefill_node_devices": 8, "decode_node_devices": 16}
     first, second, decode = launch_commands("dynamo", MODEL, plan, 1152)
     assert f"--disaggregation-mode prefill {HEAD}" in first
