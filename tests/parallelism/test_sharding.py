@@ -32,6 +32,7 @@ from perfatlas.parallelism import (
     PlanColumns,
     expert_groups_reached,
     shard_operators,
+    stage_layers,
     stage_share,
 )
 from perfatlas.quantities import UnsupportedError
@@ -369,6 +370,16 @@ def test_pipeline_sends_the_hidden_state_between_stages() -> None:
 def test_fullest_stage() -> None:
     assert stage_share(LLAMA_70B, plan_of(pp=3))[0] == 27 / 80
     assert stage_share(LLAMA_70B, plan_of())[0] == 1.0
+
+
+def test_left_over_layers_are_before_the_last_stage() -> None:
+    assert stage_layers(LLAMA_70B, 3) == (27, 27, 26)
+    assert stage_layers(LLAMA_70B, 4) == (20, 20, 20, 20)
+    assert stage_layers(LLAMA_70B, 7) == (11, 11, 11, 12, 12, 12, 11)
+    for stages in range(1, 81):
+        layers = stage_layers(LLAMA_70B, stages)
+        assert sum(layers) == 80
+        assert max(layers) / 80 == stage_share(LLAMA_70B, plan_of(pp=stages))[0]
 
 
 def test_a_step_that_opens_with_attention_has_no_stages() -> None:

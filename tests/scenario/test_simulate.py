@@ -144,7 +144,16 @@ def test_the_steps_shown_are_of_mean_size() -> None:
         ({"request_rate": 2, "mode": "static"}, UnsupportedError, "use aggregated"),
         ({"request_rate": 2, "batch": 4}, InvalidSpecError, "batch has no effect in simulate"),
         ({"request_rate": 2, "scheduler": "orca"}, InvalidSpecError, "scheduler"),
-        ({"request_rate": 2, "gpus": 2, "pp": 2, "tp": 1}, UnsupportedError, "pp = 2"),
+        (
+            {"request_rate": 2, "pp": 2, "speculative_depth": 1, "speculative_acceptance": 0.5},
+            UnsupportedError,
+            "pp = 2 is not simulated with speculative_depth = 1",
+        ),
+        (
+            {"request_rate": 2, "pp": 2, "autoscale_target": 4, "max_replicas": 3},
+            UnsupportedError,
+            "outages and autoscaling with pipeline stages",
+        ),
         ({"request_rate": 2, "burstiness": 2}, InvalidSpecError, "arrival = gamma"),
         ({"requests": "x.csv", "num_seeds": 2}, InvalidSpecError, "num_seeds = 2"),
         ({"request_rate": 2, "model": "meta-llama/Llama-3.1-405B"}, InfeasibleError, "fit"),

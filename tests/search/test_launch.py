@@ -173,6 +173,67 @@ def test_settings_without_an_argument_are_named_as_left_out() -> None:
     assert left_out_note("vllm", {**EXPERTS, "kv_format": "fp8_static"}) == ""
 
 
+NODES: Final = {"tp": 8, "pp": 2, "attention_dp": 1, "dp": 3, "node_devices": 8}
+HEAD: Final = "--nnodes 2 --node-rank $NODE_RANK --master-addr $HEAD_ADDRESS"
+
+
+def test_a_replica_of_two_nodes_has_a_command_for_each() -> None:
+    first, other = launch_commands("vllm", MODEL, NODES, 1152)
+    assert first.endswith(f"{HEAD}  # on the first of 2 nodes, NODE_RANK = 0; 3 replicas")
+    assert other.endswith(f"{HEAD} --headless  # on each other node, NODE_RANK = 1; 3 replicas")
+    (command,) = launch_commands("sglang", MODEL, NODES, 1152)
+    assert "--tp-size 8 --pp-size 2 --nnodes 2 --node-rank $NODE_RANK --dist-init-addr" in command
+    (command,) = launch_commands("trtllm", MODEL, NODES, 1152)
+    assert command.startswith(
+        "srun --nodes 2 --ntasks 16 --ntasks-per-node 8 --mpi pmix trtllm-llmapi-launch"
+        f" trtllm-serve {MODEL} "
+    )
+    for launcher in ("vllm", "sglang", "trtllm"):
+        assert left_out_note(launcher, NODES) == ""
+        (command,) = launch_commands(launcher, MODEL, {**NODES, "node_devices": 16}, 1152)
+        assert "NODE_RANK" not in command
+        assert "srun" not in command
+
+
+def test_vllm_numbers_attention_dp_ranks_over_nodes() -> None:
+    plan = {**NODES, "tp": 4, "pp": 1, "attention_dp": 8, "ep": 32, "dp": 1}
+    first, other = launch_commands("vllm", MODEL, plan, 1152)
+    assert "--data-parallel-size 8 " in first
+    assert "--data-parallel-size-local 2 --data-parallel-address $HEAD_ADDRESS" in first
+    assert "--headless --data-parallel-start-rank $((NODE_RANK * 2))" in other
+    assert other.endswith("# on each other node, NODE_RANK = 1 to 3")
+    (command,) = launch_commands("sglang", MODEL, plan, 1152)
+    assert "--nnodes 4" in command
+
+
+@pytest.mark.parametrize("changes", [{"tp": 3, "pp": 3}, {"tp": 16, "pp": 1, "attention_dp": 3}])
+def test_nodes_that_no_argument_describes_are_left_out(changes: dict[str, int]) -> None:
+    # 9 GPUs on two nodes of 8, and attention-DP ranks that need two nodes each
+    plan = {**NODES, **changes}
+    (command,) = launch_commands("vllm", MODEL, plan, 1152)
+    assert "HEAD_ADDRESS" not in command
+    assert "leaves out nodes" in left_out_note("vllm", plan)
+
+
+def test_pools_name_the_nodes_of_their_own_systems() -> None:
+    sizes = {"tp": 16, "workers": 1}
+    plan: dict[str, Any] = {
+        f"{role}_{n}": v for role in ("prefill", "decode") for n, v in sizes.items()
+    }
+    plan |= {"kv_format": "bf16", "prefill_node_devices": 8, "decode_node_devices": 16}
+    first, second, decode = launch_commands("dynamo", MODEL, plan, 1152)
+    assert f"--disaggregation-mode prefill {HEAD}" in first
+    assert "--headless" in second
+    assert decode.endswith("--disaggregation-mode decode")
+
+
+def test_a_search_over_nodes_launches_on_all_of_them() -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "gpus": 16}
+    found = search(**asked, tp=8, pp=2, emit="sglang", engine="sglang", num_simulated=0)
+    (command,) = found.results["launch"]
+    assert command.endswith("# on each of 2 nodes, NODE_RANK = 0 to 1")
+
+
 def test_each_pool_runs_its_mode_of_deepep() -> None:
     own = {"tp": 1, "pp": 1, "attention_dp": 8, "ep": 8, "moe_tp": 1, "workers": 1, "batch": 8}
     plan: dict[str, Any] = {

@@ -25,14 +25,15 @@ ASKED: Final[dict[str, Any]] = {
     "slo_ttft_s": 0.1,
     "slo_tpot_s": 0.03,
 }
+# pipeline stages are simulated without drafts alone
+DRAFTING: Final = ASKED | {"speculative_depth": 1, "speculative_acceptance": 0.7}
 
 
 def test_simulated_plans_have_the_numbers_of_an_estimate_and_meet_the_limits() -> None:
     answer = search(**ASKED)
     plans = answer.results["plans"]
     simulated = [plan for plan in plans if plan["method"] == "simulate"]
-    assert {(plan["tp"], plan["pp"]) for plan in simulated} == {(1, 1), (2, 1)}
-    assert all(plan["method"] == "formula" for plan in plans if plan["pp"] > 1)
+    assert {(plan["tp"], plan["pp"]) for plan in simulated} == {(1, 1), (2, 1), (1, 2)}
     for plan in simulated:
         assert plan["slo_probability"] >= answer.inputs.min_slo_probability
         fields = {**estimate_fields(answer.found, plan, 0, answer.inputs), "method": "simulate"}
@@ -177,12 +178,17 @@ def test_plans_meet_the_limits_at_the_percentile() -> None:
         assert plan["concurrency"] <= by_means[plan["tp"]]["concurrency"]
     lowered = next(plan for plan in plans if plan["binding_constraint"] == "simulation")
     assert "simulated p95 of TTFT is within 100 ms with probability" in lowered["why"]
-    assert answer.results["ranking"][-1].endswith("left out: closed forms have no p95")
 
 
 def _probability(plan: dict[str, Any], name: str, limit: float) -> float:
     at, low, high = (np.array([plan[f"{name}_percentile_s{end}"]]) for end in ENDS)
     return float(probability_at_most(at, low, high, limit)[0])
+
+
+def test_plans_without_percentiles_are_left_out() -> None:
+    answer = search(**{**DRAFTING, "slo_percentile": 95})
+    assert {plan["method"] for plan in answer.results["plans"]} == {"simulate"}
+    assert answer.results["ranking"][-1].endswith("left out: closed forms have no p95")
 
 
 @pytest.mark.parametrize(
@@ -204,8 +210,10 @@ def test_percentiles_that_nothing_tests_are_refused(changes: dict[str, Any], rea
 
 def test_each_simulated_plan_is_told_while_the_search_runs() -> None:
     lines: list[str] = []
-    answer = search(progress=lines.append, **ASKED)
-    simulated = [line for line in lines if line.startswith("simulated ")]
+    answer = search(progress=lines.append, **DRAFTING)
+    simulated = [
+        line for line in lines if line.startswith("simulated ") and "misses a limit" not in line
+    ]
     methods = [plan["method"] for plan in answer.results["plans"]]
     assert len(simulated) == methods.count("simulate")
     assert lines[0].endswith("best so far")
@@ -214,9 +222,10 @@ def test_each_simulated_plan_is_told_while_the_search_runs() -> None:
 
 
 def test_plans_tell_what_the_simulation_changed() -> None:
-    plans = search(**ASKED).results["plans"]
+    plans = search(**DRAFTING).results["plans"]
     for rank, plan in enumerate(plans, start=1):
         if plan["method"] != "simulate":
+            assert (plan["pp"], plan["speculative_depth"]) == (2, 1)
             assert plan["rank_change"].startswith("not simulated: pp = 2")
         elif plan["closed_form_rank"] == rank:
             assert plan["rank_change"].startswith(f"stays at rank {rank}")

@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.operators import FloatArray
 from perfatlas.pricing import PricedOperators, columns_of
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table, step_s
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND, whole_ticks
@@ -221,9 +221,13 @@ def test_small_tables() -> None:
     assert step_s(prices, loads)[0] == pytest.approx(step_s(large, loads)[0], rel=1e-6)
 
 
-def test_pipelines_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match=r"pp = 2.*use pp = 1"):
-        support.table(support.context(pp=2))
+def test_a_pipeline_adds_its_transfers_and_divides_the_energy_of_a_replica() -> None:
+    plain, staged = (support.table(support.context(pp=pp)) for pp in (1, 2))
+    assert (staged.prices.mixed_linear_T[1:] > plain.prices.mixed_linear_T[1:]).all()
+    assert (staged.prices.decode_base_BK == plain.prices.decode_base_BK).all()
+    assert staged.energy is not None
+    assert plain.energy is not None
+    assert staged.energy.rank_gpus == plain.energy.rank_gpus  # of twice as many GPUs
 
 
 def test_several_candidates_are_refused() -> None:

@@ -341,3 +341,41 @@ def test_an_unknown_run_is_compared_with_the_names_of_others() -> None:
     assert find_run("bandwidth2").id == longer.id
     with pytest.raises(UsageError, match="no effect without --executor dask"):
         perfatlas.sweep(ESTIMATE, scheduler="tcp://127.0.0.1:1")
+
+
+def test_best_rows_are_ratios_to_their_base(capsys: pytest.CaptureFixture[str]) -> None:
+    study = {**ESTIMATE, "base": {"device": {"memory": {"bandwidth": "4TB/s"}}}}
+    found = perfatlas.sweep(study, jobs=1)
+    rates = found.columns["output_tokens_per_s_per_gpu"]
+    for row in found.results["best"]:
+        # bandwidth varies fastest: the base of an odd point is the one before it
+        assert row["ratio_to_base"] == rates[row["point"]] / rates[row["point"] // 2 * 2]
+    ratios = {row["point"] % 2: row["ratio_to_base"] for row in found.results["best"]}
+    assert ratios[0] == 1.0
+    assert 1.0 < ratios[1] <= 1.5  # no more than the bandwidth
+    assert "ratio_to_base" not in perfatlas.sweep(ESTIMATE, jobs=1).results["best"][0]
+    assert main(["sweep", "exponentials"]) == 0
+    assert "1.22x" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("base", "reason"),
+    [
+        ({"tp": 4}, r"base.tp = 4 is none of its values: 1, 2"),
+        ({"batches": 1}, r"batches"),
+        ({"osl": 64}, r"base.osl does not vary"),
+        ({"tp": "many"}, r"base"),
+        ("h100_sxm", r"expected a table, \[base\]"),
+    ],
+)
+def test_a_base_that_is_no_row_is_refused(base: Any, reason: str) -> None:  # noqa: ANN401
+    with pytest.raises(PerfatlasError, match=reason):
+        perfatlas.sweep({**ESTIMATE, "base": base}, jobs=1)
+
+
+def test_a_base_of_names_that_vary_together_has_all_of_them() -> None:
+    together = {**ESTIMATE, "vary": {"batch": [1, 8]}, "zip": [{"tp": [1, 2], "isl": [512, 1024]}]}
+    with pytest.raises(PerfatlasError, match="isl varies together with it"):
+        perfatlas.sweep({**together, "base": {"tp": 1}}, jobs=1)
+    found = perfatlas.sweep({**together, "base": {"tp": 1, "isl": 512}}, jobs=1)
+    assert sum(row["ratio_to_base"] == 1.0 for row in found.results["best"]) == 2

@@ -26,6 +26,7 @@ from .plan import (
 )
 from .sharding import (
     shard_operators as shard_operators,
+    stage_layers as stage_layers,
     stage_share as stage_share,
 )
 from .weights import (

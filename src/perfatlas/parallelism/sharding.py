@@ -127,6 +127,24 @@ def stage_share(architecture: Architecture, plan: PlanColumns) -> FloatArray:
     return share
 
 
+def stage_layers(architecture: Architecture, stages: int) -> tuple[int, ...]:
+    """Return the layers of each pipeline stage.
+
+    The stages before the last one get those that are left over, from the back.
+
+    Args:
+        architecture: The model.
+        stages: Number of stages, at most the number of layers.
+
+    Source: vllm-project/vllm, vllm/distributed/utils.py, get_pp_indices().
+
+    Limits: Layers of different kinds take equal time; embedding and head are those of all stages.
+    """
+    each, left = divmod(architecture.num_layers, stages)
+    first = stages - 1 - left
+    return tuple(each + (first <= stage < stages - 1) for stage in range(stages))
+
+
 def _spans_sequence(operator: Operator) -> bool:
     """Return whether its rows are new prompt tokens, which cp divides.
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 BEST: Final = 5
 REASONS: Final = 5
+RATIO: Final = "ratio_to_base"
+TITLES: Final = {RATIO: "to base"}
 
 
 def cell_text(name: str, value: Any) -> str:  # noqa: ANN401 - a cell
@@ -33,7 +35,11 @@ def cell_text(name: str, value: Any) -> str:  # noqa: ANN401 - a cell
         >>> from perfatlas.report.text.study_summary import cell_text
         >>> cell_text("device.memory.bandwidth", 4.8e12), cell_text("batch", 64)
         ('4.8 TB/s', '64')
+        >>> cell_text("ratio_to_base", 2.3)
+        '2.30x'
     """
+    if name == RATIO:
+        return "-" if value is None else f"{value:,.2f}x"
     path = name.removeprefix("prefill_system.").removeprefix("decode_system.")
     reader = FIELDS[path].reader if path in FIELDS else None
     if isinstance(reader, Number) and reader.unit:
@@ -61,8 +67,9 @@ def row_text(row: Mapping[str, Any], objective: str) -> str:
 def _columns(row: Mapping[str, Any], objective: str) -> list[str]:
     """Return the columns of a best row that are shown: the objective first, no intervals."""
     own = _own(row, objective)
-    hidden = (own, f"{own}_low", f"{own}_high", "point", "tier")
-    return ["point", own, *(name for name in row if name not in hidden)]
+    hidden = (own, f"{own}_low", f"{own}_high", "point", "tier", RATIO)
+    ratio = [RATIO] if RATIO in row else []
+    return ["point", own, *ratio, *(name for name in row if name not in hidden)]
 
 
 def _own(row: Mapping[str, Any], objective: str) -> str:
@@ -128,7 +135,7 @@ def _print_best(console: Console, results: Mapping[str, Any], *, verbose: bool) 
     titles = {
         name: label_of(name.removeprefix("result_"), short=True)
         if name in (objective, f"result_{objective}")
-        else name.removeprefix("device.")
+        else TITLES.get(name, name.removeprefix("device."))
         for name in names
     }
     which = "highest" if results["better"] == "higher" else "lowest"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from perfatlas.parallelism import plan_problems
+from perfatlas.parallelism import plan_problems, stage_layers
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.capacity import derived_blocks
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
@@ -136,6 +136,7 @@ def deployment(
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
+    _refuse_stages(question, pooled=pooled)
     memory = candidate_memory(question)
     if derived_blocks(question, memory) <= question.profile.memory.reserved_blocks:
         sentence, advice = fitting_changes(scenario, question)
@@ -156,7 +157,9 @@ def deployment(
         question=question,
         memory=memory,
         limits=limits,
-        replicas=_replicas(scenario, traffic, front, (number, ranks)),
+        replicas=_replicas(scenario, traffic, front, (number, ranks))._replace(
+            stage_layers=_stage_layers(question)
+        ),
         table=table,
         front=front,
         tiers=tiers,
@@ -182,6 +185,22 @@ def _replicas(
         stream_interval=front.stream_interval,
         stream_backlog=front.stream_backlog,
     )
+
+
+def _refuse_stages(question: Candidates, *, pooled: bool) -> None:
+    """Refuse combinations with pipeline stages that are not simulated."""
+    stages = int(question.plan.pp[0])
+    told = "with two pools" if pooled else f"with speculative_depth = {question.drafts}"
+    if stages > 1 and (pooled or question.drafts):
+        raise UnsupportedError(
+            f"pp = {stages} is not simulated {told}; use pp = 1, or estimate with method = formula"
+        )
+
+
+def _stage_layers(question: Candidates) -> tuple[int, ...]:
+    """Return the layers of each pipeline stage, none for one stage."""
+    stages = int(question.plan.pp[0])
+    return stage_layers(question.model.architecture, stages) if stages > 1 else ()
 
 
 def check_count(name: str, engines: int, ranks: int) -> None:
@@ -266,7 +285,7 @@ def _limits(
         block_size=block,
         kv_blocks=blocks,
         prefix_caching=requests.hash_block > 0 if shared is None else shared,
-        async_scheduling=question.profile.host.overlapped,
+        async_scheduling=question.profile.host.overlapped and question.plan.pp[0] == 1,
         rules=rules,
         chunked_prefill=chunked,
         draft_tokens=question.drafts,

@@ -267,6 +267,7 @@ def fleet_of(ready: Service) -> Fleet:
             pool.replicas.stream_interval,
             pool.table.energy,
             pool.replicas.stream_backlog,
+            pool.replicas.stage_layers,
         )
         for pool, role, link in zip(ready.pools, roles, links, strict=True)
     )

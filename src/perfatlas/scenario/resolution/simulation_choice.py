@@ -122,11 +122,11 @@ def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
     in_flight_C = np.where(concurrency_C > 0.0, concurrency_C, replicas_C)
     load, plan = question.load, question.plan
     blocks_C = _prefix_blocks(question, in_flight_C)
-    known_C: BoolArray = (plan.pp == 1.0) & (blocks_C <= MOST_BLOCKS)
+    known_C: BoolArray = blocks_C <= MOST_BLOCKS
     known_C &= _least_steps(question, in_flight_C, load.osl) <= MOST_STEPS
     known_C &= plan.dp <= MOST_ENGINES
-    if question.drafts and not _drafts_are_simulated(question):
-        known_C[:] = False
+    if question.drafts:
+        known_C &= (plan.pp == 1.0) & _drafts_are_simulated(question)
     return known_C
 
 

@@ -14,6 +14,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mea
 from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
 from perfatlas.serving.config.limits import MAX_SCHEDULERS
 from perfatlas.serving.config.router_checks import check_router
+from perfatlas.serving.config.stage_checks import check_stages
 from perfatlas.serving.prices import ENERGY_TABLES
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
     for group in fleet.groups:
         for name in ("number", "ranks"):
             _at_least(f"replicas.{name}", getattr(group, name), 1)
-    schedulers = sum(group.number * group.ranks for group in fleet.groups)
+    schedulers = sum(group.number * group.batches * group.ranks for group in fleet.groups)
     if schedulers > MAX_SCHEDULERS:
         raise InvalidSpecError(
             f"the engines have {schedulers:,} schedulers, one per rank; the maximum is"
@@ -74,6 +75,7 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
     ):
         _at_least(name, value, 0)
     check_router(fleet.routing, fleet.affinity)
+    check_stages(fleet)
 
 
 def _check_roles(fleet: Fleet) -> None:

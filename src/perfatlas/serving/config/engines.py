@@ -66,6 +66,8 @@ class ReplicaGroup(NamedTuple):
         stream_interval: Output tokens that are sent at a time, after the first.
         energy: Dynamic energy of steps and power of GPUs; None counts no energy.
         stream_backlog: Whether tokens wait for those of earlier steps that are not sent yet.
+        stage_layers: Layers of each pipeline stage; empty for engines without stages. Each stage
+            takes its share of the time of a step.
     """
 
     prices: StepPrices
@@ -78,6 +80,12 @@ class ReplicaGroup(NamedTuple):
     stream_interval: int = 1
     energy: EnergyPrices | None = None
     stream_backlog: bool = True
+    stage_layers: tuple[int, ...] = ()
+
+    @property
+    def batches(self) -> int:
+        """Maximum batches in flight of an engine: one per pipeline stage."""
+        return max(len(self.stage_layers), 1)
 
 
 class Fleet(NamedTuple):
@@ -130,6 +138,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         stream_token=replicas.stream_token,
         stream_interval=replicas.stream_interval,
         stream_backlog=replicas.stream_backlog,
+        stage_layers=replicas.stage_layers,
     )
     return Fleet(
         (group,),

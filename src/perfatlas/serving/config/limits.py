@@ -136,6 +136,7 @@ class Replicas(NamedTuple):
             `front`.
         stream_interval: Output tokens that are sent at a time, after the first.
         stream_backlog: Whether tokens wait for those of earlier steps that are not sent yet.
+        stage_layers: Layers of each pipeline stage; empty for engines without stages.
     """
 
     number: int = 1
@@ -150,6 +151,7 @@ class Replicas(NamedTuple):
     stream_token: int = 0
     stream_interval: int = 1
     stream_backlog: bool = True
+    stage_layers: tuple[int, ...] = ()
 
 
 class Control(NamedTuple):

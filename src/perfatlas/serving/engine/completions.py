@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.engine.arrival_queue import on_request_end
 from perfatlas.serving.engine.async_scheduling import end_overlapped
-from perfatlas.serving.engine.handover import make_ready
+from perfatlas.serving.engine.stages import make_ready
 from perfatlas.serving.engine.step_batching import end
 from perfatlas.serving.engine.step_end import cache_finished_prompts
 from perfatlas.serving.policies import on_last_token
 from perfatlas.serving.sequences import (
     blocks,
     continues_elsewhere,
+    first_batch,
     hand_over,
     leave_queue,
     leave_running,
@@ -108,8 +109,9 @@ def _end_request(sim: SimulationState, i: int, now: int) -> None:
         leave_running(sim, i)
         blocks.cache_output(sim, i)
         blocks.release(sim, i)
-    replica = sim.replica_R[request.scheduler // sim.ranks]
-    replica.load -= 1
+    r = request.scheduler // sim.ranks
+    replica = sim.replica_R[r]
+    sim.replica_R[first_batch(sim, r)].load -= 1
     if sim.stream_token > 0:
         sim.late_last_N[i] = replica.late
         on_request_end(sim, i, now + replica.late)

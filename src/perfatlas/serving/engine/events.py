@@ -154,7 +154,8 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
             scheduler = groups[k].scheduler_S[s]
             running += scheduler.running
             waiting += scheduler.waiting + scheduler.unread + scheduler.retracted
-            used += groups[k].kv_blocks - scheduler.free
+            used -= scheduler.free
+        used += groups[k].kv_blocks * (groups[k].scheduler_S.shape[0] // max(groups[k].stages, 1))
     sim.series_WV[clock.rows, 0] = now
     sim.series_WV[clock.rows, 1] = running
     sim.series_WV[clock.rows, 2] = waiting + clock.door

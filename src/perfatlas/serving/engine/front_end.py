@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.sequences import batch_time, schedule_arrival
+from perfatlas.serving.sequences import batch_time, first_batch, schedule_arrival
 from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
@@ -81,10 +81,11 @@ def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
         scheduler = sim.scheduler_S[s]
         work += sim.stream_token * scheduler.fresh + sim.stream_step * scheduler.decodes
     replica = sim.replica_R[r]
+    front = sim.replica_R[first_batch(sim, r)]
     base = replica.base
     rise = replica.rise
     first = end - batch_time(base, rise, steps) + base
-    left = max(replica.unsent - (first - replica.sent), 0)
+    left = max(front.unsent - (first - front.sent), 0)
     more = steps - 1
     if more > 0:
         change = more * work - (end - first)
@@ -96,5 +97,5 @@ def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
     if not sim.stream_backlog:
         left = 0
     replica.late = left + (work + sim.stream_token) // 2
-    replica.unsent = left + work
-    replica.sent = end
+    front.unsent = left + work
+    front.sent = end

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import part
 from perfatlas.serving.config import RECOMPUTED
 from perfatlas.serving.engine.async_scheduling import truncate_overlapped
+from perfatlas.serving.engine.stages import make_idle_ready
 from perfatlas.serving.engine.step_batching import truncate_batch
 from perfatlas.serving.sequences import blocks, free_prefill_blocks, schedule_arrival
 from perfatlas.serving.state import FETCHED, LOCAL, NO_INDEX, TRAVELLING
@@ -39,27 +40,11 @@ def look_again(sim: SimulationState, r: int, now: int) -> None:
         now: Time [ps].
     """
     replica = sim.replica_R[r]
-    if replica.steps == 0:
-        make_ready(sim, r)
+    make_idle_ready(sim, r)
     if sim.async_scheduling:
         truncate_overlapped(sim, r, now)
     elif replica.steps > 0:
         truncate_batch(sim, r, now)
-
-
-@part
-def make_ready(sim: SimulationState, r: int) -> None:
-    """Mark a replica as ready to start a step at this time.
-
-    Args:
-        sim: The simulation.
-        r: The replica.
-    """
-    if sim.replica_R[r].ready == 0:
-        clock = sim.clock_1[0]
-        sim.replica_R[r].ready = 1
-        sim.ready_F[clock.ready] = sim.first_replica + r
-        clock.ready += 1
 
 
 @part

@@ -13,10 +13,11 @@ from perfatlas.compiled import inlined, part
 from perfatlas.serving.config import PREFIX_AWARE, RANDOM, ROUND_ROBIN
 from perfatlas.serving.engine.async_scheduling import truncate_overlapped
 from perfatlas.serving.engine.balance import least_loaded
-from perfatlas.serving.engine.handover import make_ready
 from perfatlas.serving.engine.prefix_routing import route_by_prefix
+from perfatlas.serving.engine.stages import make_idle_ready
 from perfatlas.serving.engine.step_batching import truncate_batch
 from perfatlas.serving.policies import enqueue
+from perfatlas.serving.sequences import queue_owner
 from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
@@ -95,20 +96,20 @@ def queue_at(sim: SimulationState, i: int, place: int, now: int) -> None:
     replica = sim.replica_R[r]
     replica.load += 1
     open_door = enqueue(sim, i)
-    if replica.steps == 0:
-        make_ready(sim, r)
+    make_idle_ready(sim, r)
     if open_door and sim.async_scheduling:
         truncate_overlapped(sim, r, now)
-    elif open_door and replica.steps > 0:
+    elif open_door and replica.steps > 0 and sim.stages == 0:  # with stages there is one step
         truncate_batch(sim, r, now)
 
 
 @part
 def _rank(sim: SimulationState, r: int) -> int:
     """Return the scheduler of a replica for a request: lowest 4 x waiting + running."""
-    best = r * sim.ranks
+    first = queue_owner(sim, r * sim.ranks)
+    best = first
     least = _queued(sim, best)
-    for s in range(best + 1, (r + 1) * sim.ranks):
+    for s in range(first + 1, first + sim.ranks):
         load = _queued(sim, s)
         if load < least:
             best = s
@@ -121,4 +122,4 @@ def _queued(sim: SimulationState, s: int) -> int:
     """Return 4 x waiting + running of a scheduler, counting requests not yet read as waiting."""
     scheduler = sim.scheduler_S[s]
     waiting = scheduler.waiting + scheduler.unread + scheduler.away + scheduler.retracted
-    return int(4 * waiting + scheduler.running)
+    return int(4 * waiting + scheduler.running + scheduler.elsewhere)

@@ -16,6 +16,7 @@ from perfatlas.compiled import part
 from perfatlas.serving.engine.async_scheduling import note_done, plan_ahead
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.rank_balance import hold_prompts
+from perfatlas.serving.engine.stages import end_of_pass
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_idle, schedule, steady_steps
 from perfatlas.serving.sequences import (
@@ -38,6 +39,7 @@ from perfatlas.serving.sequences import (
     rank_line,
     rank_tokens,
     steps_until,
+    take_shared,
 )
 from perfatlas.serving.state import NEVER
 
@@ -70,6 +72,8 @@ def begin(sim: SimulationState, r: int, now: int) -> None:
             last = replica.start + batch_time(replica.base, replica.rise, replica.steps - 1)
             start = replica.start + batch_time(replica.base, replica.rise, replica.steps)
             sim.end_R[r] = start
+            if sim.stages > 0:
+                sim.end_R[r] = end_of_pass(sim, r, now)
             if not sim.async_scheduling:
                 break
             if last > now:
@@ -114,6 +118,8 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
 def _schedule_ranks(sim: SimulationState, first: int, start: int) -> int:
     """Schedule all ranks of a replica; return the number of running sequences and chunks."""
     busy = 0
+    if sim.stages > 0:
+        take_shared(sim, first // sim.ranks)
     if sim.rank_balance_iters > 0 and sim.ranks > 1:
         hold_prompts(sim, first)
     for s in range(first, first + sim.ranks):
@@ -226,7 +232,7 @@ def _plan_energy(sim: SimulationState, r: int, step: RankTokens, prompt_wait: in
 @part
 def _equal_steps(sim: SimulationState, first: int, line: Line) -> int:
     """Return the number of next steps that differ only in contexts."""
-    if not sim.coalesce or sim.draft_tokens > 0:
+    if not sim.coalesce or sim.draft_tokens > 0 or sim.stages > 0:
         return 1
     steps = line.steps
     for s in range(first, first + sim.ranks):
@@ -254,6 +260,8 @@ def end(sim: SimulationState, r: int, now: int) -> None:
     """
     replica = sim.replica_R[r]
     note_done(sim, r)
+    if sim.stages > 0:  # from here on, the time of a step is that since the token before
+        replica.base = now - replica.start
     if sim.stream_token > 0:
         stream(sim, r, replica.steps, now)
     for s in range(r * sim.ranks, (r + 1) * sim.ranks):

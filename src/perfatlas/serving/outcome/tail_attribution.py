@@ -15,6 +15,7 @@ from perfatlas.serving.outcome.metrics import (
     release_columns,
     request_latencies,
 )
+from perfatlas.serving.policies import find_policy
 from perfatlas.serving.prices import StepLoads, step_s
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -190,7 +191,10 @@ def _alone_s(
 def _alone_at_s(
     requests: Requests, outcome: Outcome, group: ReplicaGroup, place_K: NDArray[np.int64]
 ) -> FloatArray:
-    """Return the time of prompts if they ran alone on engines of one type (K,) [s]."""
+    """Return the time of prompts if they ran alone on engines of one type (K,) [s].
+
+    Chunks that follow one another through pipeline stages take the time of the slowest stage each.
+    """
     limits = group.limits
     cached_K = outcome.cached_N[place_K]
     left_K = requests.isl_N[place_K] - cached_K
@@ -210,6 +214,8 @@ def _alone_at_s(
             before_M=cached_K[of_M] + done_M,
         ),
     )
+    if group.stage_layers and find_policy(limits.rules, group.role).overlaps_chunks:
+        time_s_M[number_M > 0] *= max(group.stage_layers) / sum(group.stage_layers)
     total_s_K = np.zeros(place_K.size)
     np.add.at(total_s_K, of_M, time_s_M)
     return total_s_K

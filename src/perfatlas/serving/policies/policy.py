@@ -45,6 +45,9 @@ class Policy:
             otherwise when the whole prompt is computed.
         reuses_unnamed: With prefix caching, blocks without cached content are allocated before
             those with a cached prefix.
+        overlaps_chunks: With pipeline stages, the next chunk of a prompt may start while the one
+            before it is in flight.
+        divides_sequences: With pipeline stages, `max_num_seqs` is divided by the batches in flight.
         idle_passes: Scheduling passes of an idle engine at the same time.
         schedule: (sim, s, now): schedules the step of scheduler s that starts at `now` [ps]:
             admits requests, runs chunks, allocates blocks, preempts.
@@ -77,6 +80,8 @@ class Policy:
     foresees_ends: bool = True
     shares_scheduled: bool = False
     reuses_unnamed: bool = False
+    overlaps_chunks: bool = False
+    divides_sequences: bool = False
     idle_passes: int = 1
     schedule: Callable[..., Any]
     enqueue: Callable[..., Any] = append_to_queue

@@ -23,9 +23,8 @@ scheduler_recv_skipper.py.
 
 Limits: Requests are served in order of arrival (schedule policy fcfs). The prefix cache shares
 pages of `block_size` tokens, not single tokens, and evicts the least recently freed page, not
-radix tree leaves. max_prefill_tokens beyond `max_num_batched_tokens` (chunked_prefill_size) is not
-simulated. A prompt chunk is limited to the free blocks, and the last decoding sequence is
-retracted, where the engine would stop or abort.
+radix tree leaves. max_prefill_tokens beyond `max_num_batched_tokens` is not simulated. A prompt
+chunk is limited to the free blocks, and the last decoding sequence retracted, instead of an abort.
 
 Shape legend: N requests, S schedulers.
 """
@@ -157,8 +156,7 @@ def decode_batch(sim: SimulationState, s: int) -> None:
         left = True
     elif scheduler.decoding > 0:
         scheduler.decays += 1
-    if left or scheduler.decoding == 0:
-        scheduler.full = 0
+    scheduler.full = 0 if left or scheduler.decoding == 0 else scheduler.full
     blocks.allocate_steps(sim, s, 1)
     scheduler.decodes = scheduler.decoding
 
@@ -358,8 +356,8 @@ def keep_in_batch(sim: SimulationState, i: int) -> None:
     """
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
-    if sim.async_scheduling:  # decodes once more if the next step is a decode step
-        request.placed += 1 if scheduler.decodes > 0 else 0
+    if sim.async_scheduling and scheduler.decodes > 0:  # decodes once more if the next step does
+        request.placed += 1
     if sim.async_scheduling or sim.role == DECODE or request.joined != scheduler.beat:
         scheduler.ended += 1
     else:
@@ -390,6 +388,8 @@ SGLANG: Final = Policy(
     reads=frozenset(("mixed_chunk", "new_token_ratio", "scheduler_recv_interval")),
     requires_chunks=True,
     foresees_ends=False,
+    overlaps_chunks=True,
+    divides_sequences=True,
     idle_passes=2,  # in the first pass, finished sequences leave the batch
     schedule=schedule_sglang,
     enqueue=_enqueue,

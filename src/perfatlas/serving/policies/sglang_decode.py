@@ -78,7 +78,7 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
         scheduler.ready -= 1
         scheduler.away -= 1
         scheduler.joiners += 1
-        join_one(sim, s, i, now)
+        join_one(sim, i, now)
     decode_batch(sim, s)
 
 

@@ -119,7 +119,7 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
     budget = (
         sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode - scheduler.tokens
     )
-    while scheduler.waiting > 0 and budget > 0 and scheduler.running < sim.max_num_seqs:
+    while scheduler.waiting > 0 and budget > 0 and _has_slot(sim, s):
         i = scheduler.waiting_head
         request = sim.request_N[i]
         total = request.isl + request.generated
@@ -143,6 +143,13 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
             blocks.load_tiers(sim, i, hits, below)
         run_chunk(sim, i, chunk)
         budget -= chunk
+
+
+@part
+def _has_slot(sim: SimulationState, s: int) -> bool:
+    """Return whether another sequence may run, with those of other batches in flight."""
+    scheduler = sim.scheduler_S[s]
+    return bool(scheduler.running + scheduler.elsewhere < sim.max_num_seqs)
 
 
 @part
@@ -187,6 +194,7 @@ VLLM: Final = Policy(
     supports_offload=True,
     requires_chunks=True,
     shares_scheduled=True,
+    overlaps_chunks=True,
     reuses_unnamed=True,
     schedule=schedule_vllm,
     steady_steps=_steady_steps,

@@ -125,7 +125,8 @@ class EnergyPrices(NamedTuple):
         prefill_last_energy_QP: As `prefill_last_QP` (Q, P) [nJ].
         dynamic_power: Dynamic power that the limit of a GPU leaves to a step [nJ/ps].
         on_power: Power of a GPU without kernels [nJ/ps].
-        rank_gpus: GPUs of one scheduler, each of which does the work of the one that is priced.
+        rank_gpus: GPUs of one scheduler, each of which does the work of the one that is priced;
+            with pipeline stages those of one stage.
     """
 
     decode_linear_energy_B: Ticks

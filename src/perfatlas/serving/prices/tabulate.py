@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.models import StepTokens
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.prices.chunk_prices import chunk_prices
 from perfatlas.serving.prices.grids import Sizes, needed_sizes, sizes_up_to, spaced_sizes
 from perfatlas.serving.prices.parts import TABULATED, LinearPart, StepParts, step_parts
@@ -94,6 +94,8 @@ def price_table(
 ) -> PriceTable:
     """Return the step prices of one candidate.
 
+    With pipeline stages they are those of all stages, one after the other, with their transfers.
+
     The fixed cost of prompt attention occurs once per step, for any number of chunks: the cost of
     the shortest chunk is part of `mixed_linear_T`, and the chunk tables contain the cost beyond
     it. Decode operators outside the linear part are tabulated with decode attention: scans and
@@ -111,20 +113,14 @@ def price_table(
 
     Raises:
         InvalidSpecError: There are several candidates.
-        UnsupportedError: The plan uses pipeline parallelism.
 
     Limits: Decoding sequences are priced at their mean context. Operators that hide behind experts
         do so as where all attention-DP ranks have equal tokens.
     """
-    candidates, stages = context.plan.pp.size, int(context.plan.pp[0])
+    candidates = context.plan.pp.size
     if candidates != 1:
         raise InvalidSpecError(
             f"{candidates} candidates: a price table needs exactly one; tabulate one plan at a time"
-        )
-    if stages > 1:
-        raise UnsupportedError(
-            f"pp = {stages}: simulation does not support pipeline parallelism, whose stages run"
-            " different steps at the same time; use pp = 1, or estimate with method formula"
         )
     if quantities is None:
         known = bool(np.isfinite(context.placement.power().on_w[0]))
@@ -157,7 +153,7 @@ def _energy_prices(tables: QuantityTables, context: StepContext) -> EnergyPrices
         },
         dynamic_power=float(power.cap_w[0] - power.on_w[0]) * NANOJOULE_PER_PICOSECOND,
         on_power=float(power.on_w[0]) * NANOJOULE_PER_PICOSECOND,
-        rank_gpus=int(plan.gpus_per_replica[0]) // int(plan.attention_dp[0]),
+        rank_gpus=int(plan.gpus_per_replica[0] // (plan.attention_dp[0] * plan.pp[0])),
     )
 
 

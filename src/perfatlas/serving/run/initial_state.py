@@ -29,6 +29,7 @@ from perfatlas.serving.state import (
     NEVER,
     NO_INDEX,
     NODE,
+    OFF,
     REQUEST,
     SCHEDULER,
     TRAVEL,
@@ -72,7 +73,7 @@ def initial_states(
     first = 0
     for group in fleet.groups:
         sims.append(_group_state(requests, group, holds, first))
-        first += group.number
+        first += group.number * group.batches
     return tuple(sims)
 
 
@@ -80,21 +81,22 @@ def _group_state(
     requests: Requests, group: ReplicaGroup, shared: dict[str, Any], first: int
 ) -> SimulationState:
     """Return the state of one engine type; `first` is the index of its first replica."""
-    limits = group.limits
+    limits, rows = group.limits, group.number * group.batches
     energy = no_energy(group.prices) if group.energy is None else group.energy
     holds = shared | group.prices._asdict() | energy._asdict() | limits._asdict()
     holds |= {
         **_policy_facts(limits.rules, group.role),
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "ranks": group.ranks,
+        **_stages(group),
         "role": ROLES.index(group.role),
         "link_M3": np.array(list(zip(*group.link, strict=True)), np.int64),
         "stream_token": group.stream_token,
         "stream_step": _stream_step(group),
         "stream_backlog": group.stream_backlog,
         "first_replica": first,
-        "replica_R": shared["replica_F"][first : first + group.number],
-        "end_R": shared["end_F"][first : first + group.number],
+        "replica_R": shared["replica_F"][first : first + rows],
+        "end_R": shared["end_F"][first : first + rows],
     }
     holds |= _own_state(requests, group)
     return SimulationState(**{name: holds[name] for name in SimulationState._fields})
@@ -114,6 +116,22 @@ def _policy_facts(name: str, role: str) -> dict[str, Any]:
     }
 
 
+def _stages(group: ReplicaGroup) -> dict[str, Any]:
+    """Return the pipeline stages of an engine type, by field of `SimulationState`."""
+    stages = len(group.stage_layers)
+    policy = find_policy(group.limits.rules, group.role)
+    most = group.limits.max_num_seqs
+    if policy.divides_sequences:
+        most = max(most // group.batches, 1)
+    return {
+        "stages": stages,
+        "chunks_overlap": policy.overlaps_chunks,
+        "stage_layers_P": np.array(group.stage_layers, np.int64),
+        "stage_free_RP": np.zeros((group.number, stages), np.int64),
+        "max_num_seqs": most,
+    }
+
+
 def _stream_step(group: ReplicaGroup) -> int:
     """Return the mean front-end time per sequence and decode step [ps]."""
     tokens = 1.0 + float(np.cumprod(group.limits.acceptance).sum())
@@ -129,12 +147,16 @@ def _shared_state(
     clock_1 = np.zeros(1, CLOCK)
     clock_1["left"] = requests.isl_N.shape[0]
     clock_1["pause"] = FIRST_PAUSE
-    group_F = np.repeat(np.arange(len(fleet.groups)), [group.number for group in fleet.groups])
+    rows = [group.number * group.batches for group in fleet.groups]
+    group_F = np.repeat(np.arange(len(fleet.groups)), rows)
+    available = availability_state(fleet.availability, requests.isl_N.shape[0], group_F.shape[0])
+    if fleet.groups[0].stage_layers:  # further batches are no replicas
+        available["replica_F"]["status"][fleet.groups[0].number :] = OFF
     return dict(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
         **_front_state(fleet, requests.isl_N.shape[0]),
-        **availability_state(fleet.availability, requests.isl_N.shape[0], group_F.shape[0]),
+        **available,
         end_F=np.full(group_F.shape[0], NEVER, np.int64),
         group_F=group_F,
         ready_F=np.zeros(group_F.shape[0], np.int64),
@@ -172,19 +194,23 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
 
 def _own_state(requests: Requests, group: ReplicaGroup) -> dict[str, Any]:
     """Return the initial state of one engine type."""
-    limits, schedulers = group.limits, group.number * group.ranks
+    limits, schedulers = group.limits, group.number * group.batches * group.ranks
     scheduler_S = np.zeros(schedulers, SCHEDULER)
-    scheduler_S["free"] = limits.kv_blocks
-    scheduler_S["spare"] = limits.kv_blocks
+    owners = group.number * group.ranks  # schedulers with a cache: those of first batches
+    scheduler_S["free"][:owners] = limits.kv_blocks
+    scheduler_S["spare"][:owners] = limits.kv_blocks
     scheduler_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         scheduler_S[name] = NO_INDEX
-    named = _named_blocks(requests, limits, scheduler_S, group.role != "both")
+    named_size = limits.block_size if limits.prefix_caching else 0
+    held = limits._replace(max_num_seqs=limits.max_num_seqs * group.batches)
+    named = _named_blocks(requests, held, scheduler_S[:owners], group.role != "both")
     return dict(
         scheduler_S=scheduler_S,
         link_S=np.zeros(schedulers, np.int64),
         blank_1=scheduler_S[:1].copy(),
         growth_SB=np.zeros((schedulers, limits.block_size), np.int64),
+        growers_SB=np.full((schedulers, named_size), NO_INDEX, "i4, i4").view(ENDS),
         finishing_SH=np.zeros((schedulers, limits.max_num_seqs), NODE),
         leaving_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
@@ -230,7 +256,7 @@ def _named_blocks(
 ) -> dict[str, Rows]:
     """Return the tables of the prefix cache, empty without prefix caching."""
     schedulers = scheduler_S.shape[0]
-    blocks, rows, size, longest = 0, 0, 0, 0
+    blocks, rows, longest = 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
         tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
@@ -258,7 +284,6 @@ def _named_blocks(
         "bucket_SU": np.full(
             (schedulers, 1 << max(blocks, 1).bit_length()), NO_INDEX, "i4, i4"
         ).view(ENDS),
-        "growers_SB": np.full((schedulers, size), NO_INDEX, "i4, i4").view(ENDS),
         "table_SHL": table_SHL,
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
         "found_L": np.zeros(longest, np.int32),

@@ -215,6 +215,7 @@ def _outcome(
 ) -> Outcome:
     """Return the results of a simulation."""
     sim = sims[0]
+    stages = max(sim.stages, 1)
     _release_requests(sim)
     clock = sim.clock_1[0]
     sim.delay_N[sim.finished_N < 0] = 0
@@ -238,14 +239,14 @@ def _outcome(
         travels=Transfers(
             *(sim.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
         ),
-        busy_F=sim.replica_F["busy"].copy(),
-        steps_F=sim.replica_F["done"].copy(),
+        busy_F=_by_replica(sim, "busy") // stages,
+        steps_F=_by_replica(sim, "done"),
         operated=ReplicaOutcome(
             again_N=sim.fault_N["again"].copy(),
             tries_N=sim.fault_N["tries"].copy(),
             lost_N=sim.fault_N["fate"] == LOST,
             rejected_N=sim.fault_N["fate"] == REJECTED,
-            held_F=sim.replica_F["held"].copy(),
+            held_F=_by_replica(sim, "held"),
             wasted=int(clock["wasted"]),
         ),
         offloaded=offloaded(sims),
@@ -254,25 +255,39 @@ def _outcome(
     )
 
 
+def _by_replica(sim: SimulationState, name: str) -> NDArray[Any]:
+    """Return totals of replicas, whose batches in flight with pipeline stages add up (F,)."""
+    if sim.stages == 0:
+        return np.array(sim.replica_F[name])
+    total_F: NDArray[Any] = sim.replica_F[name].reshape(sim.stages, -1).sum(axis=0)
+    return total_F
+
+
 def _run_energy(sims: tuple[SimulationState, ...], series_WV: NDArray[np.int64]) -> RunEnergy:
-    """Return the energy of a simulation; running steps of a stopped one count in its series."""
-    replica_F, now = sims[0].replica_F, int(sims[0].clock_1["now"][0])
+    """Return the energy of a simulation; running steps of a stopped one count in its series.
+
+    GPUs of a pipeline stage have a part of the layers, and so a part of the time of a step.
+    """
+    sim, now = sims[0], int(sims[0].clock_1["now"][0])
+    stages = max(sim.stages, 1)
+    group_F = sim.group_F[: sim.group_F.size // stages]
     gpus_F, on_F = (
-        np.array(values)[sims[0].group_F]
+        np.array(values)[group_F]
         for values in zip(
-            *((sim.rank_gpus, sim.rank_gpus * sim.ranks * sim.on_power) for sim in sims),
+            *((one.rank_gpus, one.rank_gpus * one.ranks * one.on_power * stages) for one in sims),
             strict=True,
         )
     )
-    allocated_F = replica_F["held"] if sims[0].scaler_1.shape[0] else np.full(on_F.size, now)
+    allocated_F = sim.replica_F["held"] if sim.scaler_1.shape[0] else np.full(on_F.size, now)
     energy_j_W = series_WV[:, 5] / MICROJOULES_PER_JOULE
-    total_j = float((gpus_F * replica_F["spent"] + on_F * allocated_F).sum()) / PER_JOULE
+    spent_F = _by_replica(sim, "spent")
+    total_j = float((gpus_F * spent_F + on_F * allocated_F).sum()) / PER_JOULE
     return RunEnergy(
-        dynamic_j_F=gpus_F * replica_F["spent"] / PER_JOULE,
-        prompt_j_F=gpus_F * replica_F["spent_on_prompts"] / PER_JOULE,
-        prompts_F=replica_F["prompts"].copy(),
-        waits_F=replica_F["waits"].copy(),
-        prompt_waits_F=replica_F["prompt_waits"].copy(),
+        dynamic_j_F=gpus_F * spent_F / PER_JOULE,
+        prompt_j_F=gpus_F * _by_replica(sim, "spent_on_prompts") / PER_JOULE,
+        prompts_F=_by_replica(sim, "prompts") // stages,
+        waits_F=_by_replica(sim, "waits") // stages,
+        prompt_waits_F=_by_replica(sim, "prompt_waits") // stages,
         time_W=np.append(series_WV[:, 0], now),
         energy_j_W=np.append(energy_j_W, max(total_j, energy_j_W.max(initial=0.0))),
     )

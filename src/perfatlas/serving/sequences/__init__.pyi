@@ -41,10 +41,18 @@ from .running import (
     take_finishing as take_finishing,
     unreported_tokens as unreported_tokens,
 )
+from .shared_queue import (
+    take_shared as take_shared,
+)
 from .speculation import (
     advance_each as advance_each,
     decode_steps as decode_steps,
     reserve as reserve,
+)
+from .stages import (
+    first_batch as first_batch,
+    in_flight as in_flight,
+    queue_owner as queue_owner,
 )
 from .step_energy import (
     batch_energy as batch_energy,

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.config import ARRIVAL, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.sequences import blocks
-from perfatlas.serving.sequences.running import leave_running, start_decoding
+from perfatlas.serving.sequences.running import leave_running, run_last, start_decoding
 from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NO_INDEX, put
 
 if TYPE_CHECKING:
@@ -199,25 +199,24 @@ def join(sim: SimulationState, s: int, most: int, now: int) -> None:
         scheduler.away -= 1
         scheduler.joiners += 1
         first = sim.travel_N[i].stage != LOCAL
-        join_one(sim, s, i, now)
+        join_one(sim, i, now)
         if first:
             blocks.cache_tokens(sim, i, sim.request_N[i].isl)
 
 
 @part
-def join_one(sim: SimulationState, s: int, i: int, now: int) -> None:
+def join_one(sim: SimulationState, i: int, now: int) -> None:
     """Add a sequence with an arrived KV cache to the decode batch.
 
     Args:
         sim: The simulation.
-        s: The scheduler.
         i: The request; one resumed from host memory keeps its generated tokens.
         now: Start of the step [ps].
     """
     request = sim.request_N[i]
     travel = sim.travel_N[i]
     first = travel.stage != LOCAL
-    _run_last(sim, s, i)
+    run_last(sim, i)
     if first:
         request.generated = first_output(sim)
     request.computed = request.isl + request.generated - 1
@@ -228,18 +227,3 @@ def join_one(sim: SimulationState, s: int, i: int, now: int) -> None:
         travel.resumed = now
         if sim.first_from == ARRIVAL:
             sim.first_token_N[i] = now
-
-
-@part
-def _run_last(sim: SimulationState, s: int, i: int) -> None:
-    """Append a request to the running ones of a scheduler."""
-    scheduler = sim.scheduler_S[s]
-    request = sim.request_N[i]
-    request.before = scheduler.running_tail
-    request.after = NO_INDEX
-    if scheduler.running_tail != NO_INDEX:
-        sim.request_N[scheduler.running_tail].after = i
-    scheduler.running_tail = i
-    scheduler.running += 1
-    request.order = scheduler.admitted
-    scheduler.admitted += 1

@@ -27,6 +27,7 @@ import numpy as np
 
 from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE
+from perfatlas.serving.sequences.stages import cache_owner
 from perfatlas.serving.state import LOCAL, NO_INDEX
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
         i: The waiting request.
     """
     request = sim.request_N[i]
-    s = request.scheduler
+    s = cache_owner(sim, request.scheduler)
     idle = 0
     most = (request.isl + request.generated - 1) // sim.block_size
     for b in range(most):
@@ -73,7 +74,7 @@ def share_prefix(sim: SimulationState, i: int, found: int) -> None:
         found: Number of blocks in `found_L`.
     """
     request = sim.request_N[i]
-    s = request.scheduler
+    s = cache_owner(sim, request.scheduler)
     scheduler = sim.scheduler_S[s]
     scheduler.spare_rows -= 1
     request.row = sim.spare_SH[s, scheduler.spare_rows]
@@ -82,7 +83,7 @@ def share_prefix(sim: SimulationState, i: int, found: int) -> None:
         block = sim.found_L[b]
         row = sim.block_SK[s, block]
         if row.references == 0:
-            _leave_free(sim, s, block)
+            _leave_free(sim, request.scheduler, block)
         row.references += 1
         sim.table_SHL[s, request.row, b] = block
 
@@ -99,10 +100,10 @@ def extend_named(sim: SimulationState, i: int, tokens: int) -> None:
         tokens: Tokens that need a slot.
     """
     request = sim.request_N[i]
-    s = request.scheduler
+    s = cache_owner(sim, request.scheduler)
     size = sim.block_size
     for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
-        sim.table_SHL[s, request.row, b] = _take(sim, s)
+        sim.table_SHL[s, request.row, b] = _take(sim, request.scheduler)
     here = sim.role != DECODE or sim.travel_N[i].stage == LOCAL
     # excluding drafts and KV caches in transfer
     if sim.shares_scheduled and here and tokens <= request.isl + request.generated:
@@ -122,7 +123,7 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
     b = (request.isl + request.osl - 1 - (request.finish - sim.scheduler_S[s].step)) // (
         sim.block_size
     )
-    sim.table_SHL[s, request.row, b] = _take(sim, s)
+    sim.table_SHL[cache_owner(sim, s), request.row, b] = _take(sim, s)
     return int(request.growth_after)
 
 
@@ -142,7 +143,7 @@ def grow_named(sim: SimulationState, s: int, steps: int) -> None:
         while i != NO_INDEX:
             request = sim.request_N[i]
             b = (request.isl + request.osl - 1 - (request.finish - step)) // size
-            sim.table_SHL[s, request.row, b] = _take(sim, s)
+            sim.table_SHL[cache_owner(sim, s), request.row, b] = _take(sim, s)
             i = request.growth_after
 
 
@@ -157,7 +158,7 @@ def release_named(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     request = sim.request_N[i]
-    s = request.scheduler
+    s = cache_owner(sim, request.scheduler)
     scheduler = sim.scheduler_S[s]
     size = sim.block_size
     for b in range((request.placed + size - 1) // size - 1, -1, -1):
@@ -165,9 +166,9 @@ def release_named(sim: SimulationState, i: int) -> None:
         row = sim.block_SK[s, block]
         row.references -= 1
         if row.references == 0 and sim.reuses_unnamed and b >= request.registered:
-            _join_free_first(sim, s, block)
+            _join_free_first(sim, request.scheduler, block)
         elif row.references == 0:
-            _join_free(sim, s, block)
+            _join_free(sim, request.scheduler, block)
     sim.spare_SH[s, scheduler.spare_rows] = request.row
     scheduler.spare_rows += 1
 
@@ -182,7 +183,7 @@ def register(sim: SimulationState, i: int, tokens: int) -> None:
         tokens: Tokens with a slot.
     """
     request = sim.request_N[i]
-    s = request.scheduler
+    s = cache_owner(sim, request.scheduler)
     full = tokens // sim.block_size
     for b in range(request.registered, full):
         key = block_key(sim, i, b)
@@ -210,11 +211,12 @@ def hash_output(sim: SimulationState, i: int) -> None:
         i: The finished request, with its blocks; its last token is not in the KV cache.
     """
     request = sim.request_N[i]
+    s = cache_owner(sim, request.scheduler)
     first = request.isl // sim.block_size
     for b in range(first, request.registered):
-        block = sim.table_SHL[request.scheduler, request.row, b]
-        if sim.block_SK[request.scheduler, block].known:
-            _forget(sim, request.scheduler, block)
+        block = sim.table_SHL[s, request.row, b]
+        if sim.block_SK[s, block].known:
+            _forget(sim, s, block)
     request.registered = min(request.registered, first)
     register(sim, i, request.isl + request.osl - 1)
 
@@ -250,11 +252,12 @@ def _forget(sim: SimulationState, s: int, block: int) -> None:
 @part
 def _take(sim: SimulationState, s: int) -> int:
     """Allocate the least recently used free block and evict its content."""
-    block = sim.scheduler_S[s].free_head
+    owner = cache_owner(sim, s)
+    block = sim.scheduler_S[owner].free_head
     _leave_free(sim, s, block)
-    row = sim.block_SK[s, block]
+    row = sim.block_SK[owner, block]
     if row.known:
-        _forget(sim, s, block)
+        _forget(sim, owner, block)
     row.references = 1
     return int(block)
 
@@ -262,47 +265,50 @@ def _take(sim: SimulationState, s: int) -> int:
 @part
 def _leave_free(sim: SimulationState, s: int, block: int) -> None:
     """Remove a block from the free queue."""
-    scheduler = sim.scheduler_S[s]
-    row = sim.block_SK[s, block]
+    owner = cache_owner(sim, s)
+    scheduler = sim.scheduler_S[owner]
+    row = sim.block_SK[owner, block]
     if row.before == NO_INDEX:
         scheduler.free_head = row.after
     else:
-        sim.block_SK[s, row.before].after = row.after
+        sim.block_SK[owner, row.before].after = row.after
     if row.after == NO_INDEX:
         scheduler.free_tail = row.before
     else:
-        sim.block_SK[s, row.after].before = row.before
-    scheduler.free -= 1
+        sim.block_SK[owner, row.after].before = row.before
+    sim.scheduler_S[s].free -= 1
 
 
 @part
 def _join_free(sim: SimulationState, s: int, block: int) -> None:
     """Add a block to the tail of the free queue."""
-    scheduler = sim.scheduler_S[s]
-    row = sim.block_SK[s, block]
+    owner = cache_owner(sim, s)
+    scheduler = sim.scheduler_S[owner]
+    row = sim.block_SK[owner, block]
     row.before = scheduler.free_tail
     row.after = NO_INDEX
     if scheduler.free_tail == NO_INDEX:
         scheduler.free_head = block
     else:
-        sim.block_SK[s, scheduler.free_tail].after = block
+        sim.block_SK[owner, scheduler.free_tail].after = block
     scheduler.free_tail = block
-    scheduler.free += 1
+    sim.scheduler_S[s].free += 1
 
 
 @part
 def _join_free_first(sim: SimulationState, s: int, block: int) -> None:
     """Add a block to the head of the free queue."""
-    scheduler = sim.scheduler_S[s]
-    row = sim.block_SK[s, block]
+    owner = cache_owner(sim, s)
+    scheduler = sim.scheduler_S[owner]
+    row = sim.block_SK[owner, block]
     row.before = NO_INDEX
     row.after = scheduler.free_head
     if scheduler.free_head == NO_INDEX:
         scheduler.free_tail = block
     else:
-        sim.block_SK[s, scheduler.free_head].before = block
+        sim.block_SK[owner, scheduler.free_head].before = block
     scheduler.free_head = block
-    scheduler.free += 1
+    sim.scheduler_S[s].free += 1
 
 
 @part

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
+from perfatlas.serving.sequences.stages import queue_owner
 from perfatlas.serving.sequences.step_time import NEVER, add_chunk
 from perfatlas.serving.state import NO_INDEX, drop, put
 
@@ -55,6 +56,7 @@ def admit_head(sim: SimulationState, i: int, found: tuple[int, int], now: int) -
         now: Start of the step [ps].
     """
     request = sim.request_N[i]
+    request.scheduler = queue_owner(sim, request.scheduler)
     scheduler = sim.scheduler_S[request.scheduler]
     hits, idle = found
     if sim.reserves_blocks:
@@ -71,11 +73,23 @@ def admit_head(sim: SimulationState, i: int, found: tuple[int, int], now: int) -
 def _start_running(sim: SimulationState, s: int, i: int) -> None:
     """Move the head of the queue to the end of the running list."""
     scheduler = sim.scheduler_S[s]
-    request = sim.request_N[i]
-    scheduler.waiting_head = request.after
+    scheduler.waiting_head = sim.request_N[i].after
     scheduler.waiting -= 1
     if scheduler.waiting == 0:
         scheduler.waiting_tail = NO_INDEX
+    run_last(sim, i)
+
+
+@part
+def run_last(sim: SimulationState, i: int) -> None:
+    """Append a request to the running ones of its scheduler.
+
+    Args:
+        sim: The simulation.
+        i: The request.
+    """
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
     request.before = scheduler.running_tail
     request.after = NO_INDEX
     if scheduler.running_tail != NO_INDEX:

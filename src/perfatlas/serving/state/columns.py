@@ -6,7 +6,8 @@ Shape legend: N requests, R replicas of a type, F replicas of all types, S sched
 (replicas times ranks), B token slots of a block, H sequences of a scheduler, C scheduled arrivals,
 W rows of the series and V its columns, K KV blocks of a scheduler, U buckets of its hash table
 (both also of the tiers below the GPU), L KV blocks of the longest request, T nodes of the router's
-prefix tree, M pieces of a link, E failures and recoveries of replicas, A history of the autoscaler.
+prefix tree, M pieces of a link, P pipeline stages, E failures and recoveries of replicas, A history
+of the autoscaler. With pipeline stages, R and F have a row for each batch in flight.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ _SCHEDULER: Final = (
     *("policy", "reserves_blocks", "foresees_ends"),
     *("shares_scheduled", "reuses_unnamed"),
 )
-# Features that a simulation does not use are not compiled: speculative decoding; and, as one group,
-# pools, routers, tiers below the GPU, prefix caching, outages and autoscaling. 0 means unused.
+# Features that a simulation does not use are not compiled: speculative decoding; pipeline stages;
+# and, as one group, pools, routers, tiers below the GPU, prefix caching, outages and autoscaling.
+# 0 means unused.
 _FEATURES: Final = (
     ("draft_tokens",),
+    ("stages",),
     ("role", "routing", "offloads", "prefix_caching", "varies"),
 )
 
@@ -107,6 +110,9 @@ class SimulationState(NamedTuple):
     ssd_move: int
     offloads: bool  # whether there are tiers below the GPU
     ranks: int
+    stages: int  # of the pipeline, 0 for one: rows of replicas, then those of further batches
+    chunks_overlap: bool  # whether a batch starts a chunk while the one before it is in flight
+    stage_layers_P: NDArray[np.int64]
     first_replica: int  # index among all
     entries: int  # replicas of all types to which requests are routed
     role: int  # index in ROLES
@@ -160,6 +166,7 @@ class SimulationState(NamedTuple):
     end_F: NDArray[np.int64]
     group_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
+    stage_free_RP: NDArray[np.int64]  # when a stage of a replica can take another batch
     link_S: NDArray[np.int64]  # when the link of a scheduler becomes free
     node_H: NDArray[np.int32]  # nodes of the router's prefix tree, empty without one
     owner_T: NDArray[np.int32]  # replica of the node

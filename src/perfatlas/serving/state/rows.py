@@ -108,6 +108,7 @@ SCHEDULER: Final = np.dtype(
             "waiting_head",
             "waiting_tail",
             "running",
+            "elsewhere",  # with pipeline stages: those in other batches in flight
             "running_tail",
             "admitted",  # total
             "partial",  # request with a partially computed prompt
@@ -210,6 +211,7 @@ REPLICA: Final = np.dtype(
             "unsent",  # backlog of its front end at the end of a step [ps]
             "sent",  # time of that end
             "late",  # delay of the tokens of that step at the client [ps]
+            "slot",  # with pipeline stages: the batch in flight that was scheduled last
         )
     ]
     + [("spent", "f8"), ("spent_on_prompts", "f8")],  # total dynamic energy [nJ]

@@ -17,6 +17,7 @@ from perfatlas.answer import (
 )
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
+from perfatlas.hardware import resolve_system
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
@@ -28,6 +29,7 @@ from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
     DRAFTER,
     OPTIONS,
+    POOLS,
     SETTINGS,
     launch_commands,
     launch_rules,
@@ -35,6 +37,7 @@ from perfatlas.verbs.search.launch import (
     left_out_note,
     needed_checkpoint,
 )
+from perfatlas.verbs.search.launch_nodes import NODE_DEVICES
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
     fewer_plans_note,
@@ -303,11 +306,23 @@ def _launched(
     model = resolve_model(inputs.model)
     stored = model.architecture.checkpoint.gemm_format or "bf16"
     plan = {**best, **_options(inputs), DRAFTER: model.architecture.mtp_layers > 0}
+    plan |= _node_devices(best, inputs)
     commands = launch_commands(launcher, model.name, plan, longest, stored)
     own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)
     notes = [note for note in own if note]
     notes.append(f"launch arguments: {launch_rules()[launcher]['source']}")
     return commands, notes
+
+
+def _node_devices(best: Mapping[str, Any], inputs: SearchInputs) -> dict[str, int]:
+    """Return the devices of a node of the plan, or of each of its pools."""
+    pools = "prefill_workers" in best
+    names = [f"{role}_" for role in POOLS] if pools else [""]
+    found = {}
+    for name in names:
+        system = best.get(f"{name}system") or best.get("system") or inputs.system
+        found[f"{name}{NODE_DEVICES}"] = resolve_system(str(system)).node.devices
+    return found
 
 
 def _options(inputs: SearchInputs) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.verbs.search.launch_nodes import commands_of_nodes, left_out_nodes, node_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,12 +118,16 @@ def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
 def launch_commands(
     launcher: str, model: str, plan: Mapping[str, Any], longest: int, stored: str = "bf16"
 ) -> list[str]:
-    """Return the commands that launch a plan, one for each kind of replica or worker.
+    """Return the commands that launch a plan, for each kind of replica or worker.
+
+    A replica of several nodes has a command for all of them, or one for the first and one for the
+    others.
 
     Args:
         launcher: Key of the rules.
         model: The model.
-        plan: A row of the answer, with the `OPTIONS` and `SETTINGS` that are set.
+        plan: A row of the answer, with the `OPTIONS` and `SETTINGS` that are set, and the devices
+            of a node (`NODE_DEVICES`, of pools with their names) where replicas may need several.
         longest: Tokens of the longest request, prompt and output.
         stored: Format of the dense layers of the checkpoint.
 
@@ -136,25 +141,47 @@ def launch_commands(
     rules = launch_rules()[launcher]
     if "prefill_workers" not in plan:
         count = plan["dp"]
-        several = f"  # {count} replicas" if count > 1 else ""
+        several = f"{count} replicas" if count > 1 else ""
         own = {**plan, "stored": stored}
-        return [_command(rules, model, own, longest) + several]
+        return [_noted(line, several) for line in _lines(rules, model, own, longest)]
     shared = {"kv_format": plan["kv_format"], "stored": stored}
     shared |= {"gemm_format": plan.get("gemm_format")}
     shared |= {name: plan[name] for name in (*OPTIONS, *SETTINGS, DRAFTER) if name in plan}
     commands = []
     for role in POOLS:
-        own = {
-            name.removeprefix(f"{role}_"): value
-            for name, value in plan.items()
-            if name.startswith(role)
-        }
-        own["role"] = role
-        words = f"{_command(rules, model, {**own, **shared}, longest)}"
+        own = {**_of_role(plan, role), "role": role}
         count = own["workers"]
-        several = f"  # {count} workers" if count > 1 else ""
-        commands.append(f"{words} {rules['pool']} {role}{several}")
+        several = f"{count} workers" if count > 1 else ""
+        commands += [
+            _noted(line, several) for line in _lines(rules, model, {**own, **shared}, longest)
+        ]
     return commands
+
+
+def _of_role(plan: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """Return the sizes and limits of the workers of a pool, without its name."""
+    return {
+        name.removeprefix(f"{role}_"): value
+        for name, value in plan.items()
+        if name.startswith(role)
+    }
+
+
+def _noted(line: str, note: str) -> str:
+    """Return a command with a comment at its end."""
+    if not note:
+        return line
+    return f"{line}; {note}" if "  # " in line else f"{line}  # {note}"
+
+
+def _lines(
+    rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int
+) -> list[str]:
+    """Return the commands of a replica or of a worker, on all its nodes."""
+    command = _command(rules, model, plan, longest)
+    command += f" {rules['pool']} {plan['role']}" if "role" in plan else ""
+    span = node_span(rules, plan)
+    return [command] if span is None else commands_of_nodes(rules, command, span)
 
 
 def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int) -> str:
@@ -253,6 +280,8 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     for name, none in UNNAMED.items():
         own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in POOLS)))
         names += [name] if any(value != none for value in own) else []
+    parts = [plan, *(_of_role(plan, role) for role in POOLS if pools)]
+    names += ["nodes"] if any(left_out_nodes(rules, part) for part in parts) else []
     if not names:
         return ""
     return f"the launch command leaves out {' and '.join(names)}: add what {rules['engine']} needs"

@@ -59,7 +59,7 @@ def _axis(command: str, table: Mapping[str, Any], where: str) -> Axis:
         raise InvalidSpecError(f"{where}: no names; give at least one with its values")
     for name in table:
         check_name(command, name, where)
-    values = {name: _values(command, name, raw, where) for name, raw in table.items()}
+    values = {name: values_of(command, name, raw, where) for name, raw in table.items()}
     lengths = {name: len(cells) for name, cells in values.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -75,10 +75,10 @@ def _axis(command: str, table: Mapping[str, Any], where: str) -> Axis:
     return Axis(names=tuple(values), values=tuple(values.values()))
 
 
-def _values(command: str, name: str, raw: Any, where: str) -> tuple[Any, ...]:  # noqa: ANN401
+def values_of(command: str, name: str, raw: Any, where: str) -> tuple[Any, ...]:  # noqa: ANN401
     """Return the values of a list or a range."""
     if isinstance(raw, dict):
-        return tuple(_range_values(command, name, raw, f"{where}.{name}"))
+        return tuple(_rangevalues_of(command, name, raw, f"{where}.{name}"))
     if not isinstance(raw, list) or not raw:
         raise InvalidSpecError(
             f"{where}.{name} = {repr_for_error(raw)}: expected a list of values, or a range such as"
@@ -88,7 +88,7 @@ def _values(command: str, name: str, raw: Any, where: str) -> tuple[Any, ...]:  
     return tuple(values)
 
 
-def _range_values(command: str, name: str, raw: Mapping[str, Any], where: str) -> list[Any]:
+def _rangevalues_of(command: str, name: str, raw: Mapping[str, Any], where: str) -> list[Any]:
     """Return the values of a range with a number of steps, or a step."""
     low, high, log = _ends(command, name, raw, where)
     if ("steps" in raw) == ("step" in raw):
@@ -182,10 +182,10 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
 def _sampled(command: str, name: str, raw: Any, where: str) -> SampledName:  # noqa: ANN401
     check_name(command, name, where)
     if not isinstance(raw, dict):
-        return SampledName(name=name, choices=_values(command, name, raw, where))
+        return SampledName(name=name, choices=values_of(command, name, raw, where))
     place = f"{where}.{name}"
     if "steps" in raw or "step" in raw:
-        return SampledName(name=name, choices=tuple(_range_values(command, name, raw, place)))
+        return SampledName(name=name, choices=tuple(_rangevalues_of(command, name, raw, place)))
     low, high, log = _ends(command, name, raw, place)
     whole = is_whole(command, name)
     return SampledName(name=name, low=low, high=high, log=log, whole=whole)

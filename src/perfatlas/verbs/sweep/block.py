@@ -20,6 +20,7 @@ from perfatlas.commands.output import table_function
 from perfatlas.files import DictionaryCells, NumberCells, arrow_column
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import STATS, refused_by_rule
+from perfatlas.verbs.sweep.base_rows import base_key
 from perfatlas.verbs.sweep.names import STATUS, is_higher_better, is_override, overridden
 from perfatlas.verbs.sweep.study import Study, read_study
 from perfatlas.verbs.sweep.versions import check_versions
@@ -255,6 +256,8 @@ def _count(block: _Block) -> None:
         "bound": list(columns.get("tier", ())).count("bound"),
         "best": _best(block),
     }
+    if block.study.base:
+        stats["base"] = _base(block)
 
 
 def _best(block: _Block) -> list[dict[str, Any]]:
@@ -276,6 +279,21 @@ def _best(block: _Block) -> list[dict[str, Any]]:
     shown = [POINT, *study.points.names, *study.derived, name, f"{name}_low", f"{name}_high"]
     shown = [one for one in dict.fromkeys((*shown, "tier")) if one in columns]
     return [{one: columns[one][row] for one in shown} for row in best]
+
+
+def _base(block: _Block) -> dict[str, float]:
+    """Return the objective of the base rows, by what other rows have in common with them."""
+    study, columns = block.study, block.columns
+    name = OWN + study.objective if OWN + study.objective in columns else study.objective
+    if name not in columns:
+        return {}
+    found = {}
+    values_K = _array(columns[name])
+    for place in np.flatnonzero(np.isfinite(values_K)).tolist():
+        row = {one: columns[one][place] for one in study.points.names}
+        if all(row[one] == study.base[one] for one in study.base):
+            found[base_key(row, study.points.names, study.base)] = float(values_K[place])
+    return found
 
 
 def _parquet(block: _Block) -> bytes:

@@ -9,7 +9,8 @@ from perfatlas.declarations import commands, verb_fields
 from perfatlas.files import Text, known_keys
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.studies import Expression, Points
-from perfatlas.verbs.sweep.axes import read_axes, read_sample
+from perfatlas.verbs.sweep.axes import read_axes, read_sample, values_of
+from perfatlas.verbs.sweep.base_rows import check_base
 from perfatlas.verbs.sweep.names import (
     check_name,
     flattened,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 KEYS: Final = (
     *("verb", "name", "objective", "constraints"),
-    *("scenario", "vary", "zip", "sample", "derived"),
+    *("scenario", "vary", "zip", "sample", "derived", "base"),
 )
 OBJECTIVES: Final = (  # the first that a verb reports ranks the rows, if the study names none
     "output_tokens_per_s_per_gpu",
@@ -47,6 +48,7 @@ class Study:
         constraints: Expressions that a point must meet.
         derived: Expressions of further columns, by name.
         objective: Name of the metric, or derived column, that ranks the rows; "" for none.
+        base: Values of the rows to which others are compared, by name; empty for none.
     """
 
     command: str
@@ -55,6 +57,7 @@ class Study:
     constraints: tuple[Expression, ...] = ()
     derived: Mapping[str, Expression] = field(default_factory=dict)
     objective: str = ""
+    base: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_tabled(self) -> bool:
@@ -134,7 +137,9 @@ def read_study(raw: Mapping[str, Any], origin: str) -> Study:
         constraints=tuple(map(Expression, _texts(raw, origin))),
         derived=_derived(raw, origin),
         objective=_objective(raw, command, origin),
+        base=_base(raw, command, origin),
     )
+    check_base(points, study.base, origin)
     return _checked(study, origin)
 
 
@@ -174,6 +179,16 @@ def _derived(raw: Mapping[str, Any], origin: str) -> dict[str, Expression]:
             )
         found[name] = Expression(text)
     return found
+
+
+def _base(raw: Mapping[str, Any], command: str, origin: str) -> dict[str, Any]:
+    found = flattened(_table(raw, "base", origin))
+    for name in found:
+        check_name(command, name, f"{origin}: base")
+    return {
+        name: values_of(command, name, [value], f"{origin}: base")[0]
+        for name, value in found.items()
+    }
 
 
 def _objective(raw: Mapping[str, Any], command: str, origin: str) -> str:

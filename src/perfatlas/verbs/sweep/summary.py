@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
+from perfatlas.verbs.sweep.base_rows import base_key, with_ratio
 from perfatlas.verbs.sweep.names import is_higher_better
 
 if TYPE_CHECKING:
@@ -111,7 +112,21 @@ class Tally:
             value = float(row[OWN + name] if OWN + name in row else row[name])
             return (-value if higher else value, row["point"])
 
-        return sorted(rows, key=rank)[:BEST]
+        best = sorted(rows, key=rank)[:BEST]
+        if not self._study.base:
+            return best
+        names, base = self._study.points.names, self._study.base
+        known: dict[str, float] = {}
+        for stats in self._ordered():
+            known |= stats.get("base", {})
+        return [
+            with_ratio(
+                row,
+                OWN + name if OWN + name in row else name,
+                known.get(base_key(row, names, base)),
+            )
+            for row in best
+        ]
 
     def _ordered(self) -> Iterator[Mapping[str, Any]]:
         return (self._stats[number] for number in sorted(self._stats))
