@@ -194,8 +194,8 @@ def test_groups_never_beat_one_product_of_all_rows(m: int, n: int, k: int, group
 
 
 def test_a_fixed_tile_is_used_for_any_shape() -> None:
-    # 4 groups of 4096 x 8192 x 5120 in tiles of 64 x 128: 4 * 64 * 64 = 16,384 blocks, 125 waves on 132 SMs
-    # (124.12), each of max(2*64*128*5120 / (0.879 * 989e12/132), feed (64 + 128) * 2 * 5120
+    # 4 groups of 4096 x 8192 x 5120 in tiles of 64 x 128: 4 * 64 * 64 = 16,384 blocks, 125 waves
+    # on 132 SMs (124.12), each of max(2*64*128*5120 / (0.879 * 989e12/132), feed (64 + 128) * 2 * 5120
     # / 154.26e9 = 12.745 us) = 12.745 us + 1.119 us: 1733.0 us, and memory
     # (4*8192*5120 + 16384*5120 + 16384*8192) * 2 / (0.787 * 4.8e12) = 204.3 us
     shape = (4 * 4096, 8192, 5120, 2, 2, 2, 0, 0, 1, 4, 64, 128, 0)
@@ -207,8 +207,8 @@ def test_a_fixed_tile_is_used_for_any_shape() -> None:
 
 
 def test_groups_cut_at_random_points_take_half_a_tile_more() -> None:
-    # A mean of 8 tiles of 128 rows: 1 / (1 - exp(-1/8)) = 8.51 tiles instead of 8: 136.2 blocks per SM
-    # instead of 128, 137 waves; launch and memory are below 0.1%
+    # A mean of 8 tiles of 128 rows: 1 / (1 - exp(-1/8)) = 8.51 tiles instead of 8: 136.2 blocks
+    # per SM instead of 128, 137 waves; launch and memory are below 0.1%
     sizes = (132 * 1024, 4096, 16384, 2, 2, 2, 0, 0, 1, 132, 128, 256)
     equal, uneven = time_s([(*sizes, 0), (*sizes, 1)])
     assert uneven / equal == pytest.approx(137.0 / 128.0, rel=2e-3)
