@@ -195,7 +195,7 @@ def test_groups_never_beat_one_product_of_all_rows(m: int, n: int, k: int, group
 
 def test_a_fixed_tile_is_used_for_any_shape() -> None:
     # 4 groups of 4096 x 8192 x 5120 in tiles of 64 x 128: 4 * 64 * 64 = 16,384 blocks, 125 waves
-    # on 132 SMs (124.12), each of max(2*64*128*5120 / (0.879 * 989e12/132), feed (64 + 128) * 2 * 5120
+    # on 132 SMs, each of max(2*64*128*5120 / (0.879 * 989e12/132), feed (64 + 128) * 2 * 5120
     # / 154.26e9 = 12.745 us) = 12.745 us + 1.119 us: 1733.0 us, and memory
     # (4*8192*5120 + 16384*5120 + 16384*8192) * 2 / (0.787 * 4.8e12) = 204.3 us
     shape = (4 * 4096, 8192, 5120, 2, 2, 2, 0, 0, 1, 4, 64, 128, 0)
