@@ -249,8 +249,8 @@ def test_the_busiest_rank_with_uniform_routing(
 
 
 def test_tiles_that_fill_the_device_are_computed() -> None:
-    # 2,048 tokens x 4 on 64 experts, 128 rows each: 64 * 16 + 64 * 32 tiles on 100 SMs, of which an
-    # efficiency of 0.05 makes tiles slower than memory; 2 tokens on one expert of 128 columns: 1 + 1
+    # 2,048 tokens x 4 on 64 experts, 128 rows each: 64 * 16 + 64 * 32 tiles on 100 SMs, where
+    # an efficiency of 0.05 makes tiles slower than memory; 2 tokens on one expert: 1 + 1 tiles
     parameters = np.array([{**VALUES, "efficiency_compute": 0.05}[n] for n in MOE_PARAMETERS])
     parameters[MOE_PARAMETERS.index("overhead_launch_s")] = 0.0
     many = shape(tokens=2048.0)
