@@ -69,7 +69,8 @@ def _untuned_experts(
     if not _has_default_tiles(profile):
         return none_C
     hopper = [one.architecture == data["architecture"] for one in devices.devices]
-    untuned_C = np.array(hopper)[devices.index_C] & (operator.tokens <= data["untuned"]["tokens"])
+    few_C = operator.tokens <= data["untuned"]["tokens"]
+    untuned_C: NDArray[np.bool_] = np.array(hopper)[devices.index_C] & few_C
     experts_C = np.broadcast_to(operator.experts / operator.ep, (count,))
     width_C = np.broadcast_to(operator.intermediate / operator.moe_tp, (count,))
     names = np.array([one.name for one in devices.devices])[devices.index_C]
