@@ -1804,6 +1804,8 @@ def kernel_gemm(
     k: int | str,
     format: str = "bf16",
     groups: int | str = 1,
+    group_sizes: Literal["equal", "random"] = "equal",
+    grouped_kernel: Literal["best_tile", "torch"] = "best_tile",
     quantization: Literal["excluded", "included"] = "excluded",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
@@ -1825,6 +1827,12 @@ def kernel_gemm(
             tensor cores uses fp16. Default: bf16.
         groups: Products of m rows each, with weights of their own: a grouped GEMM, such as that of
             the experts on a GPU. Default: 1.
+        group_sizes: Rows of the groups: all m, or cut at random points with m in the mean. Each
+            group fills whole tiles of rows. Default: equal. Needs groups other than 1 and tier
+            other than bound.
+        grouped_kernel: Kernel of a grouped product: the output tile is chosen for the shape, as
+            libraries of single products and DeepGEMM do, or fixed as in torch._grouped_mm.
+            Default: best_tile. Needs groups other than 1 and tier other than bound.
         quantization: Include the time to quantize the activations dynamically, in a kernel before
             the product. Default: excluded. Needs format = fp8_dynamic or fp8_block or nvfp4.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the

@@ -18,7 +18,7 @@ from perfatlas.operators import FloatArray
 def gemm_arguments(rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     generator = np.random.default_rng(7)
     sizes = generator.integers(1, 20_000, (rows, 3)).astype(np.float64)
-    shape_UD = np.column_stack((sizes, np.full((rows, 3), 2.0), np.zeros((rows, 4))))
+    shape_UD = np.column_stack((sizes, np.full((rows, 3), 2.0), np.zeros((rows, 7))))
     device = resolve_system("h200_sxm").device
     silicon_US = np.tile(silicon_row(device, "bf16"), (rows, 1))
     fitted = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters

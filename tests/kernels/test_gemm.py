@@ -41,6 +41,7 @@ def time_s(
     shape_UD = np.ones((len(shapes), len(GEMM_SHAPE)))
     shape_UD[:, 3:6] = 2.0
     shape_UD[:, 6:8] = 0.0
+    shape_UD[:, 10:] = 0.0
     for row, shape in enumerate(shapes):
         shape_UD[row, : len(shape)] = shape
     values = {**BF16_VLLM, **changes}
@@ -190,3 +191,28 @@ def test_groups_never_beat_one_product_of_all_rows(m: int, n: int, k: int, group
     assert grouped >= single * (1 - 1e-12)
     floor = max(2.0 * groups * m * n * k / 989e12, 2.0 * groups * (m * k + n * k + m * n) / 4.8e12)
     assert grouped >= floor * (1 - 1e-12)
+
+
+def test_a_fixed_tile_is_used_for_any_shape() -> None:
+    # 4 groups of 4096 x 8192 x 5120 in tiles of 64 x 128: 4 * 64 * 64 = 16,384 blocks, 125 waves
+    # on 132 SMs, each of max(2*64*128*5120 / (0.879 * 989e12/132), feed (64 + 128) * 2 * 5120
+    # / 154.26e9 = 12.745 us) = 12.745 us + 1.119 us: 1733.0 us, and memory
+    # (4*8192*5120 + 16384*5120 + 16384*8192) * 2 / (0.787 * 4.8e12) = 204.3 us
+    shape = (4 * 4096, 8192, 5120, 2, 2, 2, 0, 0, 1, 4, 64, 128, 0)
+    fixed_us = float(time_s([shape])[0]) * 1e6
+    power = BF16_VLLM["overlap_power"]
+    expected = 2.053 + (1733.0**power + 204.3**power) ** (1 / power)
+    assert fixed_us == pytest.approx(expected, rel=1e-3)
+    assert fixed_us > grouped_s(4096, 8192, 5120, 4) * 1e6
+
+
+def test_groups_cut_at_random_points_take_half_a_tile_more() -> None:
+    # A mean of 8 tiles of 128 rows: 1 / (1 - exp(-1/8)) = 8.51 tiles instead of 8: 136.2 blocks
+    # per SM instead of 128, 137 waves; launch and memory are below 0.1%
+    sizes = (132 * 1024, 4096, 16384, 2, 2, 2, 0, 0, 1, 132, 128, 256)
+    equal, uneven = time_s([(*sizes, 0), (*sizes, 1)])
+    assert uneven / equal == pytest.approx(137.0 / 128.0, rel=2e-3)
+    # far below a tile, one tile per group either way
+    few = (132, 4096, 16384, 2, 2, 2, 0, 0, 1, 132, 128, 256)
+    equal, uneven = time_s([(*few, 0), (*few, 1)])
+    assert uneven == pytest.approx(equal, rel=1e-12)

@@ -27,7 +27,7 @@ needs_silicon = pytest.mark.skipif(
 )
 GRID_UD = np.array(
     [
-        [m, n, k, 2.0, 2.0, 2.0, 0.0, 6.0, 1.0, 1.0]
+        [m, n, k, 2.0, 2.0, 2.0, 0.0, 6.0, 1.0, 1.0, 0.0, 0.0, 0.0]
         for m in (1.0, 16.0, 256.0, 4096.0)
         for n in (1024.0, 2048.0, 4096.0, 8192.0, 16384.0)
         for k in (1024.0, 2048.0, 4096.0, 8192.0, 16384.0)
@@ -75,7 +75,7 @@ def priced(operator: Gemm, name: str = "measured", version: str = "") -> PricedO
 
 def test_a_coordinate_is_a_weighted_logarithm() -> None:
     # m 2 x log2(64) = 12, n log2(4096) = 12, k 0.5 x log2(1024) = 5
-    shape = np.array([[64.0, 4096.0, 1024.0, 2.0, 2.0, 2.0, 0.0, 6.0, 1.0, 1.0]])
+    shape = np.array([[64.0, 4096.0, 1024.0, 2.0, 2.0, 2.0, 0.0, 6.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
     assert coordinates("gemm", shape).tolist() == [[12.0, 12.0, 5.0]]
 
 
@@ -134,7 +134,7 @@ def test_comparing_all_rows_and_searching_a_tree_agree(monkeypatch: pytest.Monke
     known = residuals_by_distance(
         "gemm", GRID_UD, np.random.default_rng(3).normal(0.0, 0.2, len(GRID_UD))
     )
-    query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(7)]))
+    query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(10)]))
     compared, _ = known.nearest(query)
     monkeypatch.setattr("perfatlas.measurements.residuals.residuals.FEW_PAIRS", 0)
     searched, _ = known.nearest(query)

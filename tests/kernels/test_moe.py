@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
 from perfatlas.kernels.moe.physics import BINS, MOE_PARAMETERS, _fill_loads
-from perfatlas.operators import UNIFORM
+from perfatlas.operators import BOUND_PADDING, UNIFORM
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -246,3 +246,16 @@ def test_the_busiest_rank_with_uniform_routing(
     assert float(loads_B[:bins].sum()) * local == pytest.approx(np.mean(rows), rel=0.06)
     shown = float(np.minimum(loads_B[:bins], 1.0).sum()) * local
     assert shown == pytest.approx(np.mean(active), rel=0.06)
+
+
+def test_tiles_that_fill_the_device_are_computed() -> None:
+    # 2,048 tokens x 4 on 64 experts, 128 rows each: 64 * 16 + 64 * 32 tiles on 100 SMs, where
+    # an efficiency of 0.05 makes tiles slower than memory; 2 tokens on one expert: 1 + 1 tiles
+    parameters = np.array([{**VALUES, "efficiency_compute": 0.05}[n] for n in MOE_PARAMETERS])
+    parameters[MOE_PARAMETERS.index("overhead_launch_s")] = 0.0
+    many = shape(tokens=2048.0)
+    few = shape(tokens=2.0, experts=1.0, top_k=1.0, intermediate=64.0, hidden=128.0)
+    rows = np.stack((many, few))
+    _, codes = moe_time_s(rows, np.tile(SILICON, (2, 1)), np.tile(parameters, (2, 1)))
+    assert codes[0] == BOUND_PADDING
+    assert codes[1] != BOUND_PADDING

@@ -94,3 +94,22 @@ def test_dimensions_that_rows_never_vary_are_not_extrapolated() -> None:
     assert found.measured_U.tolist() == [True, False]
     size_alone = correct(EDGE, np.array([[60.0, 2.0, 7.0]]), np.array([0.0, 1.0, 1.0]))
     assert not size_alone.measured_U[0]
+
+
+def test_a_shape_is_not_predicted_by_its_own_twin() -> None:
+    # Residuals without any relation between shapes, each shape in two rows: nothing is learnt of
+    # a shape from the others, as without the second rows.
+    noise = np.random.default_rng(4).normal(0.0, 0.3, len(SPACE))
+    group = number_groups(SPACE[:, :1])
+    single = residuals_by_distance(SPACE, noise, group)
+    double = residuals_by_distance(*(np.concatenate((one, one)) for one in (SPACE, noise, group)))
+    assert double.high_B[0] - double.low_B[0] > 0.6
+    assert double.distance_B[1] > 0.0
+    query = np.array([[15.5, 2.0]])
+    widths = [correct(one, query).high_U - correct(one, query).low_U for one in (single, double)]
+    assert widths[1] == pytest.approx(widths[0], rel=0.4)
+
+
+def test_rows_of_one_shape_alone_have_no_other_shapes() -> None:
+    known = residuals_by_distance(np.zeros((40, 2)), np.linspace(-0.1, 0.1, 40), np.zeros(40, int))
+    assert np.isfinite(known.high_B).all()

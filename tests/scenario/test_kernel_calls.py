@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.kernel import kernel_attention, kernel_columns, kernel_gemm
 
 ASKED: dict[str, Any] = {
@@ -91,6 +91,35 @@ def test_a_thread_block_loads_the_weights_of_its_own_group() -> None:
     # arithmetic bounds both; only the traffic of 15 further weights is added
     more_s = 15 * 7168**2 * 2.0 / 4.8e12
     assert whole["time_s"] <= groups["time_s"] <= whole["time_s"] + 2.0 * more_s
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "tile"),
+    [
+        ("h100_sxm", {"m": 128}, "64 x 128"),
+        ("h100_sxm", {"m": 512}, "128 x 256"),
+        ("h100_sxm", {"m": 512, "format": "fp8_static"}, "256 x 128"),
+        ("h100_sxm", {"m": 512, "n": 1024, "format": "fp8_static"}, "128 x 256"),
+        ("b200_sxm", {"m": 512}, "64 x 128"),
+    ],
+)
+def test_grouped_products_of_pytorch_have_the_tile_of_its_code(
+    system: str, changes: dict[str, Any], tile: str
+) -> None:
+    asked = {"system": system, "groups": 16, "n": 8192, "k": 5120} | changes
+    best, torch = kernel_gemm(**asked), kernel_gemm(**asked, grouped_kernel="torch")
+    assert torch.results["time_s"] >= best.results["time_s"]
+    assert any(tile in said for said in torch.evidence.assumptions)
+
+
+def test_pytorch_has_no_grouped_kernel_for_every_format() -> None:
+    asked = {"groups": 2, "m": 64, "n": 4096, "k": 4096, "grouped_kernel": "torch"}
+    with pytest.raises(UnsupportedError, match="Leave grouped_kernel out"):
+        kernel_gemm(system="h100_sxm", format="fp8_block", **asked)
+    with pytest.raises(UnsupportedError, match="ada"):
+        kernel_gemm(system="l40s", **asked)
+    with pytest.raises(InvalidSpecError, match="groups"):
+        kernel_gemm(system="h100_sxm", **asked | {"groups": 1})
 
 
 def test_a_table_mixes_directions() -> None:

@@ -43,6 +43,9 @@ GEMM: Final[Fields] = {
     "tier": ("bound",),
     "format": ("fp8_block",),
     "quantization": ("included",),
+    "groups": (4,),
+    "group_sizes": ("random",),
+    "grouped_kernel": ("torch",),
 }
 ATTENTION: Final[Fields] = {
     **SHARED,

@@ -11,7 +11,7 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.machine_interval import on_any_machine
 from perfatlas.answer.tiers import joined_tiers, tier_name
 from perfatlas.hardware import cited_sources
-from perfatlas.operators import BOUND_NAMES
+from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS
 from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         if total_O[o] >= longest.get(operator.name, -1.0):
             longest[operator.name] = float(total_O[o])
             match = int(cost.prices.match_CO[candidate, o])
-            row["bound"] = BOUND_NAMES[cost.prices.code_CO[candidate, o]]
+            row["bound"] = BOUND_NAMES[NAMED_BOUNDS[cost.prices.code_CO[candidate, o]]]
             row["tier"] = _tier(cost, candidate, o)
             row["calibration"] = None if match < 0 else cost.prices.matches[match].calibration.id
     host_s = float(cost.host_s_C[candidate])
@@ -148,9 +148,9 @@ def bound_codes(cost: StepCost) -> IntArray:
         cost: The priced step.
     """
     time_s_CO = cost.count_CO * cost.prices.time_s_CO
+    named_CO = np.array(NAMED_BOUNDS)[cost.prices.code_CO]
     times_s_BC = [
-        np.where(cost.prices.code_CO == code, time_s_CO, 0.0).sum(axis=1)
-        for code in range(len(BOUND_NAMES))
+        np.where(named_CO == code, time_s_CO, 0.0).sum(axis=1) for code in range(len(BOUND_NAMES))
     ]
     times_s_BC[BOUND_NAMES.index("host")] += cost.host_s_C
     codes_C: IntArray = np.argmax(times_s_BC, axis=0)
@@ -210,7 +210,7 @@ def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
         "time_s_high": _known(machine.high_s_CO[:, 0], calibrated),
         "tabulated_low_s": prices.low_s_CO[:, 0].tolist(),
         "tabulated_high_s": _known(prices.high_s_CO[:, 0], calibrated),
-        "bound": [BOUND_NAMES[code] for code in prices.code_CO[:, 0].tolist()],
+        "bound": [BOUND_NAMES[NAMED_BOUNDS[code]] for code in prices.code_CO[:, 0].tolist()],
         "bound_time_s": prices.bound_s_CO[:, 0].tolist(),
         "tier": [
             tier_name(calibrated=known, measured=own)

@@ -12,6 +12,8 @@ from .bounds import (
     BOUND_MEMORY as BOUND_MEMORY,
     BOUND_NAMES as BOUND_NAMES,
     BOUND_NETWORK as BOUND_NETWORK,
+    BOUND_PADDING as BOUND_PADDING,
+    NAMED_BOUNDS as NAMED_BOUNDS,
 )
 from .columns import (
     Collective as Collective,

@@ -75,6 +75,9 @@ class Gemm(Operator):
         input_bytes_per_element: Bytes per element of A as the kernel reads it.
         output_bytes_per_element: Bytes per element of C.
         groups: Products with weights of their own that share the rows; 1 for a plain GEMM (C,).
+        tile_rows: Rows of the kernel's only output tile, 0 where it is chosen for the shape (C,).
+        tile_columns: Columns of that tile (C,).
+        uneven_groups: 1 if the rows are cut into groups at random points, 0 if equally (C,).
         quantizes_input: 1 if a separate kernel quantizes A from 16 bits just before, which the
             price then includes; else 0 (C,).
     """
@@ -90,6 +93,9 @@ class Gemm(Operator):
     output_bytes_per_element: float = 2.0
     quantizes_input: FloatArray | float = 0.0
     groups: FloatArray | float = 1.0
+    tile_rows: FloatArray | float = 0.0
+    tile_columns: FloatArray | float = 0.0
+    uneven_groups: FloatArray | float = 0.0
 
     @property
     def compute_format(self) -> str:

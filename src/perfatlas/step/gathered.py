@@ -17,6 +17,7 @@ from perfatlas.kernels.tiers import gather_operators
 from perfatlas.operators import Collective, with_fields
 from perfatlas.pricing import join, select, take
 from perfatlas.step.cost import PricedStep, Step
+from perfatlas.step.expert_tiles import with_untuned_experts
 from perfatlas.step.links import price_links
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.engines import EngineProfile
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
     from perfatlas.operators import FloatArray, IntArray, Operator
@@ -56,6 +58,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         steps=tuple(steps),
         operators=operators,
         counts=tuple(np.stack([op.count for op in own], axis=1) for own in operators),
+        profile=context.profile,
         devices=devices,
         gathered=gathered,
         moved=price_links(list(chain(*links)), context),
@@ -72,6 +75,7 @@ class GatheredSteps:
         steps: The steps (S).
         operators: Operators of each step, collectives last (S).
         counts: Executions of each operator of each step (S), each (C, O).
+        profile: The engine.
         devices: Device of each candidate at its sustained clock.
         gathered: Operators of all steps without collectives.
         moved: Prices of the collectives of all steps.
@@ -82,6 +86,7 @@ class GatheredSteps:
     steps: tuple[Step, ...]
     operators: tuple[tuple[Operator, ...], ...]
     counts: tuple[FloatArray, ...]
+    profile: EngineProfile
     devices: DeviceColumns
     gathered: GatheredOperators
     moved: PricedOperators
@@ -132,6 +137,7 @@ class GatheredSteps:
                 for own in self.operators
             ),
             counts=tuple(count_CO[some_X] for count_CO in self.counts),
+            profile=self.profile,
             devices=self.devices.take(some_X),
             gathered=self.gathered.take(some_X),
             moved=take(self.moved, some_X),
@@ -183,6 +189,8 @@ class GatheredSteps:
     def _step(self, place: int, prices: PricedOperators, *, random: bool = False) -> PricedStep:
         """Return one step with the energies of its operators."""
         operators, zeros_C = self.operators[place], None if random else self.zeros_C
+        if self.contends:  # tier bound has no intervals
+            prices = with_untuned_experts(prices, operators, self.profile, self.devices)
         return PricedStep(
             operators=operators,
             count_CO=self.counts[place],

@@ -29,7 +29,10 @@ GEMM_SHAPE: Final = (
     "quantize",  # 1: the measured time includes quantizing the activation
     "copies",  # weight copies that a benchmark cycles through; 0: all data is cold
     "shared_activation",  # 1: the copies share one activation
-    "groups",  # products with weights of their own that share the rows equally; below 1: one
+    "groups",  # products with weights of their own that share the rows; below 1: one
+    "tile_rows",  # of the kernel's only output tile; 0: chosen for the shape
+    "tile_columns",
+    "uneven_groups",  # 1: the rows are cut into groups at random points; 0: equally
 )
 
 GEMM_PARAMETERS: Final = (
@@ -98,7 +101,7 @@ def gemm_time_s(
         One tile list for all libraries; no structured sparsity; constant clocks, so that
         power-capped long kernels are predicted too fast. All measured rows are single products:
         a grouped one is priced with their parameters as one kernel whose tiles hold rows of one
-        group each, its rows spread evenly. With efficiencies up to 1 and cold data
+        group each. With efficiencies up to 1 and cold data
         the time is never below max(FLOP/peak, bytes/bandwidth).
     """
     count = shape_UD.shape[0]
@@ -175,7 +178,8 @@ def _best_body(
     split_s = parameters[5] / silicon[CLOCK]
     partial_s = PARTIAL_SUM_BYTES * m * n / (parameters[1] * silicon[BANDWIDTH])
     best_s, best_blocks_s, best_fixed_s = math.inf, math.inf, 0.0
-    splits = SPLITS.size if parameters[11] == 0.0 else 1
+    fixed = shape[10] > 0.0
+    splits = SPLITS.size if parameters[11] == 0.0 and not fixed else 1
     for index in range(splits):
         split = SPLITS[index]
         if split > 1.0 and shape[2] < split * MIN_K_PER_SPLIT:
@@ -184,7 +188,9 @@ def _best_body(
         # Further splits help only if the blocks get shorter; the other terms only grow.
         if memory_s + extra_s >= best_s:
             break
-        if parameters[11] == 0.0:
+        if fixed:
+            blocks_s, wave_s = _tile_s(shape, silicon, parameters, split, shape[10], shape[11])
+        elif parameters[11] == 0.0:
             blocks_s, wave_s = _free_blocks_s(shape, silicon, parameters, split)
         else:
             rows, columns = _dispatched_tile(group_rows, int(parameters[11]) - 1)
@@ -236,7 +242,7 @@ def _tile_s(
     m, n, groups = shape[0], shape[1], max(shape[9], 1.0)
     sms = silicon[SM_COUNT]
     group_rows = m / groups
-    blocks = groups * np.ceil(group_rows / rows) * np.ceil(n / columns) * split
+    blocks = groups * _row_tiles(group_rows, rows, shape[12]) * np.ceil(n / columns) * split
     if split > 1.0 and blocks > MAX_SPLIT_BLOCKS_PER_SM * sms:
         return math.inf, 0.0
     depth_s = shape[2] / split * sms / silicon[PEAK]  # one FLOP per element of k on one SM
@@ -248,3 +254,16 @@ def _tile_s(
     fed_bytes = min(rows, group_rows) * shape[4] + min(columns, n) * shape[3]
     feed_s = fed_bytes * depth_s / parameters[4]
     return waves * (max(compute_s, feed_s) + wave_s), waves * wave_s
+
+
+@part
+def _row_tiles(group_rows: float, rows: float, uneven: float) -> float:
+    """Return the mean tiles of rows per group.
+
+    Rows cut at random points give groups with exponential sizes, and a group of x rows takes
+    ceil(x / rows) tiles: on average 1 / (1 - exp(-rows / mean)), half a tile more than the
+    rows fill where groups are large, and one where they are small.
+    """
+    if uneven > 0.0:
+        return float(1.0 / -math.expm1(-rows / group_rows))
+    return float(np.ceil(group_rows / rows))

@@ -17,7 +17,7 @@ def _key(operator: Gemm) -> CalibrationKey:
 
 
 def _columns(operator: Gemm) -> Columns:
-    sizes = ("m", "n", "k", "groups")
+    sizes = ("m", "n", "k", "groups", "tile_rows", "tile_columns", "uneven_groups")
     bytes_per_element = tuple(f"{of}_bytes_per_element" for of in ("weight", "input", "output"))
     return named(operator, sizes + bytes_per_element) | {
         "quantize": operator.quantizes_input,

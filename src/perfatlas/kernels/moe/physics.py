@@ -13,7 +13,13 @@ import numpy as np
 from perfatlas.compiled import compiled, part
 from perfatlas.kernels.attention import hot_share
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, UNIFORM
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    BOUND_PADDING,
+    UNIFORM,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +79,7 @@ DENSE_SHARE: Final = 0.8
 EXTREME: Final = 0.87
 EXTREME_POWER: Final = 0.7
 MANY_ROWS: Final = 50.0  # minimum rows per expert for the normal approximation of the binomial
+FEW_WAVES: Final = 2.0  # one of each GEMM: their tiles do not fill the device
 LEFT_OUT: Final = 1e-9  # total probability of the neglected loads
 
 
@@ -128,7 +135,9 @@ def _moe(
         for index in range(bins):
             active += local * min(loads_B[index], 1.0)
             rows += local * loads_B[index]
-        blocks_s, tile_s = _blocks_s(shape, silicon, parameters, loads_B[:bins], rows / active)
+        blocks_s, tile_s, waves = _blocks_s(
+            shape, silicon, parameters, loads_B[:bins], rows / active
+        )
         memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
         longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
         power = parameters[4]
@@ -140,7 +149,7 @@ def _moe(
         elif memory_s + dispatch_s > blocks_s:
             bound[unit] = BOUND_MEMORY
         else:
-            bound[unit] = BOUND_COMPUTE
+            bound[unit] = BOUND_PADDING if waves > FEW_WAVES else BOUND_COMPUTE
 
 
 @part
@@ -286,8 +295,8 @@ def _blocks_s(
     parameters: FloatArray,
     loads_B: FloatArray,
     load: float,
-) -> tuple[float, float]:
-    """Return the time of the thread blocks of both GEMMs and its fixed part [s]."""
+) -> tuple[float, float, float]:
+    """Return the time of the thread blocks of both GEMMs, its fixed part [s], and their waves."""
     hidden, width = shape[1], shape[2] / shape[6]
     rows, columns = _tile(shape, parameters[9], load)
     row_tiles = 0.0
@@ -303,7 +312,8 @@ def _blocks_s(
     waves_first = np.ceil(first / silicon[SM_COUNT])
     waves_second = np.ceil(second / silicon[SM_COUNT])
     fixed_s = (waves_first + waves_second) * tile_s
-    return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
+    blocks_s = depth_s * (waves_first * hidden + waves_second * width) + fixed_s
+    return blocks_s, fixed_s, waves_first + waves_second
 
 
 @part

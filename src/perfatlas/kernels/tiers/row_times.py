@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.compiled import compiled
 from perfatlas.kernels.tiers.gathering import RowPrices
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, BOUND_PADDING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ def write_times(
     """Overwrite the rooflines of some operators with their prices, none below its roofline.
 
     A product whose roofline is memory-bound, but which is limited by issuing its tiles, does not
-    fill the device: it is latency-bound.
+    fill the device: it is latency-bound. Experts whose tiles fill it compute padded rows.
 
     Args:
         prices: Prices in which each time is the roofline; not shared yet.
@@ -85,6 +85,9 @@ def _write(
         columns.low_s_CO[candidate, operator] = min(low_s, time_s)
         columns.high_s_CO[candidate, operator] = max(high_s, time_s)
         code = found.code_U[shape]
-        if code == BOUND_COMPUTE and columns.code_CO[candidate, operator] == BOUND_MEMORY:
+        memory = columns.code_CO[candidate, operator] == BOUND_MEMORY
+        if code == BOUND_COMPUTE and memory:
             code = BOUND_LATENCY
+        elif code == BOUND_PADDING and not memory:
+            code = BOUND_COMPUTE
         columns.code_CO[candidate, operator] = code

@@ -186,7 +186,7 @@ def residuals_by_distance(
 ) -> Residuals:
     """Return residuals with error growth by distance, from held-out rows and groups.
 
-    Each row of a sample is predicted from the other rows, and from the other groups only. By
+    Each row of a sample is predicted from rows of other shapes, and from the other groups only. By
     distance to the nearest remaining row, this yields the optimal fraction of the interpolated
     residual and the quantiles of what remains. Measured shapes get the narrowest of these
     intervals, since tables measure each shape once and do not show noise. Beyond the largest tested
@@ -198,8 +198,7 @@ def residuals_by_distance(
         group_R: Group of each row, numbered from 0 (R,).
     """
     sample = seeded_subset(residual_R.size, SAMPLE, SEED)
-    alone = nearest_rows(search_tree(space_RF), space_RF[sample], NEIGHBOURS + 1, residual_R.size)
-    distance_UK, index_UK = alone[0][:, 1:], alone[1][:, 1:]
+    distance_UK, index_UK = _other_shapes(space_RF, sample)
     expected_U = expected_at(space_RF, residual_R, distance_UK, index_UK)
     tried = [(distance_UK[:, 0], expected_U, residual_R[sample])]
     fold_R = np.random.default_rng(SEED).permutation(int(group_R.max()) + 1)[group_R] % FOLDS
@@ -230,6 +229,28 @@ def residuals_by_distance(
         low_B=np.array([low.max(), *low, low[-1], physics_low]),
         high_B=np.array([high.min(), *high, high[-1], physics_high]),
         reach=np.array([FADE * tried_most]),
+    )
+
+
+def _other_shapes(space_RF: FloatArray, sample_U: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return distances and indices of the nearest rows of other shapes (U, K), nearest first.
+
+    Rows of one shape, such as those of two layers that differ in nothing that is a coordinate, say
+    nothing about a shape that was not measured.
+    """
+    _, shape_R, rows_S = np.unique(
+        np.round(space_RF / MIN_DISTANCE), axis=0, return_inverse=True, return_counts=True
+    )
+    same_U = rows_S[shape_R.reshape(-1)[sample_U]]
+    count = min(NEIGHBOURS + int(same_U.max()), space_RF.shape[0])
+    distance_UK, index_UK = nearest_rows(
+        search_tree(space_RF), space_RF[sample_U], count, space_RF.shape[0]
+    )
+    left = max(min(NEIGHBOURS, count - int(same_U.max())), 1)
+    place_UK = np.minimum(same_U[:, None] + np.arange(left), count - 1)
+    return (
+        np.take_along_axis(distance_UK, place_UK, axis=1),
+        np.take_along_axis(index_UK, place_UK, axis=1),
     )
 
 

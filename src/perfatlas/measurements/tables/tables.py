@@ -207,7 +207,8 @@ def _gemm(table: SiliconTable, format_name: str) -> TableRows:
         "copies": _copies(table, format_name, sizes["n"] * sizes["k"] * layout.weight_bytes),
         "shared_activation": float(table.framework != "sglang"),
     }
-    return _rows(table, keep, columns | {"groups": 1.0}, {})
+    single = {"groups": 1.0, "tile_rows": 0.0, "tile_columns": 0.0, "uneven_groups": 0.0}
+    return _rows(table, keep, columns | single, {})
 
 
 def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> FloatArray | float:

@@ -22,6 +22,8 @@ USUAL: Final = {
     "mask": "causal",
     "direction": "forward",
     "groups": 1,
+    "group_sizes": "equal",
+    "grouped_kernel": "best_tile",
     "input_distribution": "random",
 }
 """Values of operator fields that the question does not repeat."""

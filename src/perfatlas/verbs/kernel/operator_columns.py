@@ -9,6 +9,7 @@ import numpy as np
 from perfatlas.models import stream_bytes
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
 from perfatlas.scenario.resolution import format_of
+from perfatlas.verbs.kernel.grouped_tiles import fixed_tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,7 @@ def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
         inputs: Queries with equal text fields.
     """
     number_format = format_of(inputs[0].format)
+    tiles = [fixed_tile(one) for one in inputs]
     return Gemm(
         name="gemm",
         phase=Phase.PREFILL,
@@ -41,6 +43,9 @@ def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
         input_bytes_per_element=number_format.activation_bytes,
         quantizes_input=float(inputs[0].quantization == "included"),
         groups=_column([one.groups for one in inputs]),
+        tile_rows=_column([rows for rows, _ in tiles]),
+        tile_columns=_column([columns for _, columns in tiles]),
+        uneven_groups=float(inputs[0].group_sizes == "random"),
     )
 
 

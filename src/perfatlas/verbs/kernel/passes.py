@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.operators import ATTENTION_BACKWARD, Work, with_fields
+from perfatlas.verbs.kernel.grouped_tiles import fixed_tile
 from perfatlas.verbs.kernel.question import AttentionInputs, GemmInputs
 
 if TYPE_CHECKING:
@@ -94,10 +95,13 @@ def price_of(prices: PricedOperators, passes: Passes) -> PricedOperators:
 def call_notes(inputs: OperatorInputs) -> list[str]:
     """Return remarks on what the calibrated time of a query includes."""
     if isinstance(inputs, GemmInputs) and inputs.groups > 1:
+        rows, columns = fixed_tile(inputs)
+        tile = f" of {rows:g} x {columns:g}, as {inputs.grouped_kernel} has them," if rows else ""
+        sizes = ", cut at random points" if inputs.group_sizes == "random" else ""
         note = (
-            f"{inputs.groups} groups are priced as one kernel whose tiles hold rows of one group"
-            " each, with parameters fitted to single products, as the measured tables have no"
-            " grouped ones"
+            f"{inputs.groups} groups{sizes} are priced as one kernel whose tiles{tile} hold rows"
+            " of one group each, with parameters fitted to single products, as the measured"
+            " tables have no grouped ones"
         )
         return [note]
     if not isinstance(inputs, AttentionInputs) or inputs.phase != "prefill":

@@ -17,6 +17,7 @@ PREFILL_GQA: Final = AllOf(Equals("phase", "prefill"), GQA)
 MLA: Final = Equals("kind", "mla")
 REDUCTION: Final = Equals("op", "all_reduce", "reduce_scatter")
 ROPE: Final = Equals("op", "rope_and_cache")
+GROUPED: Final = AllOf(NotEqual("groups", 1), NotEqual("tier", "bound"))
 LIBRARY: Final = "nccl"
 
 
@@ -68,6 +69,22 @@ class GemmShape:
             elsewhere=("num_groups", "num_local_experts"),
         ),
     ] = 1
+    group_sizes: Annotated[
+        Literal["equal", "random"],
+        Row(
+            "Rows of the groups: all m, or cut at random points with m in the mean. Each group"
+            " fills whole tiles of rows.",
+            needs=GROUPED,
+        ),
+    ] = "equal"
+    grouped_kernel: Annotated[
+        Literal["best_tile", "torch"],
+        Row(
+            "Kernel of a grouped product: the output tile is chosen for the shape, as libraries of"
+            " single products and DeepGEMM do, or fixed as in torch._grouped_mm.",
+            needs=GROUPED,
+        ),
+    ] = "best_tile"
     quantization: Annotated[
         Literal["excluded", "included"],
         Row(
