@@ -101,11 +101,18 @@ def _flat(results: Mapping[str, Any]) -> Row:
     it may use, without weights, activations and its own.
     """
     memory = results.get("memory")
-    if not isinstance(memory, dict):
+    if not isinstance(memory, dict) or "kv_capacity_tokens" not in memory:
         return dict(results)
     fixed = sum(memory[name] for name in ("weights_bytes", "activation_bytes", "other_bytes"))
     flat = {f"memory.{name}": value for name, value in memory.items()}
-    return {**results, **flat, "cache_bytes": memory["capacity_bytes"] - fixed}
+    room = memory["capacity_bytes"] - fixed
+    flat["cache_bytes"] = room
+    tokens = memory["kv_capacity_tokens"]
+    for end in ("low", "high"):
+        limit = memory.get(f"kv_capacity_tokens_{end}")
+        if tokens and limit is not None:
+            flat[f"cache_bytes_{end}"] = room * limit / tokens
+    return {**results, **flat}
 
 
 def _limits(
