@@ -8,6 +8,7 @@ from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import cache_capacity
 from perfatlas.scenario.fields import Scenario
+from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import simulate
 
 LLAMA = Scenario.read({"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"})
@@ -61,3 +62,29 @@ def test_what_another_version_has_otherwise_replaces_the_profile() -> None:
 def test_a_plan_that_breaks_a_rule_is_refused() -> None:
     with pytest.raises(InvalidSpecError, match="tp"):
         cache_capacity(llama(tp=7))
+
+
+def test_the_capacity_has_the_interval_of_startup_logs() -> None:
+    asked = {"model": LLAMA.model, "system": LLAMA.system, "concurrency": 1}
+    memory = {
+        engine: estimate(**asked, engine=engine).results["memory"]
+        for engine in ("vllm@0.24", "vllm@0.25")
+    }
+    own, borrowed = memory["vllm@0.24"], memory["vllm@0.25"]
+    fixed = sum(own[name] for name in ("weights_bytes", "activation_bytes", "other_bytes"))
+    lost = 0.052 * 139.8 * 2**30 / (own["capacity_bytes"] - fixed)  # 5.2% of the device
+    tokens = own["kv_capacity_tokens"]
+    assert own["kv_capacity_tokens_low"] == pytest.approx(tokens * (1.0 - lost), rel=1e-4)
+    assert tokens < own["kv_capacity_tokens_high"] < 1.01 * tokens
+    assert borrowed["kv_capacity_tokens"] == tokens  # the same profile, not known for its release
+    assert borrowed["kv_capacity_tokens_low"] < own["kv_capacity_tokens_low"]
+    set_by_user = estimate(**asked, kv_blocks=1000).results["memory"]
+    ends = {set_by_user[f"kv_capacity_tokens{end}"] for end in ("", "_low", "_high")}
+    assert ends == {16000}
+
+
+@pytest.mark.parametrize("version", ["0.11", "0.12", "0.14", "0.17", "0.20"])
+def test_graphs_are_beside_the_share_before_vllm_0_21(version: str) -> None:
+    old, new = resolve_engine(f"vllm@{version}").memory, resolve_engine("vllm@0.21").memory
+    assert (old.gpu_memory_utilization, old.graph_bytes) == (0.9, 0.0)
+    assert (new.gpu_memory_utilization, new.graph_bytes) == (0.92, 0.65 * 2**30)

@@ -19,6 +19,7 @@ from .cost import (
 )
 from .gathered import gather_steps as gather_steps
 from .memory import (
+    cache_limits as cache_limits,
     candidate_memory as candidate_memory,
     does_not_fit as does_not_fit,
 )

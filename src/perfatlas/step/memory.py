@@ -5,8 +5,11 @@ Shape legend: C candidates, S graph sizes.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.step.columns import Candidates
+
+
+SPREAD: Final = "data/memory_spread.toml"
 
 
 def memory_inputs(question: Candidates) -> MemoryInputs:
@@ -100,6 +106,40 @@ def candidate_memory(question: Candidates) -> MemoryColumns:
     total_bytes = memory.total_bytes - memory.kv_bytes + kv_bytes
     fits = (total_bytes <= memory.capacity_bytes) & (queued <= memory.max_sequences)
     return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
+
+
+def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, FloatArray]:
+    """Return the ends of the 90% interval of the cache capacity [tokens], each (C,).
+
+    The interval is that of the memory which engines leave for the cache in start-up logs; blocks
+    that the user set have none. That of a release that borrows its profile is wider.
+
+    Args:
+        question: The candidates.
+        memory: Their memory.
+
+    Source: data/memory_spread.toml.
+    """
+    less, more = _spread("borrowed" if question.profile.borrowed else "released")
+    device = question.placement.devices().gather("memory_bytes")
+    fixed = memory.weights_bytes + memory.activation_bytes + memory.other_bytes
+    room = np.maximum(memory.capacity_bytes - fixed, 1.0)
+    derived_C = np.isnan(question.limits.kv_blocks)
+    lost = np.where(derived_C, np.clip(more * device / room, 0.0, 1.0), 0.0)
+    won = np.where(derived_C, less * device / room, 0.0)
+    tokens = memory.kv_capacity_tokens
+    return {
+        "kv_capacity_tokens_low": np.floor(tokens * (1.0 - lost)),
+        "kv_capacity_tokens_high": np.floor(tokens * (1.0 + won)),
+    }
+
+
+@cache
+def _spread(kind: str) -> tuple[float, float]:
+    """Return what engines take less and more than derived, as shares of the device's memory."""
+    text = resources.files("perfatlas").joinpath(SPREAD).read_text("utf-8")
+    raw = tomllib.loads(text)[kind]
+    return float(raw["less"]), float(raw["more"])
 
 
 def does_not_fit(

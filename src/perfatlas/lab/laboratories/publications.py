@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form import Evaluation
 
 SCALES: Final = ("service", "step")
+LAST_BATCH: Final = 3  # later ones judge the intervals and move none
 # what a metric measures, and whether it is a rate
 TIMES: Final[Mapping[str, tuple[Callable[[Evaluation], Times], bool]]] = {
     "tpot_s": (output_times, False),
@@ -49,7 +50,8 @@ def publications() -> list[SourceRuns]:
     """
     found = []
     for source in outside_sources():
-        runs = list(_explored(source)) if source["scale"] in SCALES else []
+        counts = source["scale"] in SCALES and source["batch"] <= LAST_BATCH
+        runs = list(_explored(source)) if counts else []
         if runs:
             found.append(_joined(source["title"], runs))
     return found

@@ -74,13 +74,14 @@ def _scored(source: Mapping[str, Any], run: Mapping[str, Any]) -> Row:
         "batch": source["batch"],
         "scale": source["scale"],
         "device": system.partition("{")[0],
-        "half": half_of(run["id"]),
+        "half": source.get("half") or half_of(run["id"]),
         "metric": run["metric"],
         "published": run["value"],
     }
     none = dict.fromkeys(("predicted", "error", "low", "high", "inside_90"))
     try:
-        results = FUNCTIONS[source["command"]](**source["fields"], **run["fields"]).results
+        fields = {**source["fields"], **run["fields"]}
+        results = _flat(FUNCTIONS[source["command"]](**fields).results)
     except PerfatlasError as problem:
         return {**shared, **none, "refused": str(problem)}
     predicted = float(results[run["metric"]])
@@ -91,6 +92,27 @@ def _scored(source: Mapping[str, Any], run: Mapping[str, Any]) -> Row:
         found["low"], found["high"] = limits
         found["inside_90"] = limits[0] <= run["value"] <= limits[1]
     return found
+
+
+def _flat(results: Mapping[str, Any]) -> Row:
+    """Return results with those of `memory` under their full names and the memory of the cache.
+
+    `cache_bytes` is what an engine prints as memory available for the cache, of one rank: that
+    it may use, without weights, activations and its own.
+    """
+    memory = results.get("memory")
+    if not isinstance(memory, dict) or "kv_capacity_tokens" not in memory:
+        return dict(results)
+    fixed = sum(memory[name] for name in ("weights_bytes", "activation_bytes", "other_bytes"))
+    flat = {f"memory.{name}": value for name, value in memory.items()}
+    room = memory["capacity_bytes"] - fixed
+    flat["cache_bytes"] = room
+    tokens = memory["kv_capacity_tokens"]
+    for end in ("low", "high"):
+        limit = memory.get(f"kv_capacity_tokens_{end}")
+        if tokens and limit is not None:
+            flat[f"cache_bytes_{end}"] = room * limit / tokens
+    return {**results, **flat}
 
 
 def _limits(

@@ -26,6 +26,7 @@ from perfatlas.serving.closed_form import (
     rejects_prompts,
     result_columns,
 )
+from perfatlas.step import cache_limits
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
@@ -101,7 +102,8 @@ def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]
         evaluation: Its evaluation.
     """
     results = plain_results(result_columns(question, evaluation))
-    results["memory"] = plain_results(memory_columns(evaluation.memory))
+    memory = memory_columns(evaluation.memory) | cache_limits(question, evaluation.memory)
+    results["memory"] = plain_results(memory)
     results["method"] = "formula" if question.aggregated_C[0] else "static"
     return results
 

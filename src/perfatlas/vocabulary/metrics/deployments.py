@@ -326,7 +326,9 @@ MEMORY: Final = (
         better="higher",
         holds="count",
         verbs=BOTH,
-        description="KV cache capacity in tokens.",
+        has_interval=True,
+        description="KV cache capacity in tokens; the interval of an estimate is that of the"
+        " memory which engines leave for the cache in start-up logs.",
     ),
     Metric(
         name="memory.fits",
