@@ -152,9 +152,9 @@ def launched_pools(ready: Service, run: PoolRun, rules: ServingRules) -> Service
     launch, batch = rules.pool_launch(run), rules.decode_batch(run)
     pools = []
     for role, pool in ready.named.items():
-        most = pool.limits.max_num_seqs
-        changes = {} if launch is None else launch.changes(role, getattr(run, role), most)
+        limits = pool.limits
+        changes = {} if launch is None else launch.changes(role, getattr(run, role), limits)
         if role == "decode" and batch is not None:
-            changes["max_num_seqs"] = min(batch, most)
+            changes["max_num_seqs"] = min(batch, limits.max_num_seqs)
         pools.append(as_launched(pool, changes))
     return replace(ready, pools=tuple(pools))

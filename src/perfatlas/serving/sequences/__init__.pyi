@@ -35,11 +35,12 @@ from .running import (
     queue_at_socket as queue_at_socket,
     queue_first as queue_first,
     queue_last as queue_last,
-    receive_all as receive_all,
+    receive_at_interval as receive_at_interval,
     run_chunk as run_chunk,
     start_decoding as start_decoding,
     take_finishing as take_finishing,
     unreported_tokens as unreported_tokens,
+    steps_to_receiving as steps_to_receiving,
 )
 from .speculation import (
     advance_each as advance_each,
