@@ -68,6 +68,7 @@ def _simulated_row(run: PoolRun, rules: ServingRules, known: Priced) -> Row:
         "system": worker.system,
         "backend": worker.backend,
         "kind": worker.kind,
+        "split": next((k for k, v in rules.pool_split.items() if worker.system in v), ""),
         "dense": is_dense(worker),
         "pools": " + ".join(_words(run, role) for role in POOLS),
         "concurrency": worker.concurrency,
