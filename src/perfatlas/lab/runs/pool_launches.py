@@ -65,7 +65,7 @@ class PoolLaunch:
             run: A matching run.
         """
         tokens = _limit(self.limits["prefill"], TOKENS, run.prefill)
-        found = {} if tokens is None else {TOKENS: tokens}
+        found: dict[str, int | str] = {} if tokens is None else {TOKENS: tokens}
         for role, given in self.limits.items():
             found |= {f"{role}_{name}": given[name] for name in EXPERTS if name in given}
         return found

@@ -63,8 +63,8 @@ def pool_views(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRu
 
     Returns:
         `totals`, `goals`, statistics by part (`by_split`, `by_engine`, `by_model`, `by_system`,
-        `by_lengths`, `cells`), the rows with the largest TTFT errors (`worst`), `reasons` and `left_out`,
-        `not_simulated`, `failures`: exceeded budgets, and every prediction.
+        `by_lengths`, `cells`), the rows with the largest TTFT errors (`worst`), `reasons` and
+        `left_out`, `not_simulated`, `failures`: exceeded budgets, and every prediction.
     """
     totals = traffic_totals(rows)
     known = [row for row in rows if not row["error"]]

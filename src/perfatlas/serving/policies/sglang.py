@@ -45,8 +45,8 @@ from perfatlas.serving.sequences import (
     queue_last,
     receive_at_interval,
     run_chunk,
-    unreported_tokens,
     steps_to_receiving,
+    unreported_tokens,
 )
 from perfatlas.serving.state import NO_INDEX
 

@@ -38,9 +38,9 @@ from .running import (
     receive_at_interval as receive_at_interval,
     run_chunk as run_chunk,
     start_decoding as start_decoding,
+    steps_to_receiving as steps_to_receiving,
     take_finishing as take_finishing,
     unreported_tokens as unreported_tokens,
-    steps_to_receiving as steps_to_receiving,
 )
 from .speculation import (
     advance_each as advance_each,
