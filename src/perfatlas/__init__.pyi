@@ -192,6 +192,26 @@ def compare(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
@@ -336,6 +356,14 @@ def compare(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -441,6 +469,26 @@ def estimate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
@@ -579,6 +627,14 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -683,6 +739,26 @@ def explain(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
@@ -826,6 +902,14 @@ def explain(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -1077,6 +1161,26 @@ def frontier(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     node_power_cap_w: float | str | None = None,
@@ -1217,6 +1321,14 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -2040,6 +2152,26 @@ def max_request_rate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
@@ -2269,6 +2401,14 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -2431,6 +2571,26 @@ def required_replicas(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
@@ -2663,6 +2823,14 @@ def required_replicas(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -3232,6 +3400,26 @@ def simulate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    prefill_redundant_experts: int | str | None = None,
+    decode_redundant_experts: int | str | None = None,
+    prefill_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
+    decode_expert_exchange: Literal[
+        "all_gather_reduce_scatter",
+        "all_to_all",
+        "deepep",
+        "deepep_normal",
+        "deepep_low_latency",
+        "quantized_all_gather",
+    ]
+    | None = None,
     prefill_format: str | None = None,
     decode_format: str | None = None,
     usd_per_gpu_hour: float | str | None = None,
@@ -3456,6 +3644,14 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        decode_redundant_experts: Additional experts that each MoE layer holds of each decode
+            worker. Default: as redundant_experts. Needs mode = disaggregated.
+        prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+        decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:

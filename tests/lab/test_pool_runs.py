@@ -96,11 +96,12 @@ def test_limits_of_both_pools() -> None:
     assert launch is not None
     shared = pools(backend="sglang", attention_dp=4)
     assert launch.fields(shared) == {"max_num_batched_tokens": 1024}
-    assert launch.changes("decode", shared.decode, 100) == {
+    assert launch.changes("decode", shared.decode, decode._replace(max_num_seqs=100)) == {
         "max_num_seqs": 16,
         "reserved_decode_tokens": 112,
     }
-    assert launch.changes("decode", shared.decode, 5)["max_num_seqs"] == 5
+    few = decode._replace(max_num_seqs=5)
+    assert launch.changes("decode", shared.decode, few)["max_num_seqs"] == 5
     assert rules.decode_batch(pools(concurrency=9)) is None
     assert rules.decode_batch(pools(backend="vllm")) is None
 

@@ -321,7 +321,9 @@ def found_with(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
         "left_out_rows": 0,
         "disaggregated": "3 rows do not tell the number of workers",
         "pools": pool_views(
-            [rows[0] | {"pools": "2 x tp 1 + 3 x tp 2", "unsimulated": ""}], [], RULED
+            [rows[0] | {"pools": "2 x tp 1 + 3 x tp 2", "unsimulated": "", "split": "read"}],
+            [],
+            RULED,
         ),
         "scenario_only": {
             "totals": traffic_totals(rows),

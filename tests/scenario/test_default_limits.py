@@ -58,7 +58,7 @@ def test_ranks_of_attention_share_the_chunk_of_sglang() -> None:
     plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
     found = limits(model=R1, system="b300_sxm", engine="sglang", **plan)
     assert found["max_num_batched_tokens"] == 32768 / 8  # of the recipe
-    assert found["max_num_seqs"] == 128 / 8
+    assert found["max_num_seqs"] == 2048  # of SGLang, not a share of the recipe's 128
     found = limits(model="deepseek-ai/DeepSeek-V2", system="b200_sxm", engine="sglang", **plan)
     assert found["max_num_batched_tokens"] == 16384 / 8  # by default
 
@@ -100,13 +100,22 @@ def test_recipes_of_sglang_are_for_the_gpus_they_state() -> None:
 
 
 def test_the_sequences_of_a_recipe_are_those_of_one_server() -> None:
-    plan: dict[str, Any] = {"tp": 1, "attention_dp": 8, "ep": 8}
-    asked: dict[str, Any] = {"model": R1, "system": "b300_sxm", "engine": "sglang", **plan}
+    asked: dict[str, Any] = {"model": R1, "system": "b300_sxm", "engine": "sglang", "tp": 8}
     server, worker = limits(**asked), limits(**asked, pooled=True)
     changed = {name for name in server if server[name] != worker[name] and server[name] > 0.0}
     assert changed == {"max_num_seqs"}
-    assert (server["max_num_seqs"], worker["max_num_seqs"]) == (128 / 8, 2048)
+    assert (server["max_num_seqs"], worker["max_num_seqs"]) == (128, 2048)
     assert limits(**asked, pooled=True, max_num_seqs=4)["max_num_seqs"] == 4
+
+
+def test_ranks_of_attention_do_not_share_the_sequences_of_a_recipe() -> None:
+    asked: dict[str, Any] = {"model": R1, "system": "b200_sxm", "engine": "sglang"}
+    ranks: dict[str, Any] = {**asked, "tp": 1, "attention_dp": 8, "ep": 8}
+    one, eight = limits(**asked, tp=8), limits(**ranks)
+    assert (one["max_num_seqs"], eight["max_num_seqs"]) == (128, 2048)
+    assert one["scheduler_recv_interval"] > eight["scheduler_recv_interval"] == 1
+    assert (eight["gpu_memory_utilization"], eight["stream_interval"]) == (0.82, 30)
+    assert limits(**ranks, max_num_seqs=64)["max_num_seqs"] == 64
 
 
 def test_a_decode_pool_runs_more_than_the_server_of_a_recipe() -> None:

@@ -261,17 +261,18 @@ class SglangDecodeScheduler(SglangScheduler):
         self.ready: list[Sequence] = []  # waiting_queue of the engine; `waiting` is its prealloc
 
     def queue(self) -> list[Sequence]:
-        return self.waiting + self.retracted_queue
+        return self.waiting + self.inbox + self.retracted_queue
 
     def put_back(self, victim: Sequence) -> None:
         self.retracted_queue.append(victim)
 
     def take(self, one: Sequence) -> None:
-        self.waiting.append(one)
+        (self.inbox if self.limits.scheduler_recv_interval > 1 else self.waiting).append(one)
 
     def schedule(self, now: int) -> None:
         self.now = now
         self.scheduled = []
+        self.receive()
         self.resume()
         if not self.retracted_queue or not (self.batch or self.ready):
             self.ready += self.here
@@ -286,6 +287,7 @@ class SglangDecodeScheduler(SglangScheduler):
         self.decode()
         for part in self.scheduled:
             part.sequence.num_computed = part.before + part.tokens
+        self.last_mode = "decode" if self.scheduled else ""
 
     def fill(self, one: Sequence) -> int:
         given = one.generated if one.stage == "" else int(not self.again)

@@ -188,7 +188,7 @@ def random_pools(draw: np.random.Generator) -> Fleet:
         if limits.rules in ("vllm", "sglang"):
             limits = limits._replace(chunked_prefill=True)
         if role == "decode":
-            limits = limits._replace(batch_wait_timeout_iters=0, scheduler_recv_interval=1)
+            limits = limits._replace(batch_wait_timeout_iters=0)
             limits = limits._replace(reserved_decode_tokens=int(draw.choice([1, 2, 8, 30])))
         prices = random_prices(draw, limits)
         groups.append(group._replace(prices=prices, limits=limits, role=role, link=_link(draw)))

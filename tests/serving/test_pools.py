@@ -165,6 +165,16 @@ def test_sglang_takes_a_cache_where_the_longest_running_could_still_end() -> Non
     assert outcome.finished_N.tolist() == [217, 304]
 
 
+@pytest.mark.parametrize(("interval", "resumed"), [(1, 217), (5, 247)])
+def test_sglang_decode_engines_receive_at_an_interval(interval: int, resumed: int) -> None:
+    # A is there at 147 and decodes 10 ps a step; B's prompt ends at 160. It is received at the next
+    # step, 167, or after five that decode, 197; its cache takes 47 ps and joins at the next step.
+    decode = DECODE._replace(limits=SGLANG._replace(scheduler_recv_interval=interval))
+    fleet = POOLS._replace(groups=(PREFILL._replace(number=2), decode), first_from="arrival")
+    outcome = run_fleet(requests_of([(0, 8, 30), (60, 8, 2)]), fleet)
+    assert outcome.travels.resumed_N.tolist() == [147, resumed]
+
+
 def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
     decode = DECODE._replace(limits=SGLANG._replace(kv_blocks=20))
     fleet = POOLS._replace(groups=(PREFILL._replace(number=3), decode), first_from="arrival")
@@ -211,10 +221,7 @@ def test_invalid_roles_of_pools_are_refused() -> None:
             ROOMY._replace(rules="trtllm_max_utilization"),
             "trtllm_max_utilization does not support role decode",
         ),
-        (
-            sglang._replace(scheduler_recv_interval=10),
-            "scheduler_recv_interval 10 is not supported in role decode",
-        ),
+        (sglang._replace(scheduler_recv_interval=0), "scheduler_recv_interval"),
         (sglang._replace(reserved_decode_tokens=0), "reserved_decode_tokens is 0"),
     ):
         decode = DECODE._replace(limits=limits)

@@ -12,12 +12,18 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.runs.serving_matches import Match
     from perfatlas.lab.runs.serving_rows import ServingRun
+    from perfatlas.serving.config import Limits
 
 TOKENS: Final = "max_num_batched_tokens"
 SEQUENCES: Final = "max_num_seqs"
 OF_WORKER: Final = "_of_worker"  # a limit divided evenly over attention-DP ranks
+CACHE: Final = "max_total_tokens"  # of the KV cache of a rank
 SWITCHES: Final = ("async_scheduling", "scheduler_recv_interval", "reserved_decode_tokens")
-LIMITS: Final = (TOKENS, f"{TOKENS}{OF_WORKER}", SEQUENCES, f"{SEQUENCES}{OF_WORKER}", *SWITCHES)
+EXPERTS: Final = ("expert_exchange", "redundant_experts")  # fields of the scenario
+LIMITS: Final = (
+    *(TOKENS, f"{TOKENS}{OF_WORKER}", SEQUENCES, f"{SEQUENCES}{OF_WORKER}", CACHE),
+    *(*SWITCHES, *EXPERTS),
+)
 BATCH_KEYS: Final = ("system", "precision", "isl", "osl", "dp", "attention_dp", "concurrency")
 
 
@@ -52,28 +58,33 @@ class PoolLaunch:
     unsimulated: str
     source: str
 
-    def fields(self, run: PoolRun) -> dict[str, int]:
-        """Return the token limit per step of the prefill pool, by vocabulary name.
+    def fields(self, run: PoolRun) -> dict[str, int | str]:
+        """Return what has a vocabulary name: the prefill pool's tokens per step, and exchanges.
 
         Args:
             run: A matching run.
         """
         tokens = _limit(self.limits["prefill"], TOKENS, run.prefill)
-        return {} if tokens is None else {TOKENS: tokens}
+        found: dict[str, int | str] = {} if tokens is None else {TOKENS: tokens}
+        for role, given in self.limits.items():
+            found |= {f"{role}_{name}": given[name] for name in EXPERTS if name in given}
+        return found
 
-    def changes(self, role: str, worker: ServingRun, most: int) -> dict[str, Any]:
+    def changes(self, role: str, worker: ServingRun, limits: Limits) -> dict[str, Any]:
         """Return the scheduler limits without a vocabulary name.
 
         Args:
             role: "prefill" or "decode".
             worker: The run with the plan of the pool.
-            most: Default sequences of a scheduler.
+            limits: Default limits of a scheduler.
         """
         given = self.limits[role]
         found = {name: given[name] for name in SWITCHES if name in given}
         sequences = _limit(given, SEQUENCES, worker)
         if sequences is not None:
-            found[SEQUENCES] = min(sequences, most)
+            found[SEQUENCES] = min(sequences, limits.max_num_seqs)
+        if CACHE in given:
+            found["kv_blocks"] = min(given[CACHE] // limits.block_size, limits.kv_blocks)
         return found
 
 

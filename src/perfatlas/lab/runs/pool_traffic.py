@@ -68,6 +68,7 @@ def _simulated_row(run: PoolRun, rules: ServingRules, known: Priced) -> Row:
         "system": worker.system,
         "backend": worker.backend,
         "kind": worker.kind,
+        "split": next((k for k, v in rules.pool_split.items() if worker.system in v), ""),
         "dense": is_dense(worker),
         "pools": " + ".join(_words(run, role) for role in POOLS),
         "concurrency": worker.concurrency,
@@ -152,9 +153,9 @@ def launched_pools(ready: Service, run: PoolRun, rules: ServingRules) -> Service
     launch, batch = rules.pool_launch(run), rules.decode_batch(run)
     pools = []
     for role, pool in ready.named.items():
-        most = pool.limits.max_num_seqs
-        changes = {} if launch is None else launch.changes(role, getattr(run, role), most)
+        limits = pool.limits
+        changes = {} if launch is None else launch.changes(role, getattr(run, role), limits)
         if role == "decode" and batch is not None:
-            changes["max_num_seqs"] = min(batch, most)
+            changes["max_num_seqs"] = min(batch, limits.max_num_seqs)
         pools.append(as_launched(pool, changes))
     return replace(ready, pools=tuple(pools))

@@ -100,6 +100,7 @@ class ServingRules:
         pool_launches: The same for two pools.
         pool_batches: Sequences of a decode scheduler, by the keys of `batch_of`.
         pool_plans: Actual use of ranks where rows differ; the first match applies.
+        pool_split: Systems of two-pool runs by what may be read of them: "read" or "held_out".
         pool_goal, pool_budget: Like goal and budget, for runs of two pools.
         ttft_statistic: Statistic of the TTFT in rows, by kind of run.
         traffic_goal, traffic_budget: Like goal and budget, for simulated traffic.
@@ -125,6 +126,7 @@ class ServingRules:
     pool_launches: tuple[PoolLaunch, ...]
     pool_batches: Mapping[str, Any]
     pool_plans: tuple[PoolPlan, ...]
+    pool_split: Mapping[str, tuple[str, ...]]
     pool_goal: Mapping[str, Mapping[str, float]]
     pool_budget: Mapping[str, Mapping[str, float]]
     ttft_statistic: Mapping[str, str]
@@ -237,6 +239,7 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         pool_launches=tuple(_pool_launch(entry) for entry in data.get("pool_launches", [])),
         pool_batches=dict(data.get("pool_batches", {})),
         pool_plans=tuple(_pool_plan(entry) for entry in data.get("pool_plans", [])),
+        pool_split={k: tuple(v) for k, v in data.get("pool_split", {}).items()},
         pool_goal=dict(data.get("pool_goal", {})),
         pool_budget=dict(data.get("pool_budget", {})),
         ttft_statistic=dict(data.get("ttft_statistic", {})),

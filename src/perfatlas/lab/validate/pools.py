@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 WORST: Final = 10
 ABOUT: Final = {
+    "by_split": ("split",),
     "by_engine": ("backend",),
     "by_model": ("network",),
     "by_system": ("system",),
@@ -61,9 +62,9 @@ def pool_views(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRu
         rules: Goals, budgets and launches.
 
     Returns:
-        `totals`, `goals`, statistics by part (`by_engine`, `by_model`, `by_system`, `by_lengths`,
-        `cells`), the rows with the largest TTFT errors (`worst`), `reasons` and `left_out`,
-        `not_simulated`, `failures`: exceeded budgets, and every prediction.
+        `totals`, `goals`, statistics by part (`by_split`, `by_engine`, `by_model`, `by_system`,
+        `by_lengths`, `cells`), the rows with the largest TTFT errors (`worst`), `reasons` and
+        `left_out`, `not_simulated`, `failures`: exceeded budgets, and every prediction.
     """
     totals = traffic_totals(rows)
     known = [row for row in rows if not row["error"]]

@@ -86,6 +86,7 @@ WORST: Final = {
 }
 POOL_PARTS: Final = {
     "totals": ("models",),
+    "by_split": ("split",),
     "by_engine": ("backend",),
     "by_model": ("network",),
     "by_system": ("system",),

@@ -101,7 +101,7 @@ def page_text(found: Mapping[str, Any]) -> str:
 
 def _pools(found: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts on two-pool runs, by placeholder."""
-    parts = ("totals", "by_engine", "by_model", "by_system", "by_lengths", "cells")
+    parts = ("totals", "by_split", "by_engine", "by_model", "by_system", "by_lengths", "cells")
     about = {"totals": ("models",)} | ABOUT
     told = {f"pool_{name}": _statistics(found[name], about[name]) for name in parts}
     launches = [f"- **{row['launch']}.** {row['source']}" for row in found["by_launch"]]

@@ -54,11 +54,16 @@ def filled_limits(
     engine's default for the device. An engine whose steps hold whole prompts has a step of at
     least the longest prompt and max_num_seqs; a recipe for shorter prompts is enlarged likewise.
     The max_num_seqs of a recipe is for one server that computes prompts and decodes, at the loads
-    for which it was published; the workers of two pools have the engine's default.
+    for which it was published; the workers of two pools have the engine's default. So have the
+    ranks of an engine that divides its limit among them: the recipes of SGLang launch servers with
+    tensor parallelism alone, and state no limit of a rank. Their scheduler_recv_interval is for
+    such servers too.
 
     Source: sgl-project/sglang docs_new/src/snippets/autoregressive/deepseek-r1-advanced-
-        deployment.jsx: one server, concurrency 4 to 128; python/sglang/srt/server_args.py,
-        _handle_pd_disaggregation: prefill and decode servers have no limit of their own.
+        deployment.jsx: one server, concurrency 4 to 128, tensor_parallel_size without
+        enable_dp_attention; managers/scheduler_recv_skipper.py of SGLang 0.5.10, which refuses
+        enable_dp_attention; python/sglang/srt/server_args.py, _handle_pd_disaggregation: prefill
+        and decode servers have no limit of their own.
 
     Args:
         given: Limits, NaN if not given (C,).
@@ -82,9 +87,10 @@ def filled_limits(
         values_R = np.array([np.nan if v is None else v for v in values] + [np.nan], np.float64)
         return values_R[recipe_C]
 
-    recipe_seqs_C = _of_rank(launched("max_num_seqs"), profile, load)
-    known_C = (given.max_num_seqs,) if load.pooled else (given.max_num_seqs, recipe_seqs_C)
-    seqs_C = _first(*known_C, of_device("max_num_seqs"))
+    of_ranks_C = rules.shared_by_ranks & (load.attention_dp > 1)
+    recipe_seqs_C = np.where(load.pooled | of_ranks_C, np.nan, launched("max_num_seqs"))
+    recipe_reads_C = np.where(of_ranks_C, np.nan, _recipe_intervals(profile, recipe_C, load))
+    seqs_C = _first(given.max_num_seqs, recipe_seqs_C, of_device("max_num_seqs"))
     tokens_C = _of_rank(of_device("max_num_batched_tokens"), profile, load)
     if rules.holds_prompts:
         tokens_C = np.maximum(tokens_C, load.isl + seqs_C)
@@ -104,9 +110,7 @@ def filled_limits(
         server_processes=_first(
             given.server_processes, load.attention_dp if profile.front.per_rank else ones_C
         ),
-        scheduler_recv_interval=_first(
-            given.scheduler_recv_interval, _recipe_intervals(profile, recipe_C, load), ones_C
-        ),
+        scheduler_recv_interval=_first(given.scheduler_recv_interval, recipe_reads_C, ones_C),
         rank_balance_iters=_first(given.rank_balance_iters, rules.rank_balance_iters * ones_C),
     )
     return limits, recipe_C

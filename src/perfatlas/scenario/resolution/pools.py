@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import ScenarioColumns
 
 ROLES: Final = ("prefill", "decode")
-SHARED: Final = ("system", "engine", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "format")
+SHARED: Final = (
+    *("system", "engine", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "format"),
+    *("redundant_experts", "expert_exchange"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,14 +37,14 @@ from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE, PREFILL
 from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.sequences import (
-    MANY,
     admit_head,
     blocks,
     preempt_uncached,
     queue_at_socket,
     queue_last,
-    receive_all,
+    receive_at_interval,
     run_chunk,
+    steps_to_receiving,
     unreported_tokens,
 )
 from perfatlas.serving.state import NO_INDEX
@@ -71,7 +71,7 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
     """
     scheduler = sim.scheduler_S[s]
     if sim.scheduler_recv_interval > 1:
-        _receive(sim, s)
+        receive_at_interval(sim, s)
     if sim.role == PREFILL:  # no decoding sequence whose end would free the batch
         scheduler.full = 0
     if scheduler.prefilled and scheduler.partial != NO_INDEX:
@@ -96,21 +96,6 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
         if sim.growth_SB[s, -scheduler.step % sim.block_size] <= scheduler.free:
             blocks.allocate_steps(sim, s, 1)
             scheduler.decodes = scheduler.decoding
-
-
-@part
-def _receive(sim: SimulationState, s: int) -> None:
-    """Receive new requests, if enough decode-only steps have passed since the last time."""
-    scheduler = sim.scheduler_S[s]
-    idle = scheduler.decoding == 0 and scheduler.ended == 0
-    if idle or scheduler.prefilled or scheduler.ran == 0:
-        scheduler.read = scheduler.step
-    since = scheduler.step - scheduler.read
-    if (
-        since % sim.scheduler_recv_interval == 0
-    ):  # checks in between without new requests are skipped
-        scheduler.read = scheduler.step
-        receive_all(sim, s)
 
 
 @part
@@ -338,12 +323,7 @@ def _steady_steps(sim: SimulationState, s: int) -> int:
     scheduler = sim.scheduler_S[s]
     if scheduler.partial != NO_INDEX or (scheduler.waiting > 0 and not scheduler.full):
         return 1
-    if scheduler.unread == 0:
-        return MANY
-    if scheduler.decodes == 0:
-        return 1
-    since = (scheduler.step - scheduler.read) % sim.scheduler_recv_interval
-    return int(sim.scheduler_recv_interval - since)
+    return steps_to_receiving(sim, s)
 
 
 @part

@@ -39,12 +39,14 @@ from perfatlas.serving.policies.sglang import (
     reset_ratio,
 )
 from perfatlas.serving.sequences import (
-    MANY,
     blocks,
     first_output,
     join_one,
+    queue_at_socket,
     queue_last,
+    receive_at_interval,
     start_transfer,
+    steps_to_receiving,
 )
 from perfatlas.serving.state import NO_INDEX
 
@@ -65,6 +67,8 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
+    if sim.scheduler_recv_interval > 1:
+        receive_at_interval(sim, s)
     _resume(sim, s)
     idle = scheduler.decoding + scheduler.ended + scheduler.ready == 0
     if scheduler.retracted == 0 or idle:
@@ -169,9 +173,14 @@ def _take(sim: SimulationState, s: int, now: int) -> None:
 
 @part
 def _enqueue(sim: SimulationState, i: int) -> bool:
-    """Append a request to the queue; return whether its KV cache may be transferred next."""
-    opens = sim.scheduler_S[sim.request_N[i].scheduler].waiting == 0
-    queue_last(sim, i)
+    """Append a request to the queue or socket; return whether it may be transferred next."""
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    if sim.scheduler_recv_interval > 1:
+        opens = scheduler.unread == 0
+        queue_at_socket(sim, i)
+    else:
+        opens = scheduler.waiting == 0
+        queue_last(sim, i)
     return bool(opens)
 
 
@@ -179,11 +188,9 @@ def _enqueue(sim: SimulationState, i: int) -> bool:
 def _steady_steps(sim: SimulationState, s: int) -> int:
     """Return 1 if requests wait, as retractable tokens change in every step."""
     scheduler = sim.scheduler_S[s]
-    return (
-        1
-        if scheduler.waiting + scheduler.arrived + scheduler.ready + scheduler.retracted > 0
-        else MANY
-    )
+    if scheduler.waiting + scheduler.arrived + scheduler.ready + scheduler.retracted > 0:
+        return 1
+    return steps_to_receiving(sim, s)
 
 
 @part
@@ -198,8 +205,7 @@ SGLANG_DECODE: Final = Policy(
     title=SGLANG.title,
     description=SGLANG.description,
     roles=("decode",),
-    reads=frozenset(("new_token_ratio", "reserved_decode_tokens")),
-    fixed={"decode": {"scheduler_recv_interval": 1}},
+    reads=frozenset(("new_token_ratio", "reserved_decode_tokens", "scheduler_recv_interval")),
     requires_chunks=True,
     foresees_ends=False,
     idle_passes=3,  # the last sequence may have been retracted for transfers in progress

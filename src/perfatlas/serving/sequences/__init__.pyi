@@ -35,9 +35,10 @@ from .running import (
     queue_at_socket as queue_at_socket,
     queue_first as queue_first,
     queue_last as queue_last,
-    receive_all as receive_all,
+    receive_at_interval as receive_at_interval,
     run_chunk as run_chunk,
     start_decoding as start_decoding,
+    steps_to_receiving as steps_to_receiving,
     take_finishing as take_finishing,
     unreported_tokens as unreported_tokens,
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.stages import queue_owner
-from perfatlas.serving.sequences.step_time import NEVER, add_chunk
+from perfatlas.serving.sequences.step_time import MANY, NEVER, add_chunk
 from perfatlas.serving.state import NO_INDEX, drop, put
 
 if TYPE_CHECKING:
@@ -238,6 +238,41 @@ def receive_all(sim: SimulationState, s: int) -> None:
     scheduler.waiting_tail = scheduler.unread_tail
     scheduler.waiting += scheduler.unread
     scheduler.unread = 0
+
+
+@part
+def receive_at_interval(sim: SimulationState, s: int) -> None:
+    """Receive new requests, if enough decode-only steps have passed since the last time.
+
+    Args:
+        sim: The simulation.
+        s: The scheduler.
+    """
+    scheduler = sim.scheduler_S[s]
+    idle = scheduler.decoding == 0 and scheduler.ended == 0
+    if idle or scheduler.prefilled or scheduler.ran == 0:
+        scheduler.read = scheduler.step
+    since = scheduler.step - scheduler.read
+    if since % sim.scheduler_recv_interval == 0:  # checks without new requests are skipped
+        scheduler.read = scheduler.step
+        receive_all(sim, s)
+
+
+@part
+def steps_to_receiving(sim: SimulationState, s: int) -> int:
+    """Return how many decode-only steps may follow before new requests are received.
+
+    Args:
+        sim: The simulation.
+        s: The scheduler.
+    """
+    scheduler = sim.scheduler_S[s]
+    if scheduler.unread == 0:
+        return MANY
+    if scheduler.decodes == 0:
+        return 1
+    since = (scheduler.step - scheduler.read) % sim.scheduler_recv_interval
+    return int(sim.scheduler_recv_interval - since)
 
 
 @part

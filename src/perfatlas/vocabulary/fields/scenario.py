@@ -240,6 +240,7 @@ class Plan:
             "Additional experts that each MoE layer holds, copies of its popular ones, placed so"
             " that all ranks expect equal loads (EPLB); ep divides experts and copies together.",
             needs=Fact("experts"),
+            pools=POOLS,
             elsewhere=("num_redundant_experts", "ep_num_redundant_experts"),
         ),
     ] = 0
@@ -260,6 +261,7 @@ class Plan:
             " gathers tokens in the experts' input format.",
             default="the engine's",
             needs=Fact("token exchange"),
+            pools=POOLS,
             elsewhere=("moe_a2a_backend", "all2all_backend"),
         ),
     ] = None
