@@ -125,7 +125,10 @@ class PricedQuestions:
         )
         power_C = power.mean_w(energy_C, time_s_C)
         width_j_C = self.energy_width_C * prices.chip_energy_j_CO[:, 0]
-        width_C = width_j_C / (energy_C + power.on_w * time_s_C)
+        total_j_C = energy_C + power.on_w * time_s_C
+        # a roofline counts neither time nor energy where caches may hold all bytes
+        counted_C = ~(total_j_C == 0.0)
+        width_C = np.divide(width_j_C, total_j_C, out=np.zeros_like(total_j_C), where=counted_C)
         low, high = power_interval(power.low, power.high, width_C)
         least_w, most_w = (power.mean_w(energy_C, one) for one in (high_s_C, low_s_C))
         known = prices.match_CO[:, 0] >= 0
