@@ -132,7 +132,9 @@ def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArra
     engine = question.engine
     if not isinstance(kernel, Gemm | GroupedGemm):
         routed = row.operator.name.startswith("experts") and isinstance(kernel, Streaming)
-        return np.full(question.layouts.size, 1.0 / engine.efficiency_routed_rows if routed else 1.0)
+        return np.full(
+            question.layouts.size, 1.0 / engine.efficiency_routed_rows if routed else 1.0
+        )
     speed = engine.efficiency_experts if isinstance(row.operator, GroupedGemm) else 1.0
     if kernel.format in _UNQUANTIZED:
         return np.full(question.layouts.size, 1.0 / speed)
