@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, GroupedGemm, Operator
 
 
-# Rows of an expert are a multiple of these: 32 in scaled blocks, 16 in FP8. 16-bit rows are not padded.
+# Rows of an expert are a multiple of these in low precision; 16-bit rows are not padded.
 # Source: NVIDIA/Megatron-LM@d98e8a6, moe_utils.py, get_align_size_for_quantization.
 _ALIGNED_ROWS: Final = {"fp8_static": 16, "fp8_dynamic": 16, "fp8_block": 16, "nvfp4": 32}
 # Bytes read and written per element of the second product's output to add its biases: the product
