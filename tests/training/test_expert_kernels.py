@@ -75,3 +75,20 @@ def test_fused_products_activate_and_quantize() -> None:
     assert names == ["experts_up", "experts_down", "experts_permute", "experts_unpermute"]
     backward = expert_kernels(experts_of("fp8_block"), Part.INPUT_GRADIENT, fused=True)
     assert not [one for one in backward if "quantize" in one.name or "activation" in one.name]
+
+
+def test_alltoall_sorts_and_biases_run_as_kernels() -> None:
+    forward = expert_kernels(experts_of("bf16"), Part.FORWARD, sorted_again=True, biases=True)
+    moved = {
+        one.name: float((one.read_bytes + one.write_bytes)[0])
+        for one in forward
+        if isinstance(one, Streaming)
+    }
+    assert moved["experts_sort"] == moved["experts_unsort"] == 1000.0 * 64.0 * 4.0
+    assert moved["experts_biases"] == 1000.0 * 64.0 * 28.0
+
+
+def test_rows_in_fp8_are_padded() -> None:
+    up, *_ = expert_kernels(experts_of("fp8_dynamic"), Part.FORWARD)
+    assert isinstance(up, Gemm)
+    assert up.m[0] == 256.0  # 250 rows

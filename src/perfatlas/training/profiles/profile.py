@@ -64,7 +64,9 @@ class TrainingEngine:
             CUDA graphs [s].
         efficiency_compute: Speed of compute kernels relative to their calibrations.
         efficiency_communication: Speed of collectives inside a step relative to their calibrations.
-        efficiency_experts: Further factor on the speed of MoE layers.
+        efficiency_experts: Further factor on the speed of the products of routed experts.
+        efficiency_routed_rows: Further factor on the speed of the kernels that sort, activate and
+            quantize the rows of routed experts.
         speed_dense: Further factor of this release on the speed of kernels in dense models.
         speed_moe: The same in MoE models.
         attention_speed_hopper: Speed of the engine's attention on Hopper, relative to that of the
@@ -127,6 +129,7 @@ class TrainingEngine:
     efficiency_compute: float
     efficiency_communication: float
     efficiency_experts: float
+    efficiency_routed_rows: float
     speed_dense: float
     speed_moe: float
     attention_speed_hopper: float
@@ -199,6 +202,7 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
         efficiency_compute=1.0,
         efficiency_communication=1.0,
         efficiency_experts=1.0,
+        efficiency_routed_rows=1.0,
         attention_speed_hopper=1.0,
         attention_speed_hopper_sinks=1.0,
         blackwell_speed_fp8=1.0,
@@ -269,6 +273,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("efficiency_compute", _FACTOR, ""),
         ("efficiency_communication", _FACTOR, ""),
         ("efficiency_experts", _FACTOR, ""),
+        ("efficiency_routed_rows", _FACTOR, ""),
         ("attention_speed_hopper", _FACTOR, ""),
         ("attention_speed_hopper_sinks", _FACTOR, ""),
         ("blackwell_speed_fp8", _FACTOR, ""),

@@ -11,8 +11,14 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.kernels.tiers import price_operators
+from perfatlas.models import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming, with_fields
-from perfatlas.training.work import dropout_of_residual, expert_kernels, unfused_attention_kernels
+from perfatlas.training.work import (
+    dropout_of_residual,
+    expert_kernels,
+    layer_of,
+    unfused_attention_kernels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +93,7 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
 
     sums = {name: summed(name) for name in (*_TIMES, *_SUMMED)}
     for at, row in enumerate(rows):
-        if isinstance(row.operator, Attention):
+        if isinstance(row.operator, Attention | GroupedGemm):
             sums["flop_CO"][:, at] = row.operator.work().flop
     return with_fields(
         prices,
@@ -103,7 +109,14 @@ def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
     if question.tier == "bound":
         return (operator,)
     if isinstance(operator, GroupedGemm):
-        return expert_kernels(operator, row.part, fused=question.fused_experts)
+        ffn = layer_of(question.architecture, row.segment).ffn
+        return expert_kernels(
+            operator,
+            row.part,
+            fused=question.fused_experts,
+            sorted_again=(question.dispatcher or engine.dispatcher) == "alltoall",
+            biases=isinstance(ffn, MoeFfn) and ffn.bias,
+        )
     if isinstance(operator, Attention) and not engine.fused_attention:
         return unfused_attention_kernels(operator, row.part, dropout=engine.dropout)
     if isinstance(operator, Streaming) and engine.dropout and operator.name in _DROPPED_OUT:
@@ -116,9 +129,12 @@ def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArra
 
     Source: data/training_engines, `efficiency_experts`, fitted, and `blackwell_speed_`, measured.
     """
-    if not isinstance(kernel, Gemm | GroupedGemm):
-        return np.ones(question.layouts.size)
     engine = question.engine
+    if not isinstance(kernel, Gemm | GroupedGemm):
+        routed = row.operator.name.startswith("experts") and isinstance(kernel, Streaming)
+        return np.full(
+            question.layouts.size, 1.0 / engine.efficiency_routed_rows if routed else 1.0
+        )
     speed = engine.efficiency_experts if isinstance(row.operator, GroupedGemm) else 1.0
     if kernel.format in _UNQUANTIZED:
         return np.full(question.layouts.size, 1.0 / speed)

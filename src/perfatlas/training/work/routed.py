@@ -5,23 +5,39 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.operators import Gemm, Streaming
 from perfatlas.training.work.elementwise import ACTIVATION_BYTES, QUANTIZE
-from perfatlas.training.work.operators import passes_of
+from perfatlas.training.work.operators import Part, passes_of
 from perfatlas.training.work.recomputation import NEVER, expert_activation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.operators import FloatArray, GroupedGemm, Operator
-    from perfatlas.training.work.operators import Part
+
+
+# Rows of an expert are a multiple of these in low precision; 16-bit rows are not padded.
+# Source: NVIDIA/Megatron-LM@d98e8a6, moe_utils.py, get_align_size_for_quantization.
+_ALIGNED_ROWS: Final = {"fp8_static": 16, "fp8_dynamic": 16, "fp8_block": 16, "nvfp4": 32}
+# Bytes read and written per element of the second product's output to add its biases: the product
+# with fp32 probabilities, the sum, a concatenation and the cast; backward the casts, the split, and
+# products and sums for the gradients of biases and probabilities.
+# Source: NVIDIA/Megatron-LM@d98e8a6, experts.py, _apply_bias; PyTorch runs each as a kernel.
+_BIAS_BYTES: Final = {Part.FORWARD: (14.0, 14.0), Part.INPUT_GRADIENT: (24.0, 16.0)}
 
 
 def expert_kernels(
-    experts: GroupedGemm, part: Part, *, fused: bool = False
+    experts: GroupedGemm,
+    part: Part,
+    *,
+    fused: bool = False,
+    sorted_again: bool = False,
+    biases: bool = False,
 ) -> tuple[Operator, ...]:
     """Return the kernels that experts run in a part of the step; the first is a product.
 
@@ -32,21 +48,28 @@ def expert_kernels(
     Args:
         experts: The experts of a rank.
         part: Part of the step.
-        fused: Whether products activate and quantize what they write.
+        fused: Whether products activate and quantize what they write, and add biases.
+        sorted_again: Whether the rank sorts rows by expert after they arrive and before they leave,
+            beside the permutation of its own tokens, as the all-to-all dispatcher does.
+        biases: Whether experts have biases.
 
     Source: Transformer Engine documentation, grouped GEMM: one cuBLAS product per expert on several
         streams, or one cuBLASLt grouped product of them. Serving engines fuse experts into one
-        kernel instead, which training does not run.
+        kernel instead, which training does not run. Sorted rows: NVIDIA/Megatron-LM@d98e8a6,
+        token_dispatcher.py, sort_chunks_by_idxs of the all-to-all dispatcher.
 
     Limits: All experts have the same rows, as balanced routing sends them. Sorting that HybridEP
-        does while it receives is counted. Biases and clamped activations are not.
+        does while it receives is counted. Copies of rows that are padded are not.
     """
-    return tuple(
+    kernels = tuple(
         row.operator
-        for operator in _forward(experts)
+        for operator in _forward(experts, sorted_again=sorted_again)
         for row in passes_of(operator, 0, NEVER)
         if row.part == part and not (fused and _is_fused(row.operator))
     )
+    if biases and not fused and part in _BIAS_BYTES:
+        return (*kernels, _biases(experts, *_BIAS_BYTES[part]))
+    return kernels
 
 
 def _is_fused(operator: Operator) -> bool:
@@ -54,7 +77,7 @@ def _is_fused(operator: Operator) -> bool:
     return isinstance(operator, Streaming) and operator.stream in (QUANTIZE, "activation")
 
 
-def _forward(experts: GroupedGemm) -> Iterator[Operator]:
+def _forward(experts: GroupedGemm, *, sorted_again: bool) -> Iterator[Operator]:
     """Yield the kernels of the forward pass, products first."""
     width_C = experts.intermediate / experts.moe_tp
     hidden_C = experts.hidden
@@ -62,6 +85,10 @@ def _forward(experts: GroupedGemm) -> Iterator[Operator]:
     yield _product(experts, "down", hidden_C, width_C)
     for name in ("permute", "unpermute"):
         yield _copy(experts, name, hidden_C, hidden_C * ACTIVATION_BYTES)
+    if sorted_again:
+        several_C = hidden_C * (experts.experts / experts.ep > 1.0)
+        for name in ("sort", "unsort"):
+            yield _copy(experts, name, several_C, several_C * ACTIVATION_BYTES)
     yield expert_activation(experts)
     if get_format(experts.format).quantize != "none":
         for name, columns_C in (("up", hidden_C), ("down", width_C)):
@@ -77,12 +104,34 @@ def _product(experts: GroupedGemm, name: str, columns_C: FloatArray, inner_C: Fl
         phase=experts.phase,
         count=experts.count * held_C,
         shard=experts.shard,
-        m=_rows(experts) / held_C,
+        m=_aligned(_rows(experts) / held_C, experts.format),
         n=columns_C,
         k=inner_C,
         format=experts.format,
         weight_bytes_per_element=experts.weight_bytes_per_element,
         input_bytes_per_element=experts.input_bytes_per_element,
+    )
+
+
+def _aligned(rows_C: FloatArray, name: str) -> FloatArray:
+    """Return the rows of an expert with those that a format pads (C,)."""
+    multiple = _ALIGNED_ROWS.get(name)
+    return rows_C if multiple is None else multiple * np.ceil(rows_C / multiple)
+
+
+def _biases(experts: GroupedGemm, read: float, written: float) -> Streaming:
+    """Return the kernels of a pass that add biases, of some bytes per element, as one."""
+    elements_C = _rows(experts) * experts.hidden
+    return Streaming(
+        name="experts_biases",
+        phase=experts.phase,
+        count=experts.count,
+        shard=experts.shard,
+        stream="add",
+        tokens=_rows(experts),
+        read_bytes=read * elements_C,
+        write_bytes=written * elements_C,
+        cold_read_bytes=0.0 * elements_C,
     )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Numbers, whether they are fitted to MoE or to dense runs, and their bounds.
 NUMBERS: Final = (
     ("efficiency_compute", False, (0.3, 1.2)),
-    ("efficiency_experts", True, (0.3, 2.0)),
+    ("efficiency_routed_rows", True, (0.15, 1.2)),
     ("host_s_per_moe_layer", True, (0.0, 0.02)),
 )
 JITTER: Final = (0.0, 0.05)

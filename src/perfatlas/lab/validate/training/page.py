@@ -26,7 +26,7 @@ TITLES: Final = {
 # Fitted numbers: field, heading, factor to the unit of the heading.
 FITTED: Final = (
     ("efficiency_compute", "speed of kernels", 1.0),
-    ("efficiency_experts", "of experts", 1.0),
+    ("efficiency_routed_rows", "on routed rows", 1.0),
     ("host_s_per_moe_layer", "host per MoE layer [ms]", 1e3),
     ("jitter", "jitter", 1.0),
 )
