@@ -22,7 +22,6 @@ from perfatlas.scenario.resolution import (
     resolve,
 )
 from perfatlas.serving.closed_form import (
-    MEMORY,
     Evaluation,
     PoolRates,
     TokenEnergy,
@@ -37,6 +36,7 @@ from perfatlas.serving.closed_form import (
     result_columns,
     unused_prices_text,
 )
+from perfatlas.step import cache_limits
 from perfatlas.verbs.estimate.remarks import estimate_warnings, pool_warnings
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
+PREFIX: Final = "memory_"
 PHASES: Final = ("prefill", "decode")
 BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
 
@@ -279,6 +280,16 @@ def _evaluated(
     return _without(evaluation, broken_C) if broken_C.any() else evaluation
 
 
+def memory_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Take the memory out of a row of a table, by name.
+
+    Args:
+        row: Results by name; those of memory are removed.
+    """
+    names = [name for name in row if name.startswith(PREFIX)]
+    return {name.removeprefix(PREFIX): row.pop(name) for name in names}
+
+
 def _without(evaluation: Evaluation, refused_C: BoolArray) -> Evaluation:
     """Return results whose refused candidates count as not fitting."""
     memory = evaluation.memory
@@ -292,8 +303,8 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     if pool is None or evaluation is None:
         return
     rows_C, question = pool
-    memory = memory_columns(evaluation.memory)
-    found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
+    memory = memory_columns(evaluation.memory) | cache_limits(question, evaluation.memory)
+    found.put(rows_C, {f"{PREFIX}{name}": values for name, values in memory.items()})
     good_C = np.flatnonzero(evaluation.memory.fits)
     columns = {name: v[good_C] for name, v in result_columns(question, evaluation).items()}
     rows_C = rows_C[good_C]
@@ -337,7 +348,7 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     )
     found.put(rows_C, rates.columns())
     memory = memory_columns(rates.decode[1].memory)
-    found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
+    found.put(rows_C, {f"{PREFIX}{name}": values for name, values in memory.items()})
     simulated_C = are_pools_simulated(input_columns, rates)
     found.simulate(rows_C[simulated_C], rates.energy().take(np.flatnonzero(simulated_C)))
     found.add_nodes(rows_C, rates.prefill[0], rates.decode[0])
