@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -28,7 +29,11 @@ LOADS = (
 )
 
 
-def tpot_s(load: tuple[str, int, int, int, int, int], method: str, engine: str) -> float:
+def tpot_s(
+    load: tuple[str, int, int, int, int, int],
+    method: Literal["formula", "simulate"],
+    engine: str,
+) -> float:
     model, tp, pp, isl, osl, concurrency = load
     answer = estimate(
         model=model,
@@ -47,10 +52,8 @@ def tpot_s(load: tuple[str, int, int, int, int, int], method: str, engine: str) 
 
 @pytest.mark.parametrize("engine", ["vllm@0.24", "trtllm@1.0"])
 def test_closed_form_agrees_with_the_simulation(engine: str) -> None:
-    formula, simulated = (
-        np.array([tpot_s(load, method, engine) for load in LOADS])
-        for method in ("formula", "simulate")
-    )
+    formula = np.array([tpot_s(load, "formula", engine) for load in LOADS])
+    simulated = np.array([tpot_s(load, "simulate", engine) for load in LOADS])
     error = formula / simulated - 1.0
     assert np.abs(error).max() < 0.10, error
     assert np.abs(error).mean() < 0.04, error
