@@ -245,3 +245,18 @@ def test_the_interval_of_a_simulation_covers_random_arrivals() -> None:
     covered = confidence_lines(answer)[-1]
     assert covered.startswith("the 90% interval covers step times and")
     assert "at a request rate, random traffic" in covered
+
+
+def test_the_headline_names_the_engines_of_both_pools() -> None:
+    answer = {
+        "command": "search",
+        "scenario": {"model": "m", "system": "h100_sxm", "engine": "vllm@0.24"},
+        "evidence": {"data_versions": {"engine": "sglang@0.5.14"}},
+    }
+    for engines, told in (
+        ({"prefill_engine": "vllm", "decode_engine": "sglang"}, "vllm and sglang"),
+        ({"prefill_engine": "sglang", "decode_engine": "sglang"}, "sglang"),
+        ({"decode_engine": "sglang"}, "vllm@0.24 and sglang"),
+        ({}, "sglang@0.5.14"),
+    ):
+        assert headline({**answer, "results": engines}) == f"m on h100_sxm, {told}"

@@ -125,6 +125,10 @@ def test_the_change_of_the_ranking_is_explained() -> None:
     )
     (note,) = ranking_notes([_leader(1, 4.0), _leader(2, 3.0)])
     assert note.endswith("the best by closed forms stays first")
+    (note,) = ranking_notes([_leader(1, 4.0)])
+    assert note == "the plan is simulated: the best by closed forms stays first"
+    (note,) = ranking_notes([_leader(1, 4.0, row={"method": "formula"}, note="too long")])
+    assert note == "the plan is not simulated: too long"
     (note,) = ranking_notes([_leader(1, 4.0), _leader(3, 3.0), _leader(2, 2.0)])
     assert note.endswith("the best by closed forms stays first; 2 others change rank")
 

@@ -63,10 +63,21 @@ def headline(answer: Mapping[str, Any]) -> str:
     kinds = [kind_name(kind) for kind in kinds_of(results).values()]
     where = " and ".join(kinds) or f"{count}{_systems(scenario)}"
     words = [f"{scenario['model']} on {where}"]
-    versions = (answer.get("evidence") or {}).get("data_versions") or {}
-    words.append(str(versions.get("engine") or scenario.get("engine") or ""))
+    words.append(_engine(answer))
     words.append(_mode(answer))
     return ", ".join(word for word in words if word)
+
+
+def _engine(answer: Mapping[str, Any]) -> str:
+    """Return the engine of an answer with its release, or those of its two pools."""
+    scenario = answer.get("scenario") or {}
+    versions = (answer.get("evidence") or {}).get("data_versions") or {}
+    usual = versions.get("engine") or scenario.get("engine") or ""
+    known = {**scenario, **(answer.get("results") or {})}
+    pools = [known.get(f"{pool}_engine") for pool in POOLS]
+    if not any(pools):
+        return str(usual)
+    return " and ".join(dict.fromkeys(str(one or scenario.get("engine") or usual) for one in pools))
 
 
 def _mode(answer: Mapping[str, Any]) -> str:

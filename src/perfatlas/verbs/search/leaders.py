@@ -352,13 +352,15 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     """
     simulated = [leader for leader in leaders if leader.row["method"] == "simulate"]
     if not simulated:
-        return [f"none of the {len(leaders)} best plans is simulated: {leaders[0].note}"]
+        none = f"none of the {len(leaders)} best plans is" if leaders[1:] else "the plan is not"
+        return [f"{none} simulated: {leaders[0].note}"]
     first = next(leader for leader in leaders if leader.rank == 1)
     now = leaders.index(first) + 1
     moved = sum(leader.rank != place for place, leader in enumerate(leaders, start=1))
     verb = "is" if len(simulated) == 1 else "are"
-    count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
+    count = "the plan is simulated"
     if len(simulated) < len(leaders):
+        count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
         count += " (the others cannot be, and have no queueing)"
     elif len(leaders) > 1:
         count = f"the {len(leaders)} best plans are simulated"

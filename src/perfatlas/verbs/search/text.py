@@ -60,7 +60,8 @@ def print_search(
     """
     results = answer["results"]
     plans = results["plans"]
-    print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"]}})
+    engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in POOLS)}
+    print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"], **engines}})
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
     if line := _limits_line(plans):
         print_line(console, line)
