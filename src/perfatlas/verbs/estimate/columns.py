@@ -22,7 +22,6 @@ from perfatlas.scenario.resolution import (
     resolve,
 )
 from perfatlas.serving.closed_form import (
-    MEMORY,
     Evaluation,
     PoolRates,
     TokenEnergy,
@@ -37,6 +36,7 @@ from perfatlas.serving.closed_form import (
     result_columns,
     unused_prices_text,
 )
+from perfatlas.step import cache_limits
 from perfatlas.verbs.estimate.remarks import estimate_warnings, pool_warnings
 
 if TYPE_CHECKING:
@@ -292,8 +292,7 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     if pool is None or evaluation is None:
         return
     rows_C, question = pool
-    memory = memory_columns(evaluation.memory)
-    found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
+    found.put(rows_C, _memory(question, evaluation))
     good_C = np.flatnonzero(evaluation.memory.fits)
     columns = {name: v[good_C] for name, v in result_columns(question, evaluation).items()}
     rows_C = rows_C[good_C]
@@ -312,6 +311,13 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         return [texts[place] for place in good_C.tolist()]
 
     yield Answered(rows_C, warnings)
+
+
+def _memory(question: Candidates, evaluation: Evaluation) -> dict[str, FloatArray]:
+    """Return the memory of a pool's workers by column, with the interval of their cache."""
+    memory = evaluation.memory
+    columns = memory_columns(memory) | cache_limits(question, memory)
+    return {f"memory_{name}": values_C for name, values_C in columns.items()}
 
 
 def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
@@ -336,8 +342,7 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         decode=(decode.candidates.take(places[1]), second.take(places[1])),
     )
     found.put(rows_C, rates.columns())
-    memory = memory_columns(rates.decode[1].memory)
-    found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
+    found.put(rows_C, _memory(*rates.decode))
     simulated_C = are_pools_simulated(input_columns, rates)
     found.simulate(rows_C[simulated_C], rates.energy().take(np.flatnonzero(simulated_C)))
     found.add_nodes(rows_C, rates.prefill[0], rates.decode[0])
