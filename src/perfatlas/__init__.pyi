@@ -357,13 +357,15 @@ def compare(
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
         prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         decode_redundant_experts: Additional experts that each MoE layer holds of each decode
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -628,13 +630,15 @@ def estimate(
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
         prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         decode_redundant_experts: Additional experts that each MoE layer holds of each decode
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -903,13 +907,15 @@ def explain(
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
         prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         decode_redundant_experts: Additional experts that each MoE layer holds of each decode
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -1322,13 +1328,15 @@ def frontier(
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
         prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         decode_redundant_experts: Additional experts that each MoE layer holds of each decode
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -2402,13 +2410,15 @@ def max_request_rate(
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
         prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         decode_redundant_experts: Additional experts that each MoE layer holds of each decode
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -2824,13 +2834,15 @@ def required_replicas(
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
         prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         decode_redundant_experts: Additional experts that each MoE layer holds of each decode
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:
@@ -3645,13 +3657,15 @@ def simulate(
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
         prefill_redundant_experts: Additional experts that each MoE layer holds of each prefill
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         decode_redundant_experts: Additional experts that each MoE layer holds of each decode
-            worker. Default: as redundant_experts. Needs mode = disaggregated.
+            worker. Default: as redundant_experts. Needs mode = disaggregated and an MoE model.
         prefill_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            prefill worker. Default: as expert_exchange. Needs mode = disaggregated.
+            prefill worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         decode_expert_exchange: Exchange of tokens between attention data-parallel ranks of each
-            decode worker. Default: as expert_exchange. Needs mode = disaggregated.
+            decode worker. Default: as expert_exchange. Needs mode = disaggregated and (an MoE
+            model and attention_dp above 1).
         prefill_format: Number format of weights and matrix products of each prefill worker.
             Default: as format. Needs mode = disaggregated.
         decode_format: Number format of weights and matrix products of each decode worker. Default:

@@ -48,6 +48,9 @@ FOREIGN: Final = frozenset(
         "--candidates",
         "--detail",
         "--dynamo-python",
+        "--headless",
+        "--nnodes",
+        "--pp-async-batch-depth",
         "--enable-dbo",
         "--enable-expert-parallel",
         "--enable-single-batch-overlap",
@@ -177,3 +180,30 @@ def test_every_option_that_a_document_names_exists(capsys: pytest.CaptureFixture
         text = REFRESH.BLOCK.sub(lambda block: block[2], path.read_text("utf-8"))
         unknown = set(OPTION.findall(text)) - known
         assert not unknown, f"{path.name} names options that do not exist: {sorted(unknown)}"
+
+
+def test_missed_goals_have_the_figures_of_their_pages() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (ROOT / "docs" / "validation-goals.md").read_text("utf-8").splitlines()
+        if line.startswith("| ") and "](" in line
+    ]
+    assert len(rows) == 20
+    for goal, reached, page, *_ in rows:
+        found = LINK.search(page)
+        assert found is not None, goal
+        text = (ROOT / "docs" / found[1]).read_text("utf-8")
+        for figure in re.findall(r"-?\d[\d.,]*\d(?:%| µs| ms| GB/s| TFLOP/s)?", reached):
+            assert figure in text, f"{goal}: {found[1]} does not have {figure}"
+
+
+def test_the_summary_of_serving_runs_is_that_of_its_table() -> None:
+    text = (ROOT / "docs" / "validation-serving.md").read_text("utf-8")
+    for models in ("all", "dense", "with experts"):
+        row = re.search(rf"^\| {models} \|(.*)\|$", text, re.MULTILINE)
+        printed = re.search(rf"^{models} +(\d,\d+ .*)$", text, re.MULTILINE)
+        assert row is not None
+        assert printed is not None
+        runs, median, mape, bias, inside, unseen = (cell.strip() for cell in row[1].split("|"))
+        own = printed[1].split()
+        assert [runs, mape, median, bias, inside, unseen] == own[:3] + own[4:7], models

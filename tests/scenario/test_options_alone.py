@@ -79,7 +79,7 @@ def test_every_field_of_estimates_changed_alone() -> None:
     few |= {
         name: further
         for name, further in further_questions("estimate").items()
-        if {"osl_spread", "acceptance_by_position"} & set(further.fields)
+        if {"osl_spread", "acceptance_by_position", "prefill_ep"} & set(further.fields)
     }
     found = [*changes("estimate", few, verb_fields("estimate"))]
     balanced = {

@@ -286,7 +286,7 @@ def test_invalid_lists_of_kinds_are_refused(kinds: object, said: str) -> None:
         ({"gpus": 2}, InvalidSpecError, "the sum over kinds"),
         ({"max_replicas": 4, "autoscale_target": 2}, UnsupportedError, "several kinds of replicas"),
         ({"on_failure": "lost"}, InvalidSpecError, "^on_failure = lost .* replica_events is"),
-        ({"pp": 2}, UnsupportedError, "kind 1 .h200_sxm.: pp = 2"),
+        ({"pp": 2}, UnsupportedError, "pp = 2: several engine types with pipeline stages"),
     ],
 )
 def test_fields_that_conflict_with_kinds_are_refused(

@@ -92,17 +92,21 @@ def test_a_table_simulates_the_rows_that_ask_for_it() -> None:
         "engine": ["vllm"] * 4,
     }
     columns = estimate_table(table).columns
-    assert columns["error_code"] == ["", "", "", "unsupported"]
+    assert columns["error_code"] == [""] * 4
     ttft = columns["ttft_s"]
     assert ttft[0] != ttft[1] == ttft[2]
+    piped = estimate(**{**ASKED, "pp": 2}, concurrency=16, method="simulate").results
+    assert ttft[3] == piped["ttft_s"]
     assert ttft[1] == estimate(**ASKED, concurrency=16, method="simulate").results["ttft_s"]
 
 
-def test_a_pipeline_is_answered_by_closed_forms_alone() -> None:
+def test_a_pipeline_with_draft_tokens_is_answered_by_closed_forms_alone() -> None:
     piped = {**ASKED, "pp": 2, "concurrency": 64}
-    assert estimate(**piped).results["method"] == "formula"
+    assert estimate(**piped).results["method"] == "simulate"
+    drafts = {"speculative_depth": 2, "speculative_acceptance": 0.7}
+    assert estimate(**piped, **drafts).results["method"] == "formula"
     with pytest.raises(UnsupportedError, match="pp = 2"):
-        estimate(**piped, method="simulate")
+        estimate(**piped, **drafts, method="simulate")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])

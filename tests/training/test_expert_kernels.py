@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.operators import Gemm, GroupedGemm, Phase, Streaming
+from perfatlas.operators import Gemm, GroupedGemm, Phase, Streaming, with_fields
 from perfatlas.training.work import Part, expert_kernels
 
 
@@ -88,7 +88,24 @@ def test_alltoall_sorts_and_biases_run_as_kernels() -> None:
     assert moved["experts_biases"] == 1000.0 * 64.0 * 28.0
 
 
-def test_rows_in_fp8_are_padded() -> None:
-    up, *_ = expert_kernels(experts_of("fp8_dynamic"), Part.FORWARD)
+@pytest.mark.parametrize(
+    ("format_name", "recipe", "rows"),
+    [
+        ("fp8_dynamic", "", 256.0),  # 250 rows, a multiple of 16
+        ("fp8_dynamic", "mxfp8", 256.0),  # of 32
+        ("nvfp4", "", 256.0),  # of 64
+        ("bf16", "", 250.0),
+    ],
+)
+def test_quantized_rows_are_padded(format_name: str, recipe: str, rows: float) -> None:
+    up, *_ = expert_kernels(experts_of(format_name), Part.FORWARD, recipe=recipe)
     assert isinstance(up, Gemm)
-    assert up.m[0] == 256.0  # 250 rows
+    assert up.m[0] == rows
+
+
+@pytest.mark.parametrize(("recipe", "rows"), [("", 16.0), ("mxfp8", 32.0), ("nvfp4", 64.0)])
+def test_few_rows_are_padded_by_the_asked_format(recipe: str, rows: float) -> None:
+    experts = with_fields(experts_of("fp8_dynamic"), tokens=4.0 * np.ones(1))  # a row per expert
+    up, *_ = expert_kernels(experts, Part.FORWARD, recipe=recipe)
+    assert isinstance(up, Gemm)
+    assert up.m[0] == rows

@@ -190,10 +190,19 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
             "front end": partial(_front_end, values),
             "SGLang scheduler": partial(_prompts_first, values),
             "prompt balance": partial(_balances, values),
-            "token exchange": partial(token_exchange, values),
+            "token exchange": partial(token_exchange, _of_pool(field.name, values)),
             "overlapped exchange": partial(overlapped_exchange, values),
         },
     )
+
+
+def _of_pool(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with the attention_dp of the pool alone that a field is about, if of one."""
+    role = name.partition("_")[0]
+    if role not in ROLES:
+        return dict(values)
+    own = values.get(f"{role}_attention_dp") or values.get("attention_dp")
+    return {**values, **dict.fromkeys(RANKS), "attention_dp": own}
 
 
 def _experts(values: Mapping[str, Any]) -> Missing | None:

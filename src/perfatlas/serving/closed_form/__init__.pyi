@@ -68,7 +68,6 @@ from .request_mix import (
     with_lengths as with_lengths,
 )
 from .results import (
-    MEMORY as MEMORY,
     common_nodes as common_nodes,
     energy_columns as energy_columns,
     memory_columns as memory_columns,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.serving.closed_form.latencies import pipelined_s
+from perfatlas.serving.closed_form.stage_prompts import prompts_in_stages
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -28,9 +28,8 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArr
         decode: (stages x cycle - micro-batches x kernels) / micro-batches
         prompts: stages x time of the pipeline - kernels
 
-    The cycle is the time in which every micro-batch decodes once. Beside other requests, the
-    pipeline is filled by their chunks, so that a prompt fills and drains it only for its share of
-    the sequences; then it is what its chunks add to decode steps.
+    The cycle is the time in which every micro-batch decodes once. The time of the pipeline is that
+    for which prompts delay the decodes beside them (`stage_prompts`).
 
     Args:
         loaded: What runs at the same time.
@@ -55,8 +54,7 @@ def bubbles(loaded: RunningLoad, steps: LoadSteps) -> tuple[FloatArray, FloatArr
         _kernels_s(one) - beside_kernels_s for one in (steps.chunk, steps.last)
     )
     kernels_added_s = chunks.count * first_kernels_s + chunks.last_count * last_kernels_s
-    alone = np.where(loaded.question.aggregated_C, 1.0 / loaded.on_rank, 1.0)
-    passes_s = pipelined_s(added_s, alone * first_s, plan.pp, loaded.stage_share)
+    passes_s = prompts_in_stages(loaded, added_s, first_s)
     return plan.pp * passes_s - kernels_added_s, decode_s, kernels_added_s
 
 

@@ -20,6 +20,7 @@ from perfatlas.serving.closed_form.latencies import (
     static_latencies,
 )
 from perfatlas.serving.closed_form.opening_burst import with_opening
+from perfatlas.serving.closed_form.stage_prompts import prompts_in_stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,9 +164,11 @@ def _added(
     chunks, step_s = load.chunks, times.step_s
     number = chunks.count + chunks.last_count
     share = load.beside_share()
-    added_s = prefill_s - number * np.where(share > 0.0, share * step_s, 0.0)
+    beside_s = np.where(share > 0.0, share * step_s, 0.0)
+    added_s = np.maximum(prefill_s - number * beside_s, 0.0)
+    first_s = np.minimum(np.maximum(times.chunk_s - beside_s, 0.0), added_s)
     ranks = np.where(load.apart, load.busy_ranks, 1.0)
-    cost_s = np.maximum(added_s, 0.0) / (load.prompts * ranks) * load.stage_share
+    cost_s = prompts_in_stages(load, added_s, first_s) / (load.prompts * ranks)
     chunk_s = np.maximum(prefill_s / number, step_s)
     # a rank that computes prompts alone decodes in fewer of the steps
     often = np.minimum(load.mixed_steps / (1.0 + load.mixed_steps * (1.0 - share)), 1.0)

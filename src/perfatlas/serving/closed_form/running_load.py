@@ -65,6 +65,7 @@ class RunningLoad:
         held_steps: Mean steps that a prompt waits for those of other ranks (C,).
         mixed_steps: Share of the decode steps that also prefill (C,), above 1 where the last chunk
             of a prompt shares its step with the next prompt; 0 in static mode.
+        evenly: Whether prompts start at even intervals, as those of equal requests do (C,).
     """
 
     question: Candidates
@@ -80,6 +81,7 @@ class RunningLoad:
     apart: NDArray[np.bool_]
     held_steps: FloatArray
     mixed_steps: FloatArray
+    evenly: NDArray[np.bool_]
 
     def decoding(self) -> tuple[FloatArray, FloatArray]:
         """Return the sequences of a decode step and their mean number of keys, each (C,)."""
@@ -202,6 +204,7 @@ def running_load(
         apart=apart,
         held_steps=_held_steps(question, steps, apart, served),
         mixed_steps=mixed_steps,
+        evenly=equal,
     )
 
 

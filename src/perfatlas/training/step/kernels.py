@@ -116,6 +116,7 @@ def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
             fused=question.fused_experts,
             sorted_again=(question.dispatcher or engine.dispatcher) == "alltoall",
             biases=isinstance(ffn, MoeFfn) and ffn.bias,
+            recipe="" if operator.format in _UNQUANTIZED else question.formats.moe,
         )
     if isinstance(operator, Attention) and not engine.fused_attention:
         return unfused_attention_kernels(operator, row.part, dropout=engine.dropout)

@@ -21,9 +21,16 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, GroupedGemm, Operator
 
 
-# Rows of an expert are a multiple of these in low precision; 16-bit rows are not padded.
-# Source: NVIDIA/Megatron-LM@d98e8a6, moe_utils.py, get_align_size_for_quantization.
-_ALIGNED_ROWS: Final = {"fp8_static": 16, "fp8_dynamic": 16, "fp8_block": 16, "nvfp4": 32}
+# Rows of an expert are a multiple of these, by the format that was asked; 16-bit rows are as sent.
+# Source: NVIDIA/Megatron-LM@0011998, get_fp8_align_size (fp8_utils.py) and get_fp4_align_size
+# (fp4_utils.py, 64 for the Hadamard transform).
+_ALIGNED_ROWS: Final = {
+    "fp8_static": 16,
+    "fp8_dynamic": 16,
+    "fp8_block": 16,
+    "mxfp8": 32,
+    "nvfp4": 64,
+}
 # Bytes read and written per element of the second product's output to add its biases: the product
 # with fp32 probabilities, the sum, a concatenation and the cast; backward the casts, the split, and
 # products and sums for the gradients of biases and probabilities.
@@ -38,6 +45,7 @@ def expert_kernels(
     fused: bool = False,
     sorted_again: bool = False,
     biases: bool = False,
+    recipe: str = "",
 ) -> tuple[Operator, ...]:
     """Return the kernels that experts run in a part of the step; the first is a product.
 
@@ -52,6 +60,7 @@ def expert_kernels(
         sorted_again: Whether the rank sorts rows by expert after they arrive and before they leave,
             beside the permutation of its own tokens, as the all-to-all dispatcher does.
         biases: Whether experts have biases.
+        recipe: Format that pads rows, where quantized experts are priced as another format.
 
     Source: Transformer Engine documentation, grouped GEMM: one cuBLAS product per expert on several
         streams, or one cuBLASLt grouped product of them. Serving engines fuse experts into one
@@ -63,7 +72,7 @@ def expert_kernels(
     """
     kernels = tuple(
         row.operator
-        for operator in _forward(experts, sorted_again=sorted_again)
+        for operator in _forward(experts, recipe or experts.format, sorted_again=sorted_again)
         for row in passes_of(operator, 0, NEVER)
         if row.part == part and not (fused and _is_fused(row.operator))
     )
@@ -77,12 +86,13 @@ def _is_fused(operator: Operator) -> bool:
     return isinstance(operator, Streaming) and operator.stream in (QUANTIZE, "activation")
 
 
-def _forward(experts: GroupedGemm, *, sorted_again: bool) -> Iterator[Operator]:
+def _forward(experts: GroupedGemm, recipe: str, *, sorted_again: bool) -> Iterator[Operator]:
     """Yield the kernels of the forward pass, products first."""
     width_C = experts.intermediate / experts.moe_tp
     hidden_C = experts.hidden
-    yield _product(experts, "up", (experts.matrices - 1) * width_C, hidden_C)
-    yield _product(experts, "down", hidden_C, width_C)
+    rows_C = _aligned(experts, recipe)
+    yield _product(experts, "up", rows_C, (experts.matrices - 1) * width_C, hidden_C)
+    yield _product(experts, "down", rows_C, hidden_C, width_C)
     for name in ("permute", "unpermute"):
         yield _copy(experts, name, hidden_C, hidden_C * ACTIVATION_BYTES)
     if sorted_again:
@@ -96,7 +106,13 @@ def _forward(experts: GroupedGemm, *, sorted_again: bool) -> Iterator[Operator]:
             yield _copy(experts, f"{name}_quantize", columns_C, write_C, stream=QUANTIZE)
 
 
-def _product(experts: GroupedGemm, name: str, columns_C: FloatArray, inner_C: FloatArray) -> Gemm:
+def _product(
+    experts: GroupedGemm,
+    name: str,
+    rows_C: FloatArray,
+    columns_C: FloatArray,
+    inner_C: FloatArray,
+) -> Gemm:
     """Return a product of one expert, as often as the rank has experts."""
     held_C = experts.experts / experts.ep
     return Gemm(
@@ -104,7 +120,7 @@ def _product(experts: GroupedGemm, name: str, columns_C: FloatArray, inner_C: Fl
         phase=experts.phase,
         count=experts.count * held_C,
         shard=experts.shard,
-        m=_aligned(_rows(experts) / held_C, experts.format),
+        m=rows_C,
         n=columns_C,
         k=inner_C,
         format=experts.format,
@@ -113,9 +129,10 @@ def _product(experts: GroupedGemm, name: str, columns_C: FloatArray, inner_C: Fl
     )
 
 
-def _aligned(rows_C: FloatArray, name: str) -> FloatArray:
+def _aligned(experts: GroupedGemm, recipe: str) -> FloatArray:
     """Return the rows of an expert with those that a format pads (C,)."""
-    multiple = _ALIGNED_ROWS.get(name)
+    rows_C = _rows(experts) / (experts.experts / experts.ep)
+    multiple = _ALIGNED_ROWS.get(recipe)
     return rows_C if multiple is None else multiple * np.ceil(rows_C / multiple)
 
 

@@ -10,9 +10,9 @@ from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
-from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.clock_frontier import clock_frontier
+from perfatlas.verbs.estimate.columns import memory_of
 from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table, simulated_points
 
 if TYPE_CHECKING:
@@ -140,6 +140,6 @@ def _fitting(
         if columns["error_code"][position]:
             break
         row = {k: v[position] for k, v in columns.items() if k not in NOT_OF_POINTS}
-        memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
+        memory = memory_of(row)
         rows.append({"batch": size} | row | {"memory": memory})
     return rows

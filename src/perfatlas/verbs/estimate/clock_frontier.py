@@ -9,8 +9,8 @@ from perfatlas.energy import board_energy, lowest_clock
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
-from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.columns import memory_of
 from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table, simulated_points
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _points(
         if columns["error_code"][position]:
             continue
         row = {k: v[position] for k, v in columns.items() if k not in NOT_OF_POINTS}
-        memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
+        memory = memory_of(row)
         rows.append({over: value} | row | {"memory": memory})
     if not rows:
         raise UnsupportedError(

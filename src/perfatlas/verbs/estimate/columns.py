@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
+PREFIX: Final = "memory_"
 PHASES: Final = ("prefill", "decode")
 BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
 
@@ -279,6 +280,16 @@ def _evaluated(
     return _without(evaluation, broken_C) if broken_C.any() else evaluation
 
 
+def memory_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Take the memory out of a row of a table, by name.
+
+    Args:
+        row: Results by name; those of memory are removed.
+    """
+    names = [name for name in row if name.startswith(PREFIX)]
+    return {name.removeprefix(PREFIX): row.pop(name) for name in names}
+
+
 def _without(evaluation: Evaluation, refused_C: BoolArray) -> Evaluation:
     """Return results whose refused candidates count as not fitting."""
     memory = evaluation.memory
@@ -292,7 +303,8 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     if pool is None or evaluation is None:
         return
     rows_C, question = pool
-    found.put(rows_C, _memory(question, evaluation))
+    memory = memory_columns(evaluation.memory) | cache_limits(question, evaluation.memory)
+    found.put(rows_C, {f"{PREFIX}{name}": values for name, values in memory.items()})
     good_C = np.flatnonzero(evaluation.memory.fits)
     columns = {name: v[good_C] for name, v in result_columns(question, evaluation).items()}
     rows_C = rows_C[good_C]
@@ -311,13 +323,6 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         return [texts[place] for place in good_C.tolist()]
 
     yield Answered(rows_C, warnings)
-
-
-def _memory(question: Candidates, evaluation: Evaluation) -> dict[str, FloatArray]:
-    """Return the memory of a pool's workers by column, with the interval of their cache."""
-    memory = evaluation.memory
-    columns = memory_columns(memory) | cache_limits(question, memory)
-    return {f"memory_{name}": values_C for name, values_C in columns.items()}
 
 
 def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
@@ -342,7 +347,9 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         decode=(decode.candidates.take(places[1]), second.take(places[1])),
     )
     found.put(rows_C, rates.columns())
-    found.put(rows_C, _memory(*rates.decode))
+    held = rates.decode[1].memory
+    memory = memory_columns(held) | cache_limits(rates.decode[0], held)
+    found.put(rows_C, {f"{PREFIX}{name}": values for name, values in memory.items()})
     simulated_C = are_pools_simulated(input_columns, rates)
     found.simulate(rows_C[simulated_C], rates.energy().take(np.flatnonzero(simulated_C)))
     found.add_nodes(rows_C, rates.prefill[0], rates.decode[0])

@@ -20,6 +20,7 @@ from typing import (
     get_type_hints,
 )
 
+from perfatlas.vocabulary.fields.conditions import AllOf
 from perfatlas.vocabulary.fields.numbers import Number
 
 if TYPE_CHECKING:
@@ -255,14 +256,15 @@ def varies_by_pool(*tables: type, needs: Condition) -> Callable[[Table], Table]:
 
     Args:
         *tables: Groups whose rows may have variants.
-        needs: Condition for the variants to have an effect.
+        needs: Condition for the variants to have an effect, beside that of their rows.
     """
 
     def add(table: Table) -> Table:
         for name, found in fields_of(*tables).items():
             for pool in found.row.pools:
                 subject = re.split("[.;:,]", found.row.text, maxsplit=1)[0]
-                variant = Row(f"{subject} of each {pool} worker.", f"as {name}", needs)
+                own = needs if found.row.needs is None else AllOf(needs, found.row.needs)
+                variant = Row(f"{subject} of each {pool} worker.", f"as {name}", own)
                 _add(table, f"{pool}_{name}", found.hint, variant)
         return table
 
