@@ -88,3 +88,23 @@ def test_graphs_are_beside_the_share_before_vllm_0_21(version: str) -> None:
     old, new = resolve_engine(f"vllm@{version}").memory, resolve_engine("vllm@0.21").memory
     assert (old.gpu_memory_utilization, old.graph_bytes) == (0.9, 0.0)
     assert (new.gpu_memory_utilization, new.graph_bytes) == (0.92, 0.65 * 2**30)
+
+
+def test_the_upper_end_is_that_of_the_smaller_sampler_where_either_may_be_installed() -> None:
+    asked = {"model": "Qwen/Qwen2-7B", "system": "a100_sxm", "concurrency": 1}
+    memory = estimate(**asked, engine="vllm@0.11").results["memory"]
+    logits = 256 * 152064 * 4
+    token = 28 * 2 * 4 * 128 * 2
+    gain = (9.5 - 3.5) * logits / token + 0.004 * 80 * 2**30 / token
+    assert memory["kv_capacity_tokens_high"] - memory["kv_capacity_tokens"] == pytest.approx(
+        gain, rel=0.01
+    )
+    # "GPU KV cache size: 464,848 tokens" and "Using FlashInfer for top-p & top-k sampling",
+    # vLLM 0.10.1.1 (dennislee22/vLLM-benchmarking log/vllm-7B-1gpuA10080GB-0.5GRAM.log)
+    half = estimate(**asked, engine="vllm@0.10.1", gpu_memory_utilization=0.5).results["memory"]
+    assert half["kv_capacity_tokens"] < 464_848 < half["kv_capacity_tokens_high"]
+
+
+def test_engine_files_may_name_the_smaller_sampler_alone() -> None:
+    assert resolve_engine("vllm@0.11").memory.sampler_copies_fewest == 3.5
+    assert resolve_engine("vllm@0.24").memory.sampler_copies_fewest is None

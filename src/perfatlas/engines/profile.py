@@ -141,6 +141,8 @@ class EngineMemory:
         gpu_memory_utilization: The fraction, in (0, 1].
         reserves_sampler: Logits are reserved for max_num_seqs instead of the running sequences.
         sampler_copies: fp32 copies of all logits at the sampling peak.
+        sampler_copies_fewest: Those of the sampler that takes least among those that an
+            installation may have; None if it has one. It widens the interval of the cache.
         context_bytes: Device context and loaded kernels, if the rule counts them [bytes].
         communication_bytes: Communicators and buffers with several ranks, likewise [bytes].
         graph_bytes: CUDA graphs if all sizes are captured [bytes].
@@ -162,6 +164,7 @@ class EngineMemory:
     reserved_blocks: int
     expert_multiples: Mapping[str, Mapping[str, Sequence[int]]]
     source: str
+    sampler_copies_fewest: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

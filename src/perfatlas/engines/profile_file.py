@@ -107,6 +107,7 @@ _MEMORY: Final = Record(
         "gpu_memory_utilization": needed(Number(least=0.0, most=1.0), *MEMORY),
         "reserves_sampler": needed(Flag(), *MEMORY),
         "sampler_copies": needed(SHARE, *MEMORY),
+        "sampler_copies_fewest": perhaps(SHARE, *MEMORY),
         "context": needed(BYTES, *MEMORY, into="context_bytes"),
         "communication": needed(BYTES, *MEMORY, into="communication_bytes"),
         "graphs": needed(BYTES, *MEMORY, into="graph_bytes"),

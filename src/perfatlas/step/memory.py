@@ -112,7 +112,8 @@ def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, Float
     """Return the ends of the 90% interval of the cache capacity [tokens], each (C,).
 
     The interval is that of the memory which engines leave for the cache in start-up logs; blocks
-    that the user set have none. That of a release that borrows its profile is wider.
+    that the user set have none. That of a release that borrows its profile is wider, and the upper
+    end is that of the smallest sampler that an installation of the engine may have.
 
     Args:
         question: The candidates.
@@ -126,12 +127,24 @@ def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, Float
     room = np.maximum(memory.capacity_bytes - fixed, 1.0)
     derived_C = np.isnan(question.limits.kv_blocks)
     lost = np.where(derived_C, np.clip(more * device / room, 0.0, 1.0), 0.0)
-    won = np.where(derived_C, less * device / room, 0.0)
+    won = np.where(derived_C, (less * device + _spared_by_sampler(question, memory)) / room, 0.0)
     tokens = memory.kv_capacity_tokens
     return {
         "kv_capacity_tokens_low": np.floor(tokens * (1.0 - lost)),
         "kv_capacity_tokens_high": np.floor(tokens * (1.0 + won)),
     }
+
+
+def _spared_by_sampler(question: Candidates, memory: MemoryColumns) -> FloatArray | float:
+    """Return what the smallest sampler of an installation takes less than assumed (C,) [bytes]."""
+    fewest = question.profile.memory.sampler_copies_fewest
+    if fewest is None:
+        return 0.0
+    asked = memory_inputs(question)
+    overheads = replace(asked.overheads, sampler_copies=fewest)
+    smaller = memory_footprint(replace(asked, overheads=overheads))
+    spared: FloatArray = memory.activation_bytes - smaller.activation_bytes
+    return spared
 
 
 @cache

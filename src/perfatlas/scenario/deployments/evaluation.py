@@ -102,8 +102,7 @@ def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]
         evaluation: Its evaluation.
     """
     results = plain_results(result_columns(question, evaluation))
-    memory = memory_columns(evaluation.memory) | cache_limits(question, evaluation.memory)
-    results["memory"] = plain_results(memory)
+    results["memory"] = _memory(question, evaluation)
     results["method"] = "formula" if question.aggregated_C[0] else "static"
     return results
 
@@ -115,10 +114,16 @@ def pool_results(rates: PoolRates[Evaluation]) -> dict[str, Any]:
         rates: From `evaluate_pools`.
     """
     results = plain_results(rates.columns())
-    results["memory"] = plain_results(memory_columns(rates.decode[1].memory))
-    results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
+    results["memory"] = _memory(*rates.decode)
+    results["prefill_memory"] = _memory(*rates.prefill)
     results["method"] = "formula"
     return results
+
+
+def _memory(question: Candidates, evaluation: Evaluation) -> dict[str, Any]:
+    """Return the memory of a worker, with the interval of its cache."""
+    memory = evaluation.memory
+    return plain_results(memory_columns(memory) | cache_limits(question, memory))
 
 
 def closed_form_results(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - checked by its schema

@@ -149,14 +149,14 @@ def resolve(table: Table) -> Resolution:
         refusals.refuse(np.flatnonzero(rule_N), _worded(sentence, scenario), WRITTEN)
     two_pools_N = columns.equals("mode", "disaggregated")
     one = workers_of(columns, scenario, RESOLVED[0])
-    groups = _groups(columns, (one,), np.flatnonzero(~two_pools_N & ~refusals.refused), refusals)
+    groups = _groups((one,), np.flatnonzero(~two_pools_N & ~refusals.refused), refusals)
     if np.any(two_pools_N):
         pools = tuple(
             workers_of(worker_columns(columns, role), _worker(scenario, role), stage, pooled=True)
             for role, stage in zip(ROLES, RESOLVED, strict=True)
         )
         rows_N = np.flatnonzero(two_pools_N & ~refusals.refused)
-        groups += _groups(columns, pools, rows_N, refusals)
+        groups += _groups(pools, rows_N, refusals)
         groups.sort(key=lambda group: int(group.rows_C[0]))
     return Resolution(table=table, columns=columns, groups=tuple(groups), refusals=refusals)
 
@@ -183,13 +183,10 @@ def _worker(scenario: Callable[[int], Scenario], role: str) -> Callable[[int], S
     return lambda row: getattr(split_pools(scenario(row)), role)
 
 
-def _groups(
-    columns: ScenarioColumns, pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals
-) -> list[Group]:
+def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> list[Group]:
     """Group rows that share model, engine, formats and tier in all pools.
 
     Args:
-        columns: Fields of the table.
         pools: The workers of each pool.
         rows_N: The rows.
         refusals: Receives the refused rows.
@@ -197,7 +194,7 @@ def _groups(
     if not rows_N.size:
         return []
     formats = [formats_of_rows(pool.columns.take(rows_N)) for pool in pools]
-    codes = [columns[name].value_codes[rows_N] for name in SHARED_FIELDS]
+    codes = [pool.columns[name].value_codes[rows_N] for pool in pools for name in SHARED_FIELDS]
     distinct = distinct_rows([*codes, *(found.codes_N for found in formats)])
     return [
         Group(

@@ -347,7 +347,8 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         decode=(decode.candidates.take(places[1]), second.take(places[1])),
     )
     found.put(rows_C, rates.columns())
-    memory = memory_columns(rates.decode[1].memory)
+    held = rates.decode[1].memory
+    memory = memory_columns(held) | cache_limits(rates.decode[0], held)
     found.put(rows_C, {f"{PREFIX}{name}": values for name, values in memory.items()})
     simulated_C = are_pools_simulated(input_columns, rates)
     found.simulate(rows_C[simulated_C], rates.energy().take(np.flatnonzero(simulated_C)))
