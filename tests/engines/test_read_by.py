@@ -207,6 +207,7 @@ def profile() -> dict[str, Any]:
         "two_batch": table["batch_overlap"]["two_batch"] | {"exchanges": exchanges},
         "single_batch": {"exchanges": ["deepep"], "ref": "t"},
     }
+    table["memory"] |= {"sampler_copies": 9.5, "sampler_copies_fewest": 3.5}
     table["host"]["per_operator_prefill"] = "20 us"
     table["host"]["per_expert_layer_prefill"] = "300 us"
     table["front"]["tokenizing_ratio"] = 2.0

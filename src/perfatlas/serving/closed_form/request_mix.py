@@ -63,6 +63,13 @@ class RequestClasses:
         share_K = self.token_share
         return float(share_K @ self.isl_K), float(share_K @ self.osl_K)
 
+    @property
+    def are_equal(self) -> bool:
+        """Whether all requests have the same lengths and the same cached tokens."""
+        kinds: list[FloatArray] = [self.isl_K[:, None], self.osl_K[:, None]]
+        kinds += [] if self.prefix_KC is None else [self.prefix_KC]
+        return all(np.all(each == each[:1]) for each in kinds)
+
     def prompts(self) -> RequestClasses:
         """Return what prefill workers serve: a single output token for each prompt."""
         return replace(self, osl_K=np.ones_like(self.osl_K))
@@ -118,7 +125,7 @@ def evaluate_mix(
     lengths = list(zip(classes.isl_K.tolist(), classes.osl_K.tolist(), strict=True))
     prefixes = [None] * len(lengths) if classes.prefix_KC is None else list(classes.prefix_KC)
     own = [with_lengths(question, *one) for one in zip(lengths, prefixes, strict=True)]
-    if len(own) == 1:
+    if classes.are_equal:
         return evaluate_loads(own[0], memory, phase)
     among = Among(classes.mean[1])
     loaded = [running_load(one, memory, among) for one in own]
