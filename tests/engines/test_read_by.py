@@ -99,6 +99,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: memory(e, model=GPT, moe_format="mxfp4", tp=2),
         lambda e: memory(e, system="l40s", tp=2, batch=2, isl=9000),
         lambda e: memory(e, model=MIXTURE, tp=1, attention_dp=4, ep=4),
+        lambda e: {"most": memory(e, format="fp8", tp=2)["kv_capacity_tokens_high"]},
     ),
     "continuous batching": (
         lambda e: estimated(e, mode="aggregated", method="formula").results,
