@@ -24,6 +24,7 @@ from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.choices import SIZES
+from perfatlas.verbs.search.default_plan import default_plan_note
 from perfatlas.verbs.search.find import find, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
@@ -205,6 +206,8 @@ def search(
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
+    if note := default_plan_note(found, leaders[0], inputs):
+        notes.append(note)
     return _answer(inputs, found, leaders, notes)
 
 
