@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfatlas.verbs.search.find import Found
-from perfatlas.verbs.search.pairs import Rates, matched_pairs
+from perfatlas.verbs.search.matching import Rates, matched_pairs
 from perfatlas.verbs.search.pool_rows import pool_row, pool_table
 from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.question import SearchInputs, read_search

@@ -49,6 +49,7 @@ from perfatlas.verbs.search.leaders import (
     without_exceeded,
 )
 from perfatlas.verbs.search.metrics import RESULTS
+from perfatlas.verbs.search.plan_nodes import placement_of
 from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.progress import SearchProgress
 from perfatlas.verbs.search.question import read_search
@@ -247,6 +248,7 @@ def _answer(
         steps, grounds, warned = _priced(read_scenario(fields))
         following = leaders[number + 1] if number + 1 < len(leaders) else None
         plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
+        plan["placement"] = placement_of(leader.row)
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)

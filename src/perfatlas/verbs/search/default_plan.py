@@ -32,7 +32,7 @@ def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
         inputs: The search.
 
     Returns:
-        "" where the best plan is that plan, or `estimate` chooses none that was searched: for two
+        "" where the best plan is no better, or `estimate` chooses none that was searched: for two
         pools, with sizes that are set, or where it does not fit. With several objectives there is
         no single best load.
     """
@@ -56,8 +56,10 @@ def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
         return f"{chosen} does not meet the limits"
     first, second = columns["score"][best.place], np.max(columns["score"][places[meets]])
     behind = deficit(float(first), float(second), inputs) or 0.0
-    worse = f"is {format_share(behind)} worse" if behind > 0.0 else "is no worse"
-    return f"{chosen} {worse} than the first by closed forms, each at its best load"
+    if behind <= 0.0:  # the simulation ranks another one first
+        return ""
+    share = format_share(behind)
+    return f"{chosen} is {share} worse than the first by closed forms, each at its best load"
 
 
 def _default_plan(found: Found, best: Leader, inputs: SearchInputs) -> Scenario | None:

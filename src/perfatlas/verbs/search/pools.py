@@ -19,7 +19,8 @@ from perfatlas.studies import pareto_points, value_exceeded
 from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import Found, joined
 from perfatlas.verbs.search.limits import frontier_points
-from perfatlas.verbs.search.pairs import ENERGY, Rates, Workers, deployments
+from perfatlas.verbs.search.matching import Rates
+from perfatlas.verbs.search.pairs import ENERGY, Workers, deployments
 from perfatlas.verbs.search.points import LOADS, priced_points
 from perfatlas.verbs.search.pool_rows import ROLES, SIZES
 from perfatlas.verbs.search.space import PREFIX, families
@@ -105,7 +106,7 @@ def _of_pair(
         return None
     number = len(found.families)
     found.families += [first, second]
-    return deployments(prefill, decode, number, inputs)
+    return deployments((prefill, decode), number, inputs, found.rejected)
 
 
 def _hands_over(prefill: ModelFormats, decode: ModelFormats) -> bool:

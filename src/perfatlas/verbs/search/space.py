@@ -24,7 +24,7 @@ from perfatlas.step import EngineLimits, Load, take_columns
 from perfatlas.studies import refused_by_rule
 from perfatlas.verbs.search.choices import EXCHANGE, SETTINGS, TOKENS, settings_of
 from perfatlas.verbs.search.launch import divides_prompts
-from perfatlas.verbs.search.plans import all_plans, refusing_rules
+from perfatlas.verbs.search.plans import all_plans, placed_plans, refusing_rules
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -131,7 +131,8 @@ def families(
         if any(shared == known for known, _ in told):  # plans without an exchange are known
             plan = PlanColumns(**take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0)))
         told.append((shared, exchange))
-        rules = refusing_rules(base, plan)
+        plan = placed_plans(base, plan, inputs)
+        rules = refusing_rules(base, plan, inputs.most_gpus)
         kept, counts = refused_by_rule(rules, int(plan.tp.size))
         rejected.update({name: count * len(chunks) for name, count in counts.items()})
         legal = PlanColumns(**take_columns(plan, np.flatnonzero(kept)))
