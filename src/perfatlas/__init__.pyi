@@ -1195,6 +1195,9 @@ def frontier(
 ) -> Frontier:
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
+    All points use one plan. Where only a number of GPUs is stated it is the plan that `estimate`
+    chooses for the other fields, not one for each batch; `search` compares plans.
+
     Args:
         over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
         progress: Receives lines about simulated points.

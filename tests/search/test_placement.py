@@ -71,7 +71,7 @@ def test_what_crosses_nodes_is_in_the_answer() -> None:
     asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-R1", "system": "h100_sxm", "gpus": 16}
     for plan in search(**asked, num_simulated=0).results["plans"]:
         assert plan["placement"].startswith("2 nodes of 8 GPUs, crossed by ")
-        assert ("pp" in plan["placement"].split("by ")[1].split(" and ")) == (plan["pp"] > 1)
+        assert ("pp" in plan["placement"].split("by ")[1].split(", ")) == (plan["pp"] > 1)
 
 
 def test_other_verbs_warn_of_workers_that_nodes_cannot_hold() -> None:

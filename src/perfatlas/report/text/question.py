@@ -175,7 +175,7 @@ def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
     size = int(node_gpus(system))
     gpus = math.prod(int(scenario.get(name, 1)) for name in ("tp", "pp", "cp", "attention_dp"))
     nodes = replicas * -(-gpus // size) if gpus > size else -(-replicas // (size // gpus))
-    crossing = " and ".join(crossing_groups({n: scenario.get(n, 1) for n in PLAN}, size))
+    crossing = ", ".join(crossing_groups({n: scenario.get(n, 1) for n in PLAN}, size))
     across = f" crossed by {crossing}" if crossing else ""
     return counted(int(nodes), "node" if size == system.node.devices else "domain") + across
 

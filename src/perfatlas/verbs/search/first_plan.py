@@ -42,17 +42,15 @@ def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
         >>> from perfatlas.verbs.search.first_plan import placement_line
         >>> nodes = ("2 nodes of 8 GPUs", "2 nodes of 8 GPUs, crossed by pp")
         >>> placement_line([{"placement": text} for text in nodes])
-        'placement of the first: 2 nodes of 8 GPUs; of plan 2: 2 nodes of 8 GPUs, crossed by pp'
+        'placement of the first: 2 nodes of 8 GPUs; plan 2 crosses nodes'
     """
     first, *others = [str(plan["placement"]) for plan in plans]
-    crossing = [
-        f"; of plan {number}: {text}"
-        for number, text in enumerate(others, start=2)
-        if crosses(text) and text != first
-    ]
+    crossing = [str(number) for number, text in enumerate(others, start=2) if crosses(text)]
     if first.startswith("1 ") and not crossing:
         return ""
-    return "".join([f"placement of the first: {first}", *crossing])
+    verb = "plan {} crosses" if len(crossing) == 1 else "plans {} cross"
+    also = f"; {verb.format(', '.join(crossing))} nodes" if crossing else ""
+    return f"placement of the first: {first}{also}"
 
 
 def nodes_line(plan: Mapping[str, Any]) -> str:

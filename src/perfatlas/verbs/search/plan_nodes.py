@@ -40,12 +40,12 @@ def placement_of(row: Mapping[str, Any]) -> str:
     per_node = node_gpus(systems[0])
     sizes, both = (_gpus(pools[0]), _gpus(pools[1])), (float(counts[0]), float(counts[1]))
     crossing = [
-        f"{' and '.join(names)} of {role} workers"
+        f"{', '.join(names)} of {role} workers"
         for role, pool in zip(ROLES, pools, strict=True)
         if (names := crossing_groups(pool, per_node))
     ]
     nodes = _named(nodes_of_pools(sizes, both, per_node), systems[0])
-    return f"{nodes}, crossed by {' and '.join(crossing)}" if crossing else nodes
+    return f"{nodes}, crossed by {'; '.join(crossing)}" if crossing else nodes
 
 
 def crosses(placement: str) -> bool:
@@ -63,7 +63,7 @@ def _placed(sizes: Mapping[str, Any], system: System, replicas: int) -> str:
     whole = float(gpus_of_nodes(each, per_node, np.array([float(replicas)]))[0])
     crossing = crossing_groups(sizes, per_node)
     nodes = _named(whole / per_node, system)
-    return f"{nodes}, crossed by {' and '.join(crossing)}" if crossing else nodes
+    return f"{nodes}, crossed by {', '.join(crossing)}" if crossing else nodes
 
 
 def _named(nodes: float, system: System) -> str:
