@@ -2062,7 +2062,7 @@ def max_request_rate(
     turns: int | str = 1,
     think_time_s: float | str = 0.0,
     shared_prefix: int | str = 0,
-    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] | None = None,
     length_spread: float | str | None = None,
     lengths_from: str | None = None,
     rate_scale: float | str = 1.0,
@@ -2247,7 +2247,8 @@ def max_request_rate(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
-        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
+            closed loop are uniform within 10%. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
@@ -2483,7 +2484,7 @@ def required_replicas(
     turns: int | str = 1,
     think_time_s: float | str = 0.0,
     shared_prefix: int | str = 0,
-    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] | None = None,
     length_spread: float | str | None = None,
     lengths_from: str | None = None,
     rate_scale: float | str = 1.0,
@@ -2671,7 +2672,8 @@ def required_replicas(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
-        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
+            closed loop are uniform within 10%. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
@@ -3314,7 +3316,7 @@ def simulate(
     turns: int | str = 1,
     think_time_s: float | str = 0.0,
     shared_prefix: int | str = 0,
-    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] | None = None,
     length_spread: float | str | None = None,
     lengths_from: str | None = None,
     rate_scale: float | str = 1.0,
@@ -3494,7 +3496,8 @@ def simulate(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
-        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
+            closed loop are uniform within 10%. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.

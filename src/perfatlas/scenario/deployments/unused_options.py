@@ -175,7 +175,7 @@ def draws(traffic: Traffic, scenario: Scenario) -> bool:
         return True
     if traffic.requests is not None:
         return traffic.request_format == "servegen"
-    if traffic.length_distribution != "fixed" or traffic.think_time_s > 0.0:
+    if traffic.length_distribution not in (None, "fixed") or traffic.think_time_s > 0.0:
         return True
     if traffic.arrival == "ramp":
         return True

@@ -78,7 +78,9 @@ PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
     " metric is normal with the prediction as median and its 90% interval, symmetric where the"
     " interval has no upper end (TTFT without queueing is a lower limit); errors of all metrics are"
-    " fully correlated, so that all SLOs are met with the least of their probabilities"
+    " fully correlated, so that all SLOs are met with the least of their probabilities; a simulated"
+    " plan meets them with clients spread evenly over their outputs, and with clients that start"
+    " together, as simulate runs them: means with their first prompts, percentiles without"
 )
 PERCENTILES: Final = (
     "percentiles are over the simulated requests of a closed loop, with the lengths of the search;"
