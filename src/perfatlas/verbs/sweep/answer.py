@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
-from perfatlas.files import content_hash, format_toml, read_toml
+from perfatlas.files import content_hash, exists, format_toml, read_toml
 from perfatlas.quantities import (
     InvalidSpecError,
     UsageError,
@@ -177,7 +177,7 @@ def _is_shipped(study: str | Path) -> bool:
         InvalidSpecError: It is a name, and neither a file nor a study that comes with perfatlas.
     """
     name = str(study)
-    if Path(study).exists() or "/" in name or name.endswith(".toml"):
+    if exists(study) or "/" in name or name.endswith(".toml"):
         return False
     if name not in shipped_studies():
         hint = did_you_mean(name, shipped_studies()) or f"; they are {', '.join(shipped_studies())}"
