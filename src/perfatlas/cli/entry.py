@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return UNREAD
     except OSError as problem:
-        return _told_of_system(problem)
+        return _exit_code_of_system_error(problem)
 
 
 def _answer(words: list[str]) -> int:
@@ -109,7 +109,7 @@ def _tell(message: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def _told_of_system(problem: OSError) -> int:
+def _exit_code_of_system_error(problem: OSError) -> int:
     """Tell an error of the operating system that is no defect and return its exit code.
 
     Raises:

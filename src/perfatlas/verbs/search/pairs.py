@@ -377,18 +377,24 @@ def _count(
     x = 1.0
     while own * x + other <= gpus:
         most = (gpus - own * x) // other
-        y = most if wanted[1] else 1.0
-        while y <= most:
-            total = own * x + other * y
-            value = min(prefill.rate[first] * x, decode.rate[second] * y) / total
-            sure = min(prefill.sure_rate[first] * x, decode.sure_rate[second] * y)
-            serves = sure >= wanted[2]
-            better = serves and not enough
-            if serves == enough:
-                better = value > best or (value == best and total < least)
-                better = total < least if serves else better
-            if better and (total == gpus or not wanted[1]):
-                best, least, enough = value, total, serves
-                pairs.prefill_workers[number], pairs.decode_workers[number] = x, y
-            y += 1.0
+        # the value grows up to the decode workers of equal rates and falls beyond; where a rate is
+        # asked, the fewest that serve it count. Rounding may move either by one.
+        equal = np.floor(prefill.rate[first] * x / decode.rate[second])
+        serving = np.ceil(wanted[2] / decode.sure_rate[second])
+        for around in (equal, serving):
+            for step in (-1.0, 0.0, 1.0, 2.0):
+                y = most if wanted[1] else min(max(around + step, 1.0), most)
+                total = own * x + other * y
+                if wanted[1] and total != gpus:
+                    break
+                value = min(prefill.rate[first] * x, decode.rate[second] * y) / total
+                sure = min(prefill.sure_rate[first] * x, decode.sure_rate[second] * y)
+                serves = sure >= wanted[2]
+                better = serves and not enough
+                if serves == enough:
+                    better = value > best or (value == best and total < least)
+                    better = total < least if serves else better
+                if better:
+                    best, least, enough = value, total, serves
+                    pairs.prefill_workers[number], pairs.decode_workers[number] = x, y
         x += 1.0
