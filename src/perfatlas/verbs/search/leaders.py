@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.limits import Met
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.trace_reuse import Caches
+
+# requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
+MOST_IN_FLIGHT: Final = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +240,11 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
         PerfatlasError: The simulation does not support it.
     """
     fields = estimate_fields(found, leader.row, leader.place, inputs)
+    if leader.row["concurrency"] > MOST_IN_FLIGHT:
+        raise UnsupportedError(
+            f"concurrency = {leader.row['concurrency']:,}: a search simulates at most"
+            f" {MOST_IN_FLIGHT:,} requests in flight; search fewer GPUs"
+        )
     scenario = read_scenario({**fields, "method": "simulate"})
     sample = inputs.mix.sample_of(_caches(found, leader, inputs) if scenario.prefix else None)
     steady = steady_state(scenario, known, inputs.slo_percentile, sample)
@@ -335,20 +343,6 @@ def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[
     count = counted(len(leaders) - len(places), "plan")
     told = f"{count} left out: another one exceeds it in every objective when simulated"
     return [leaders[place] for place in places], [told]
-
-
-def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
-    """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
-
-    Args:
-        leaders: Leaders by closed forms, also those that are not simulated.
-        inputs: The search.
-    """
-    left = leaders[inputs.num_simulated : inputs.num_plans]
-    if not any(leader.probability >= inputs.min_slo_probability for leader in left):
-        return []
-    note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
-    return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
 
 
 def rank_change(leader: Leader, rank: int, found: Found) -> str:
