@@ -12,7 +12,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingSteps, checkpoint_times, training_steps
-from perfatlas.training.step.links import beside_sends_s, between_sites_s
+from perfatlas.training.step.links import between_sites_s, with_sends_s
 from perfatlas.training.step.optimizer import newton_schulz
 from perfatlas.verbs.train import train, train_columns
 from tests.training.asked import layouts, question
@@ -29,12 +29,12 @@ def steps_of(recipe: Recipe, **others: Any) -> TrainingSteps:  # noqa: ANN401 - 
 def test_gradients_have_what_pipeline_transfers_leave_of_a_nic() -> None:
     one = np.ones(1)
     asked = question(layouts(pp=2, dp=16, global_batch=32))
-    # a quarter of the window is taken: 3 s of work last 4; beyond the window all of it is added
-    assert beside_sends_s(asked, 3 * one, 8 * one, 2 * one)[0] == pytest.approx(4.0)
-    assert beside_sends_s(asked, 30 * one, 8 * one, 2 * one)[0] == pytest.approx(32.0)
+    # the NIC has 3 s of gradients and 2 s of transfers to move
+    assert with_sends_s(asked, 3 * one, 2 * one)[0] == pytest.approx(5.0)
+    assert with_sends_s(asked, 0 * one, 2 * one)[0] == 0.0
     # one stage sends nothing, and eight ranks of a node use no NIC
     for sizes in (layouts(dp=16, global_batch=32), layouts(pp=2, dp=8, global_batch=32)):
-        assert beside_sends_s(question(sizes), 3 * one, 8 * one, 2 * one)[0] == 3.0
+        assert with_sends_s(question(sizes), 3 * one, 2 * one)[0] == 3.0
 
 
 def test_sites_reduce_one_copy_of_all_gradients() -> None:
