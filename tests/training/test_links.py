@@ -121,13 +121,13 @@ def test_products_follow_the_clock_and_the_peak_does_not() -> None:
 
 def test_a_raised_clock_is_a_lower_limit_of_the_time() -> None:
     job = {"model": LLAMA, "system": "h100_sxm", "gpus": 8, "tp": 2, "global_batch": 64}
-    (warning,) = train(**job, clock_ratio=1.2).warnings
+    warning = train(**job, clock_ratio=1.2).warnings[-1]
     assert "clock_ratio = 1.2" in warning
     assert "lower limits" in warning
-    assert train(**job, clock_ratio=0.9).warnings == ()
+    assert not any("clock_ratio" in one for one in train(**job, clock_ratio=0.9).warnings)
     columns = {name: [value, value] for name, value in job.items()}
     table = train_columns({**columns, "clock_ratio": [1.2, 1.0]})
-    assert [bool(cell) for cell in table["warnings"]] == [True, False]
+    assert ["clock_ratio" in cell for cell in table["warnings"]] == [True, False]
 
 
 def test_stages_hold_the_given_layers() -> None:

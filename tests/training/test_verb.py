@@ -124,7 +124,7 @@ def test_advice_keeps_tensor_parallelism_inside_a_node() -> None:
             model="meta-llama/Llama-3.1-405B", system="h100_sxm", gpus=1024, tp=8, pp=16, vpp=8,
             sequence_length=8192, global_batch=256,
         )  # fmt: skip
-    assert "set cp = 2" in problem.value.advice
+    assert "set vpp = 1" in problem.value.advice
     assert not any("tp =" in one for one in problem.value.advice)
 
 
