@@ -30,8 +30,8 @@ HIDDEN_LAUNCHES: Final = (
 
 
 ABOVE_MEASURED: Final = (
-    "an MFU of {mfu:.1%} is above the highest published one of {kind} models in {format} on"
-    " {device}, {highest:.1%} ({run}): rely on the lower end of the interval"
+    "MFU {mfu:.1%} is above the highest published for {kind} models in {format} on {device}:"
+    " {highest:.1%} ({run})"
 )
 
 

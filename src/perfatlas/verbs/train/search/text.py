@@ -115,28 +115,27 @@ def _table(layouts: Sequence[Mapping[str, Any]], *, gpus: bool) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("layout", header_style="dim")
-    titles = [*(["GPUs"] if gpus else []), "step time", "tokens/s\n/GPU", "MFU", "memory"]
-    titles.insert(-1, "90%")
     joined = "effective_step_time_s" in layouts[0]
-    if joined:
-        titles[-1:] = ["goodput", "effective", titles[-1]]
-    for title in titles:
+    columns = [  # title, metric, and its name in a layout
+        *([("GPUs", "gpus", "gpus")] if gpus else []),
+        ("step time", "step_time_s", "step_time_s"),
+        *([] if joined else [("tokens/s\n/GPU", *["tokens_per_s_per_gpu"] * 2)]),
+        ("MFU", "mfu", "mfu"),
+        ("90%", "mfu", ""),
+        *(
+            (title, f"layouts.{name}", name)
+            for title, name in (("goodput", "goodput"), ("effective", "effective_step_time_s"))
+            if joined
+        ),
+        ("memory", "memory.total_bytes", "memory_total_bytes"),
+    ]
+    for title, _, _ in columns:
         table.add_column(title, justify="right", header_style="dim")
     for one in layouts:
-        cells = [
-            *([f"{one['gpus']:,}"] if gpus else []),
-            format_value("step_time_s", one["step_time_s"]),
-            format_value("tokens_per_s_per_gpu", one["tokens_per_s_per_gpu"]),
-            format_value("mfu", one["mfu"]),
-            format_value("memory.total_bytes", one["memory_total_bytes"]),
-        ]
-        cells.insert(-1, interval_text(one, "mfu") or "")
-        if joined:
-            names = ("goodput", "effective_step_time_s")
-            cells[-1:] = [
-                *(format_value(f"layouts.{name}", one[name]) for name in names),
-                cells[-1],
-            ]
+        cells = (
+            format_value(metric, one[name]) if name else interval_text(one, metric) or ""
+            for _, metric, name in columns
+        )
         table.add_row(layout_text(one), *cells)
     return table
 
