@@ -2062,7 +2062,7 @@ def max_request_rate(
     turns: int | str = 1,
     think_time_s: float | str = 0.0,
     shared_prefix: int | str = 0,
-    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] | None = None,
     length_spread: float | str | None = None,
     lengths_from: str | None = None,
     rate_scale: float | str = 1.0,
@@ -2247,7 +2247,8 @@ def max_request_rate(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
-        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
+            closed loop are uniform within 10%. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
@@ -2483,7 +2484,7 @@ def required_replicas(
     turns: int | str = 1,
     think_time_s: float | str = 0.0,
     shared_prefix: int | str = 0,
-    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] | None = None,
     length_spread: float | str | None = None,
     lengths_from: str | None = None,
     rate_scale: float | str = 1.0,
@@ -2671,7 +2672,8 @@ def required_replicas(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
-        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
+            closed loop are uniform within 10%. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
@@ -3130,7 +3132,7 @@ def search_training(
     dp: int | str | None = None,
     ep: int | str = 1,
     expert_tp: int | str = 1,
-    vpp: int | str = 1,
+    vpp: int | str | None = None,
     pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
     | None = None,
     expert_overlap: bool = False,
@@ -3223,8 +3225,8 @@ def search_training(
         recompute: Activations that the backward pass recomputes: none, those of attention
             (selective), or those of whole layers (full). Default: searched.
         optimizer: Optimizer; muon updates the embedding and the head with AdamW. Default: adamw.
-        gradient_format: Number format in which gradients are accumulated and reduced. Default: the
-            engine's.
+        gradient_format: Number format in which gradients are accumulated and reduced. Default:
+            that of the engine's recipes for the model, else the engine's.
         node_mtbf_s: Mean time between failures of one node [s]. Needs objective =
             effective_step_time_s.
         restart_s: Restart time from detection to resumed work; a failure during restart starts it
@@ -3314,7 +3316,7 @@ def simulate(
     turns: int | str = 1,
     think_time_s: float | str = 0.0,
     shared_prefix: int | str = 0,
-    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] | None = None,
     length_spread: float | str | None = None,
     lengths_from: str | None = None,
     rate_scale: float | str = 1.0,
@@ -3494,7 +3496,8 @@ def simulate(
             distributed [s]. Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
-        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed; output lengths of a
+            closed loop are uniform within 10%. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
             (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
@@ -3713,7 +3716,7 @@ def train(
     dp: int | str | None = None,
     ep: int | str = 1,
     expert_tp: int | str = 1,
-    vpp: int | str = 1,
+    vpp: int | str | None = None,
     pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
     | None = None,
     expert_overlap: bool = False,
@@ -3780,7 +3783,8 @@ def train(
         ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: 1. Needs an MoE
             model.
         expert_tp: Tensor-parallel size inside an expert. Default: 1. Needs an MoE model.
-        vpp: Chunks of layers per stage of an interleaved pipeline. Default: 1.
+        vpp: Chunks of layers per stage of an interleaved pipeline. Default: those of the engine's
+            recipes for the model; 1 without any.
         pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,
             else 1f1b.
         expert_overlap: Run forward passes beside backward passes of other micro-batches, so that
@@ -3812,8 +3816,8 @@ def train(
         recompute: Activations that the backward pass recomputes: none, those of attention
             (selective), or those of whole layers (full). Default: none.
         optimizer: Optimizer; muon updates the embedding and the head with AdamW. Default: adamw.
-        gradient_format: Number format in which gradients are accumulated and reduced. Default: the
-            engine's.
+        gradient_format: Number format in which gradients are accumulated and reduced. Default:
+            that of the engine's recipes for the model, else the engine's.
         lora_rank: Rank of LoRA adapters; all other weights are frozen. Default: none: all weights
             are trained.
         lora_targets: Linear layers with adapters: all outside routed experts, those of attention,

@@ -18,7 +18,8 @@ from perfatlas.lab.validate.training.page import page_text
 from perfatlas.lab.validate.training.peers import calculon_rows
 from perfatlas.lab.validate.training.runs import published_runs, rules
 from perfatlas.lab.validate.training.scores import error_of, part_scores
-from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.profiles import highest_mfu, resolve_training_engine
+from perfatlas.training.step import training_steps
 
 # Numbers of torchtitan as a fit without Hopper would return them, if it had other runs.
 FIT: Final[dict[str, Any]] = {
@@ -38,6 +39,25 @@ def test_every_run_is_asked_or_refused_with_a_reason() -> None:
     for run in runs:
         if run.question is not None:
             assert run.question.layouts.gpus[0] == float(run.run["n_gpus"])
+
+
+@pytest.mark.study
+def test_the_highest_mfu_are_those_of_the_runs() -> None:
+    found: dict[tuple[str, str, str], float] = {}
+    for run in published_runs():
+        if (asked := run.question) is None or asked.recipe.lora_rank:
+            continue
+        steps = training_steps(asked)
+        peak = asked.layouts.gpus[0] * steps.peak_flop_per_s_C[0]
+        mfu = steps.model_flop_C[0] / (float(run.run["step_time_s_derived"]) * peak)
+        kind = "moe" if asked.architecture.has_experts else "dense"
+        key = asked.systems[0].device.name, kind, asked.formats.gemm
+        found[key] = max(found.get(key, 0.0), float(mfu))
+    assert found.keys() == highest_mfu().keys()
+    for key, mfu in found.items():
+        elsewhere = key == ("h100_sxm", "dense", "bf16")
+        assert highest_mfu()[key].mfu == pytest.approx(0.48 if elsewhere else mfu, abs=1e-3)
+        assert highest_mfu()[key].mfu >= mfu - 1e-3
 
 
 def test_errors_are_of_step_times() -> None:

@@ -185,6 +185,21 @@ def test_given_sizes_are_kept_and_others_are_searched() -> None:
     assert answer.scenario["tp"] == 4
 
 
+def test_with_given_parallel_sizes_other_choices_are_shown() -> None:
+    rows = search_training(**SMALL, tp=4, pp=1, cp=1).results["layouts"]
+    assert len(rows) > 1
+    assert len({(row["zero"], row["recompute"], row["micro_batch"]) for row in rows}) == len(rows)
+    assert len({row["zero"] for row in rows}) > 1
+
+
+def test_the_text_has_the_interval_of_a_layout(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    assert main(["search", "training", *asked]) == 0
+    best = search_training(**SMALL).results["layouts"][0]
+    interval = f"{100 * best['mfu_low']:.1f} - {best['mfu_high']:.1%}"
+    assert interval in capsys.readouterr().out
+
+
 def test_the_fewest_gpus_that_fit_and_that_are_fast_enough() -> None:
     asked = {name: value for name, value in SMALL.items() if name != "gpus"}
     few = search_training(**asked, max_gpus=16, objective="gpus").results["layouts"][0]

@@ -12,7 +12,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingSteps, checkpoint_times, training_steps
-from perfatlas.training.step.links import beside_sends_s, between_sites_s
+from perfatlas.training.step.links import between_sites_s, with_sends_s
 from perfatlas.training.step.optimizer import newton_schulz
 from perfatlas.verbs.train import train, train_columns
 from tests.training.asked import layouts, question
@@ -29,12 +29,12 @@ def steps_of(recipe: Recipe, **others: Any) -> TrainingSteps:  # noqa: ANN401 - 
 def test_gradients_have_what_pipeline_transfers_leave_of_a_nic() -> None:
     one = np.ones(1)
     asked = question(layouts(pp=2, dp=16, global_batch=32))
-    # a quarter of the window is taken: 3 s of work last 4; beyond the window all of it is added
-    assert beside_sends_s(asked, 3 * one, 8 * one, 2 * one)[0] == pytest.approx(4.0)
-    assert beside_sends_s(asked, 30 * one, 8 * one, 2 * one)[0] == pytest.approx(32.0)
+    # the NIC has 3 s of gradients and 2 s of transfers to move
+    assert with_sends_s(asked, 3 * one, 2 * one)[0] == pytest.approx(5.0)
+    assert with_sends_s(asked, 0 * one, 2 * one)[0] == 0.0
     # one stage sends nothing, and eight ranks of a node use no NIC
     for sizes in (layouts(dp=16, global_batch=32), layouts(pp=2, dp=8, global_batch=32)):
-        assert beside_sends_s(question(sizes), 3 * one, 8 * one, 2 * one)[0] == 3.0
+        assert with_sends_s(question(sizes), 3 * one, 2 * one)[0] == 3.0
 
 
 def test_sites_reduce_one_copy_of_all_gradients() -> None:
@@ -121,13 +121,13 @@ def test_products_follow_the_clock_and_the_peak_does_not() -> None:
 
 def test_a_raised_clock_is_a_lower_limit_of_the_time() -> None:
     job = {"model": LLAMA, "system": "h100_sxm", "gpus": 8, "tp": 2, "global_batch": 64}
-    (warning,) = train(**job, clock_ratio=1.2).warnings
+    warning = train(**job, clock_ratio=1.2).warnings[-1]
     assert "clock_ratio = 1.2" in warning
     assert "lower limits" in warning
-    assert train(**job, clock_ratio=0.9).warnings == ()
+    assert not any("clock_ratio" in one for one in train(**job, clock_ratio=0.9).warnings)
     columns = {name: [value, value] for name, value in job.items()}
     table = train_columns({**columns, "clock_ratio": [1.2, 1.0]})
-    assert [bool(cell) for cell in table["warnings"]] == [True, False]
+    assert ["clock_ratio" in cell for cell in table["warnings"]] == [True, False]
 
 
 def test_stages_hold_the_given_layers() -> None:
@@ -136,7 +136,7 @@ def test_stages_hold_the_given_layers() -> None:
     steps = steps_of(given, sizes=sizes, schedule="interleaved")
     assert steps.stages.layers_CS[0].tolist() == [3, 5, 4, 4, 4, 4, 4, 4]
     job = {"model": LLAMA, "system": "h100_sxm", "gpus": 4, "tp": 2, "pp": 2, "global_batch": 8}
-    even = train(**job).results["step_time_s"]
+    even = train(**job, vpp=1).results["step_time_s"]
     assert train(**job, stage_layers="16x2").results["step_time_s"] == even
     assert train(**job, stage_layers="8, 24").results["step_time_s"] > even
 

@@ -69,7 +69,7 @@ def test_expert_overlap_hides_all_but_the_first_micro_batch() -> None:
     ("sizes", "message"),
     [
         ({}, "set ep > 1"),
-        ({"pp": 2, "ep": 4}, "needs an interleaved schedule"),
+        ({"pp": 2, "vpp": 1, "ep": 4}, "needs an interleaved schedule"),
         ({"pp": 2, "ep": 4, "pipeline_schedule": "dualpipe"}, "omit expert_overlap"),
     ],
 )

@@ -86,7 +86,7 @@ def test_the_trace_of_a_step_ends_with_it() -> None:
 
 
 def test_a_timeline_of_too_many_passes_is_refused() -> None:
-    fields: dict[str, Any] = {"model": MODEL, "system": "h100_sxm", "pp": 8, "tp": 4}
+    fields: dict[str, Any] = {"model": MODEL, "system": "h100_sxm", "pp": 8, "vpp": 1, "tp": 4}
     with pytest.raises(InvalidSpecError, match="1,600,000 passes, and at most 500,000"):
         training_timeline(**fields, global_batch=100_000)
 

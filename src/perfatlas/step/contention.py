@@ -134,7 +134,9 @@ def beside_communication(
     """
     rate_C = rate_beside_exchange(step, busy_s_CO, [window], moved)[:, 0]
     moving_s_C, window_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (moved, window))
-    added_s_C: FloatArray = np.minimum(exposed_beside(moving_s_C, window_s_C, rate_C), moving_s_C)
+    added_s_C: FloatArray = np.minimum(
+        exposed_beside(moving_s_C, window_s_C, moving_s_C * (1.0 - rate_C)), moving_s_C
+    )
     return added_s_C
 
 

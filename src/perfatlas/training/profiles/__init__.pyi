@@ -3,6 +3,9 @@ from .catalog import (
     training_engine_ids as training_engine_ids,
     training_engine_names as training_engine_names,
 )
+from .measured import (
+    highest_mfu as highest_mfu,
+)
 from .profile import (
     PARALLEL_SIZES as PARALLEL_SIZES,
     TrainingEngine as TrainingEngine,

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Array, Duration, Field, Flag, Number, Text, Whole, read_fields
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.training.profiles.recipes import RECIPES
 from perfatlas.vocabulary.fields import RECOMPUTE_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perfatlas.models import Architecture
+    from perfatlas.training.profiles.recipes import ModelRecipe
+
+# the embedding and the loss count as layers where stages are cut
+# Source: Megatron-Bridge, `account_for_embedding_in_pipeline_split` and `..._loss_...`
+ENDS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +42,8 @@ class TrainingEngine:
         zero: What data-parallel ranks shard unless told otherwise: 0 nothing, 1 optimizer states,
             2 also gradients, 3 also weights.
         schedules: Pipeline schedules that it runs, which `search training` tries.
+        layers_per_chunk: Layers of a chunk of an interleaved pipeline unless told otherwise; 0 does
+            not interleave.
         parallelism: Parallel sizes beside dp that may be above 1: of tp, pp, cp and ep.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
@@ -93,6 +103,7 @@ class TrainingEngine:
         formats: Number formats of matrix products that the release runs; empty for all.
         experts: Whether it runs MoE models.
         most_zero: The highest `zero` that it runs.
+        recipes: What its documented recipes set for models.
     """
 
     id: str
@@ -106,6 +117,7 @@ class TrainingEngine:
     reduction_in_pipelines: str
     zero: int
     schedules: tuple[str, ...]
+    layers_per_chunk: int
     parallelism: tuple[str, ...]
     gradient_buckets: int
     communication_sms: int
@@ -152,6 +164,41 @@ class TrainingEngine:
     formats: tuple[str, ...] = ()
     experts: bool = True
     most_zero: int = 3
+    recipes: tuple[ModelRecipe, ...] = ()
+
+    def recipe_of(self, architecture: Architecture) -> ModelRecipe | None:
+        """Return the documented recipe of a model, None without one.
+
+        Args:
+            architecture: The model.
+        """
+        return next((one for one in self.recipes if one.covers(architecture)), None)
+
+    def default_gradient_format(self, architecture: Architecture) -> str:
+        """Return the format of accumulated gradients of the model's recipe, else the engine's.
+
+        Args:
+            architecture: The model.
+        """
+        recipe = self.recipe_of(architecture)
+        return (recipe.gradient_format if recipe else "") or self.gradient_format
+
+    def default_chunks(self, architecture: Architecture, pp: int, micro_batches: float) -> int:
+        """Return the chunks of layers per stage that recipes set, 1 without interleaving.
+
+        They are those of the model's recipe with as many stages, else chunks of `layers_per_chunk`
+        layers. Interleaving needs a multiple of pp micro-batches.
+
+        Args:
+            architecture: The model.
+            pp: Pipeline stages.
+            micro_batches: Micro-batches of a step.
+        """
+        if pp == 1 or self.layers_per_chunk == 0 or micro_batches % pp:
+            return 1
+        recipe = self.recipe_of(architecture)
+        chunks = recipe.vpp.get(str(pp)) if recipe else None
+        return chunks or max((architecture.num_layers + ENDS) // (pp * self.layers_per_chunk), 1)
 
     def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
         """Return the ends of ln(measured/predicted) on the devices of an architecture.
@@ -250,6 +297,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("reduction_in_pipelines", Text(choices=("micro_batch", "step")), ""),
         ("zero", Whole(least=0, most=3), ""),
         ("schedules", Array(of=Text(choices=_SCHEDULES)), ""),
+        ("layers_per_chunk", Whole(least=0), ""),
         ("parallelism", Array(of=Text(choices=PARALLEL_SIZES)), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
@@ -293,6 +341,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("fit", _LONG, ""),
     )
 }
+_FIELDS["recipe"] = Field(RECIPES, into="recipes")
 
 
 _RELEASE: Final[dict[str, Field[Any]]] = {
@@ -305,7 +354,13 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "most_zero": Field(Whole(least=0, most=3)),
     **{
         name: Field(_FIELDS[name].reader)
-        for name in ("logit_copies", "fused_attention", "dropout", "tiled_tensor_overlap")
+        for name in (
+            "logit_copies",
+            "fused_attention",
+            "dropout",
+            "tiled_tensor_overlap",
+            "layers_per_chunk",
+        )
     },
 }
 

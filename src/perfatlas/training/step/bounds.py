@@ -19,10 +19,10 @@ from perfatlas.training.layouts import distinct_rows, stage_layers, take_layouts
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
-from perfatlas.training.step.host import LAUNCHED
+from perfatlas.training.step.host import launch_s
 from perfatlas.training.step.pairs import overlapped_experts_s
 from perfatlas.training.step.pipeline import copies_of_layers, stages_held, sum_over_ranks
-from perfatlas.training.step.stages import group_shares, moe_share, stage_columns
+from perfatlas.training.step.stages import group_shares, stage_columns
 from perfatlas.training.step.states import shard_ranks, state_bytes
 
 if TYPE_CHECKING:
@@ -122,19 +122,19 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     again_CG = costs.recomputed_s[0].sum(axis=1)[level_C, at]
     passes_PCG = np.stack([passes_PUG[0, at], passes_PUG[1:, at].sum(axis=0) + again_CG])
     layer_PC = (passes_PCG[..., 1:-1] * group_shares(question.architecture)).sum(axis=-1)
-    memory_bound_C = costs.memory_bound_U[at]
-    sharding_PC = np.stack(
-        sharded_layers(question, whole, layer_PC[0], layer_PC[1], memory_bound_C)
-    )
+    sharding_PC = np.stack(sharded_layers(question, whole, layer_PC[0], layer_PC[1]))
     copies = copies_of_layers(question.schedule)
     most_C = copies * layouts.vpp * _most_layers(question)
     window_PC = most_C * (layer_PC + sharding_PC) + passes_PCG[..., 0] + passes_PCG[..., -1]
+    launched_PC = launch_s(question, most_C[:, None])[..., 0]
+    longest_PC = np.stack([launched_PC[0], launched_PC[1:].sum(axis=0)])
+    window_PC += longest_PC  # no pass waits for the host longer than its launches take
     share_C1 = copies / layouts.pp[:, None]
     means = {name: getattr(whole, name) * share_C1 for name in HELD}
     mean = replace(whole, **means, layers_CS=most_C[:, None])
     forward_CR, backward_CR = window_PC[..., None]
     collectives_s_C = step_collectives(
-        question, mean, forward_CR, backward_CR, memory_bound_C, np.zeros(layouts.size)
+        question, mean, forward_CR, backward_CR, np.zeros(layouts.size)
     )
     if find_schedule(question.schedule).overlaps_pairs:  # which may hide those of layers
         sharding_PC = np.zeros_like(sharding_PC)
@@ -200,7 +200,9 @@ def _step_s(
         pipeline_s_C = _pipeline_s(question, layer_s_C, ends_s_C - head_s_C, head_s_C)
         step_s_C = np.maximum(step_s_C, pipeline_s_C)
     if question.expert_overlap:
-        step_s_C = step_s_C - overlapped_experts_s(question, costs)
+        step_s_C = step_s_C - overlapped_experts_s(
+            question, costs, np.zeros(layouts.size), np.full(layouts.size, np.inf)
+        )
     engine = question.engine
     slowdown_C = expected_slowdown(
         engine.jitter_distribution,
@@ -208,9 +210,9 @@ def _step_s(
         layouts.gpus.astype(np.int64),
     )
     # without graphs of its kernels, a rank waits for the host
-    launched_s = engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
-    moe = moe_share(question.architecture) * question.architecture.num_layers
-    step_s_C = np.maximum(step_s_C, launched_s * moe * batches_C / layouts.pp)
+    layers_CS = np.full((layouts.size, 1), float(question.architecture.num_layers))
+    launched_s_C = launch_s(question, layers_CS).sum(axis=(0, 2))
+    step_s_C = np.maximum(step_s_C, launched_s_C * batches_C / layouts.pp)
     steady_s_C = step_s_C + collectives_s_C + engine.host_s_per_step
     bound_s_C: FloatArray = steady_s_C * (1.0 + slowdown_C)
     return bound_s_C

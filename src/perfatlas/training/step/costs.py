@@ -17,14 +17,13 @@ import numpy as np
 
 from perfatlas.models import GqaAttention, MoeFfn
 from perfatlas.operators import (
-    BOUND_MEMORY,
     Attention,
     Gemm,
     GroupedGemm,
     busiest_rank,
     with_fields,
 )
-from perfatlas.overlap import contended_rate, exposed_beside, exposed_in_tiles
+from perfatlas.overlap import exposed_beside, exposed_in_tiles
 from perfatlas.step import StepClock
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.step.collective_prices import GroupColumns, collective_prices
@@ -94,7 +93,6 @@ class MicroBatchCosts:
         exchanges: The collectives.
         exchange_s_UE: Their times before overlap (U, E) [s].
         exposed_s_UE: Their times that are not hidden (U, E) [s].
-        memory_bound_U: Share of the computation that memory bandwidth bounds (U,).
         energy: Their dynamic energy.
         totals: Totals of a micro-batch through all layers (U,).
         clock: Clock of the passes (U,).
@@ -113,7 +111,6 @@ class MicroBatchCosts:
     exchanges: tuple[Exchange, ...]
     exchange_s_UE: FloatArray
     exposed_s_UE: FloatArray
-    memory_bound_U: FloatArray
     energy: PassEnergy
     totals: StepEnergy
     clock: StepClock
@@ -193,7 +190,6 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         exchanges=exchanges,
         exchange_s_UE=comm_VUE[0],
         exposed_s_UE=exposed_VUE[0],
-        memory_bound_U=_memory_bound(prices, time_s_UO),
     )
 
 
@@ -260,13 +256,6 @@ def _routes(question: TrainingQuestion) -> Routes:
     )
 
 
-def _memory_bound(prices: PricedOperators, time_s_UO: FloatArray) -> FloatArray:
-    """Return the share of the computation that memory bandwidth bounds (U,)."""
-    bound_UO = prices.code_CO == BOUND_MEMORY
-    share_U: FloatArray = (time_s_UO * bound_UO).sum(axis=1) / time_s_UO.sum(axis=1)
-    return share_U
-
-
 def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     """Return the speed of a kernel relative to its calibration, that of the busiest rank (U,)."""
     layouts = question.layouts
@@ -327,37 +316,28 @@ def _exposed(
 ) -> FloatArray:
     """Return the times of collectives that no computation hides (V, U, E) [s]."""
     exposed_VUE = np.empty_like(comm_VUE)
-    none_U = np.zeros(question.layouts.size)
-    rate_U = rate_beside(question, none_U, none_U)  # products, which SMs bound
+    taken_U = taken_sms(question)
     for at, one in enumerate(exchanges):
         time_VU = comm_VUE[:, :, at]
         window_VU = times_VUO[:, :, list(one.beside)].sum(axis=2)
         if one.overlap == "exposed":
             exposed_VUE[:, :, at] = time_VU
         elif one.overlap == "bulk":
-            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, rate_U)
+            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, time_VU * taken_U)
         else:
             tiles_U = np.maximum(one.ranks_C, 1.0)
-            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, rate_U)
+            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, time_VU * taken_U)
     return exposed_VUE
 
 
-def rate_beside(
-    question: TrainingQuestion, memory_bound_C: FloatArray, traffic_bytes_per_s_C: FloatArray
-) -> FloatArray:
-    """Return the speed of computation beside a collective, over its speed alone (C,).
+def taken_sms(question: TrainingQuestion) -> FloatArray:
+    """Return the share of the SMs that a collective takes from the kernels beside it (C,).
 
     Args:
-        question: The candidates, for devices and the SMs of a collective.
-        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
-        traffic_bytes_per_s_C: Memory traffic of the collective (C,) [bytes/s].
+        question: The candidates.
     """
     if question.tier == "bound":
-        return np.ones_like(memory_bound_C)
-    devices = question.devices()
-    sms_C = question.engine.communication_sms / devices.gather("sm_count")
-    bandwidth_C = traffic_bytes_per_s_C / devices.gather("memory_bandwidth")
-    rate_C: FloatArray = contended_rate(
-        memory_bound_C, np.minimum(sms_C, MOST_TAKEN), np.minimum(bandwidth_C, MOST_TAKEN)
-    )
-    return rate_C
+        return np.zeros(question.layouts.size)
+    sms_C = question.engine.communication_sms / question.devices().gather("sm_count")
+    taken_C: FloatArray = np.minimum(sms_C, MOST_TAKEN)
+    return taken_C

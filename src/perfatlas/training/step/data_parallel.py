@@ -11,11 +11,13 @@ import numpy as np
 
 from perfatlas.overlap import exposed_beside
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
-from perfatlas.training.step.costs import rate_beside
-from perfatlas.training.step.links import beside_sends_s, between_sites_s
+from perfatlas.training.step.costs import taken_sms
+from perfatlas.training.step.links import between_sites_s, with_sends_s
 from perfatlas.training.step.states import WEIGHT_BYTES, shard_ranks, state_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
@@ -39,11 +41,11 @@ class _Collectives(NamedTuple):
 
     Args:
         time_s_C: Their time alone (C,) [s].
-        rate_C: Speed of computation beside them, over its speed alone (C,).
+        held_back_s_C: Computation beside them that is not done in that time (C,) [s].
     """
 
     time_s_C: FloatArray
-    rate_C: FloatArray
+    held_back_s_C: FloatArray
 
 
 def reduced_per_micro_batch(question: TrainingQuestion) -> NDArray[np.bool_]:
@@ -73,7 +75,6 @@ def sharded_layers(
     stages: StageColumns,
     forward_s_C: FloatArray,
     backward_s_C: FloatArray,
-    memory_bound_C: FloatArray,
 ) -> LayerSharding:
     """Return what ZeRO-3 adds to a layer; zero for other candidates.
 
@@ -85,7 +86,6 @@ def sharded_layers(
         stages: Parameters of a layer.
         forward_s_C: Forward pass of a layer without it (C,) [s].
         backward_s_C: Backward pass of a layer without it (C,) [s].
-        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
 
     Source: ZeRO (arXiv 1910.02054), section 7.2: 1.5 times the volume of plain data parallelism;
         PyTorch FSDP (arXiv 2304.11277), section 3.3: prefetching.
@@ -97,17 +97,18 @@ def sharded_layers(
     held = (stages.layer_dense_C, stages.layer_expert_C)
     trained = (stages.layer_trained_dense_C, stages.layer_trained_expert_C)
     each = state_bytes(question).gathered
-    gather = _times(question, "all_gather", [one * each for one in held], memory_bound_C)
+    gather = _times(question, "all_gather", [one * each for one in held])
     gradients = [one * question.gradient_bytes for one in trained]
-    scatter = _times(question, "reduce_scatter", gradients, memory_bound_C)
+    scatter = _times(question, "reduce_scatter", gradients)
     ahead = question.engine.gradient_overlap
     forward_C = forward_s_C if ahead else np.zeros_like(forward_s_C)
     backward_C = backward_s_C if ahead else np.zeros_like(forward_s_C)
-    both_s_C = gather.time_s_C + scatter.time_s_C
-    slower_C = np.minimum(gather.rate_C, scatter.rate_C)
+    both = [one + more for one, more in zip(gather, scatter, strict=True)]
     return LayerSharding(
-        np.where(active_C, exposed_beside(gather.time_s_C, forward_C, gather.rate_C), 0.0),
-        np.where(active_C, exposed_beside(both_s_C, backward_C, slower_C), 0.0),
+        *(
+            np.where(active_C, exposed_beside(moved.time_s_C, window_C, moved.held_back_s_C), 0.0)
+            for moved, window_C in ((gather, forward_C), (_Collectives(*both), backward_C))
+        )
     )
 
 
@@ -116,7 +117,6 @@ def step_collectives(
     stages: StageColumns,
     forward_s_CR: FloatArray,
     backward_s_CR: FloatArray,
-    memory_bound_C: FloatArray,
     send_s_C: FloatArray,
 ) -> FloatArray:
     """Return what the collectives of a step add to it outside its layers (C,) [s].
@@ -133,7 +133,6 @@ def step_collectives(
         stages: Parameters of the stages.
         forward_s_CR: Forward passes of one micro-batch on each rank (C, R) [s].
         backward_s_CR: Backward passes of one micro-batch on each rank (C, R) [s].
-        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
         send_s_C: Transfer of activations between two stages (C,) [s].
 
     Source: Megatron-LM docs, `overlap_grad_reduce`, `overlap_param_gather`; volumes: ZeRO
@@ -147,43 +146,60 @@ def step_collectives(
     gradients = [question.gradient_bytes * stages.over_ranks(one).max(axis=1) for one in trained]
     weights = _gathered_weights(question, stages)
     sharded_C = layouts.zero >= 1
-    inside = _times(question, "reduce_scatter", gradients, memory_bound_C)
-    scattered = _reduced(question, gradients, inside, memory_bound_C)
-    reduced = _times(question, "all_reduce", gradients, memory_bound_C)
-    gathered = _times(question, "all_gather", weights, memory_bound_C)
+    inside = _times(question, "reduce_scatter", gradients)
+    scattered = _reduced(question, gradients, inside)
+    reduced = _times(question, "all_reduce", gradients)
+    gathered = _times(question, "all_gather", weights)
     each_C = reduced_per_micro_batch(question)
     passes_C = np.where(each_C, layouts.micro_batches, 1.0)
-    once_s_C = np.where(each_C, inside.time_s_C, scattered.time_s_C)
-    reduce_s_C = np.where(sharded_C, once_s_C, reduced.time_s_C) * passes_C
-    gather_s_C = np.where(sharded_C, gathered.time_s_C, 0.0)
+    reduce = [
+        np.where(sharded_C, np.where(each_C, own_C, all_C), whole_C) * passes_C
+        for own_C, all_C, whole_C in zip(inside, scattered, reduced, strict=True)
+    ]
+    gather = [np.where(sharded_C, one_C, 0.0) for one_C in gathered]
     rounds_C = (layouts.vpp - 1.0) * np.minimum(layouts.pp, layouts.micro_batches)
     windows_C = (rounds_C + 1.0) / layouts.vpp
     share = 1.0 - 1.0 / engine.gradient_buckets if engine.gradient_overlap else 0.0
-    exposed_C = np.zeros_like(reduce_s_C)
-    for time_s_C, rate_C, window_s_CR, beside_C in (
+    last = [
+        np.where(each_C, all_C - own_C, 0.0) for all_C, own_C in zip(scattered, inside, strict=True)
+    ]
+    exposed_C = np.zeros_like(passes_C)
+    for moved, window_s_CR, beside_C in (
         # gradients of every micro-batch are reduced beside its own backward pass
-        (
-            reduce_s_C,
-            np.where(sharded_C, scattered.rate_C, reduced.rate_C),
-            backward_s_CR,
-            np.where(each_C, layouts.micro_batches, windows_C),
-        ),
-        (gather_s_C, gathered.rate_C, forward_s_CR, windows_C),
+        (reduce, backward_s_CR, np.where(each_C, layouts.micro_batches, windows_C)),
+        (gather, forward_s_CR, windows_C),
     ):
-        window_s_C = window_s_CR[:, 0] * beside_C * share
         sends_s_C = beside_C * share * layouts.vpp * send_s_C
-        exposed_C += time_s_C * (1.0 - share)
-        slower_s_C = beside_sends_s(question, time_s_C * share, window_s_C, sends_s_C)
-        exposed_C += exposed_beside(slower_s_C, window_s_C, rate_C)
-    replicas_s_C = np.where(each_C, scattered.time_s_C - inside.time_s_C, 0.0)
-    last_s_C = replicas_s_C * (1.0 - share) + exposed_beside(
-        replicas_s_C * share, backward_s_CR[:, 0] * share, scattered.rate_C
-    )
+        window_s_C = window_s_CR[:, 0] * beside_C
+        exposed_C += _beside_passes_s(question, moved, window_s_C, share, sends_s_C)
+    last_s_C = _beside_passes_s(question, last, backward_s_CR[:, 0], share, 0.0)
     layered_C = (layouts.zero >= 3) & each_C
     if np.any(layered_C):
-        ends_s_C = _ends_s(question, stages, weights, gradients, memory_bound_C)
+        ends_s_C = _ends_s(question, stages, weights, gradients)
         exposed_C = np.where(layered_C, ends_s_C, exposed_C)
     return exposed_C + last_s_C
+
+
+def _beside_passes_s(
+    question: TrainingQuestion,
+    moved: Sequence[FloatArray],
+    window_s_C: FloatArray,
+    share: float,
+    sends_s_C: FloatArray | float,
+) -> FloatArray:
+    """Return what collectives add, of which a share can run beside a window of passes (C,) [s].
+
+    Args:
+        question: The candidates.
+        moved: Their time and the work that they hold back, as `_Collectives`.
+        window_s_C: The passes (C,) [s].
+        share: Share of the buckets that are not the last one.
+        sends_s_C: Pipeline transfers beside them (C,) [s].
+    """
+    time_s_C, held_back_s_C = moved
+    both_s_C = with_sends_s(question, time_s_C * share, sends_s_C)
+    added_s_C = exposed_beside(both_s_C, window_s_C * share, held_back_s_C * share)
+    return time_s_C * (1.0 - share) + added_s_C
 
 
 def _ends_s(
@@ -191,7 +207,6 @@ def _ends_s(
     stages: StageColumns,
     weights: list[FloatArray],
     gradients: list[FloatArray],
-    memory_bound_C: FloatArray,
 ) -> FloatArray:
     """Return the first gather of every micro-batch and the last reduction of a step (C,) [s].
 
@@ -200,8 +215,8 @@ def _ends_s(
     layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
     gathered = [one / layers_C for one in weights]
     reduced = [one / layers_C for one in gradients]
-    first = _times(question, "all_gather", gathered, memory_bound_C)
-    last = _times(question, "reduce_scatter", reduced, memory_bound_C)
+    first = _times(question, "all_gather", gathered)
+    last = _times(question, "reduce_scatter", reduced)
     return first.time_s_C * question.layouts.micro_batches + last.time_s_C
 
 
@@ -223,7 +238,6 @@ def _reduced(
     question: TrainingQuestion,
     gradients: list[FloatArray],
     scattered: _Collectives,
-    memory_bound_C: FloatArray,
 ) -> _Collectives:
     """Return the reduction of gradients to their shards, over all replicas of them.
 
@@ -235,10 +249,10 @@ def _reduced(
     shards = [
         bytes_C / ranks_C for bytes_C, ranks_C in zip(gradients, shard_ranks(question), strict=True)
     ]
-    across = _times(question, "all_reduce", shards, memory_bound_C, replicas=True)
+    across = _times(question, "all_reduce", shards, replicas=True)
     return _Collectives(
         between_sites_s(question, gradients, scattered.time_s_C + across.time_s_C),
-        np.minimum(scattered.rate_C, across.rate_C),
+        scattered.held_back_s_C + across.held_back_s_C,
     )
 
 
@@ -246,11 +260,14 @@ def _times(
     question: TrainingQuestion,
     op: str,
     sizes: list[FloatArray],
-    memory_bound_C: FloatArray,
     *,
     replicas: bool = False,
 ) -> _Collectives:
-    """Return a collective of dense and of expert parameters, one after the other."""
+    """Return a collective of dense and of expert parameters, one after the other.
+
+    Computation beside it lacks its SMs, or the memory bandwidth of what it moves, whichever is
+    more: how much memory limits a kernel then does not matter, and faster links hold back no more.
+    """
     layouts = question.layouts
     strides = (layouts.tp, layouts.ep * layouts.expert_tp)
     inside = shard_ranks(question)
@@ -269,5 +286,7 @@ def _times(
             times_VC = collective_times(question, op, bytes_C, group)
             total_s_C += times_VC[0] / question.engine.efficiency_communication
             moved_C += np.where(runs_C, _READ_AND_WRITTEN * bytes_C, 0.0)
-    traffic_C = moved_C / np.where(total_s_C > 0.0, total_s_C, 1.0)
-    return _Collectives(total_s_C, rate_beside(question, memory_bound_C, traffic_C))
+    if question.tier == "bound":
+        return _Collectives(total_s_C, np.zeros_like(total_s_C))
+    traffic_s_C = moved_C / question.devices().gather("memory_bandwidth")
+    return _Collectives(total_s_C, np.maximum(taken_sms(question) * total_s_C, traffic_s_C))

@@ -1,6 +1,6 @@
 """Host time of a training step: launches of kernels that no CUDA graph replaces.
 
-Shape legend: C candidates, R ranks.
+Shape legend: P parts of a step (forward, input gradient, weight gradient), C candidates, S stages.
 """
 
 from __future__ import annotations
@@ -9,36 +9,50 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.training.step.pipeline import copies_of_layers
+from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.stages import moe_share
+from perfatlas.training.work import Part
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.question import TrainingQuestion
-    from perfatlas.training.step.stages import StageColumns
 
 # Share of the launches of a MoE layer that CUDA graphs leave to the host.
 LAUNCHED: Final = {"none": 1.0, "attention": 0.5, "full": 0.0}
 
 
-def launch_s(question: TrainingQuestion, stages: StageColumns, busiest_C: FloatArray) -> FloatArray:
-    """Return the host time of the MoE layers of a step on the busiest rank (C,) [s].
-
-    The host launches kernels ahead of the device; a rank whose kernels are shorter waits for it.
+def launch_s(question: TrainingQuestion, layers_CS: FloatArray) -> FloatArray:
+    """Return the host time of each part of a micro-batch on stages (P, C, S) [s].
 
     Args:
         question: The candidates.
-        stages: The pipeline stages.
-        busiest_C: Rank with most work (C,).
+        layers_CS: Layers of each stage (C, S).
 
-    Limits: Bubbles give the host no time to catch up. Graphs of attention and router leave half
-        of the launches (assumption).
+    Limits: The three parts launch equally many kernels (assumption). Graphs of attention and router
+        leave half of the launches (assumption).
     """
-    layouts = question.layouts
-    moe = moe_share(question.architecture)
-    held_CR = stages.over_ranks(stages.layers_CS)
-    layers_C = moe * held_CR[np.arange(layouts.size), busiest_C]
-    batches_C = layouts.micro_batches / copies_of_layers(question.schedule)
     each_s = question.engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
-    launched_s_C: FloatArray = each_s * layers_C * batches_C
-    return launched_s_C
+    layers_CS = moe_share(question.architecture) * layers_CS
+    return np.stack([each_s / len(Part) * layers_CS] * len(Part))
+
+
+def launch_waits_s(
+    question: TrainingQuestion, kernels_PCS: FloatArray, launched_PCS: FloatArray
+) -> FloatArray:
+    """Return what the parts of a micro-batch wait for the host (P, C, S) [s].
+
+    The host launches kernels ahead of the device: a pass lasts as long as its kernels or their
+    launches, whichever takes longer, so that no step is longer with shorter kernels. A backward
+    pass is one pass, unless the schedule splits it.
+
+    Args:
+        question: The candidates.
+        kernels_PCS: Kernels and exposed collectives of each part (P, C, S) [s].
+        launched_PCS: Their launches, from `launch_s` (P, C, S) [s].
+    """
+    waits_PCS: FloatArray = np.maximum(launched_PCS - kernels_PCS, 0.0)
+    if not find_schedule(question.schedule).splits_backward:
+        longer_CS = (launched_PCS - kernels_PCS)[Part.INPUT_GRADIENT :].sum(axis=0)
+        waits_PCS[Part.INPUT_GRADIENT] = 0.0
+        waits_PCS[Part.WEIGHT_GRADIENT] = np.maximum(longer_CS, 0.0)
+    return waits_PCS

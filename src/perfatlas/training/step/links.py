@@ -9,33 +9,46 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.training.step.collective_prices import GroupColumns, collective_times
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.question import TrainingQuestion
 
-# A link that pipeline transfers fill leaves data parallelism nothing before they end.
-_MOST_SHARED: Final = 0.99
+ACTIVATION_BYTES: Final = 2.0
 
 
-def beside_sends_s(
-    question: TrainingQuestion,
-    time_s_C: FloatArray,
-    window_s_C: FloatArray,
-    sends_s_C: FloatArray,
+def stage_send_s(question: TrainingQuestion) -> FloatArray:
+    """Return the transfer of activations between two stages (C,) [s].
+
+    Args:
+        question: The candidates.
+    """
+    layouts = question.layouts
+    hidden = question.architecture.hidden_size
+    bytes_C = layouts.tokens / layouts.token_ranks * hidden * ACTIVATION_BYTES
+    ranks_C = np.where(layouts.pp > 1, 2.0, 1.0)
+    stride_C = layouts.tp * layouts.cp * layouts.dp
+    group = GroupColumns(ranks_C, stride_C, question.index_C)
+    times_VC = collective_times(question, "send_recv", bytes_C, group)
+    send_s_C: FloatArray = times_VC[0] / question.engine.efficiency_communication
+    return send_s_C
+
+
+def with_sends_s(
+    question: TrainingQuestion, time_s_C: FloatArray, sends_s_C: FloatArray | float
 ) -> FloatArray:
-    """Return the time of a data-parallel collective on NICs that pipeline transfers use (C,) [s].
+    """Return the time of a data-parallel collective and of the transfers on its NICs (C,) [s].
 
     While passes of the pipeline run, their transfers take a share of the NIC, and the collective
-    has what is left; after the last pass it has the whole NIC. Groups inside a scale-up domain do
-    not use NICs.
+    has what is left. Groups inside a scale-up domain do not use NICs.
 
     Args:
         question: The candidates.
         time_s_C: The collective alone (C,) [s].
-        window_s_C: Time of the passes beside it (C,) [s].
-        sends_s_C: Pipeline transfers in that time, one after the other (C,) [s].
+        sends_s_C: Pipeline transfers beside it, one after the other (C,) [s].
 
     Source: derived: work that a shared link has to do is conserved.
     Limits: One direction of the NIC; a rank's NIC is its own, as on rails.
@@ -45,10 +58,7 @@ def beside_sends_s(
     domain_C = np.array(domains)[question.index_C]
     replica_C = layouts.tp * layouts.cp * layouts.dp
     shared_C = (layouts.pp > 1) & (replica_C * layouts.pp > domain_C) & (replica_C > domain_C)
-    window_C = np.where(window_s_C > 0.0, window_s_C, 1.0)
-    taken_C = np.minimum(sends_s_C / window_C, _MOST_SHARED)
-    slower_s_C = np.minimum(time_s_C / (1.0 - taken_C), time_s_C + sends_s_C)
-    return np.where(shared_C, slower_s_C, time_s_C)
+    return np.where(shared_C & (time_s_C > 0.0), time_s_C + sends_s_C, time_s_C)
 
 
 def between_sites_s(

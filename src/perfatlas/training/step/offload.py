@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.overlap import contended_rate, exposed_beside
-from perfatlas.training.step.costs import MOST_TAKEN
+from perfatlas.overlap import exposed_beside
 from perfatlas.training.step.memory import offloaded_bytes
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ def offloaded_layers(
     stages: StageColumns,
     forward_s_C: FloatArray,
     backward_s_C: FloatArray,
-    memory_bound_C: FloatArray,
 ) -> LayerOffload:
     """Return what moving activations to the host and back adds to a layer.
 
@@ -43,7 +41,6 @@ def offloaded_layers(
         stages: Activations of a layer.
         forward_s_C: Forward pass of a layer without it (C,) [s].
         backward_s_C: Backward pass of a layer without it (C,) [s].
-        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
 
     Source: vDNN (arXiv 1602.08124), section 3; Megatron-LM, `--cpu-offloading-num-layers` and
         `--fine-grained-activation-offloading`.
@@ -56,11 +53,10 @@ def offloaded_layers(
     devices = question.devices()
     link_C = devices.gather("host_link_bandwidth")
     time_s_C = moved_C / link_C
-    share_C = np.minimum(link_C / devices.gather("memory_bandwidth"), MOST_TAKEN)
-    rate_C = contended_rate(memory_bound_C, np.zeros_like(share_C), share_C)
+    held_back_s_C = moved_C / devices.gather("memory_bandwidth")
     if question.tier == "bound":
-        rate_C = np.ones_like(rate_C)
+        held_back_s_C = np.zeros_like(held_back_s_C)
     return LayerOffload(
-        exposed_beside(time_s_C, forward_s_C, rate_C),
-        exposed_beside(time_s_C, backward_s_C, rate_C),
+        exposed_beside(time_s_C, forward_s_C, held_back_s_C),
+        exposed_beside(time_s_C, backward_s_C, held_back_s_C),
     )

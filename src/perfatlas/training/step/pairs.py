@@ -124,8 +124,8 @@ def paired_stages(
     question: TrainingQuestion,
     costs: MicroBatchCosts,
     stages: StageColumns,
-    forward_CS: FloatArray,
-    backward_CS: FloatArray,
+    kernels_PCS: FloatArray,
+    launched_PCS: FloatArray,
 ) -> FloatArray:
     """Return forward passes of stages beside backward ones of their ranks' others (C, S) [s].
 
@@ -136,18 +136,29 @@ def paired_stages(
         question: The candidates.
         costs: Costs of a micro-batch per layer.
         stages: The pipeline stages; a rank holds stages s and P - 1 - s.
-        forward_CS: Forward pass of each stage alone (C, S) [s].
-        backward_CS: Whole backward pass of each stage alone, with recomputation (C, S) [s].
+        kernels_PCS: Kernels of each part of a micro-batch alone, with recomputation (P, C, S) [s].
+        launched_PCS: Their launches by the host, for which pairs wait (P, C, S) [s].
 
     Source: DeepSeek-AI, arXiv 2412.19437, section 3.2.1: a layer is divided into attention,
         dispatch, experts and combine, and pairs of layers alternate them.
     """
     pp_C = question.layouts.pp
     layers_CS = np.minimum(stages.layers_CS, _opposite(stages.layers_CS, pp_C))
-    return forward_CS + _opposite(backward_CS, pp_C) - pair_savings(question, costs, layers_CS)
+    alone_CS, least_CS = (
+        one_PCS[0] + _opposite(one_PCS[1:].sum(axis=0), pp_C)
+        for one_PCS in (kernels_PCS, launched_PCS)
+    )
+    saved_CS = pair_savings(question, costs, layers_CS)
+    pair_s_CS: FloatArray = np.maximum(alone_CS - saved_CS, least_CS)
+    return pair_s_CS
 
 
-def overlapped_experts_s(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:
+def overlapped_experts_s(
+    question: TrainingQuestion,
+    costs: MicroBatchCosts,
+    waits_s_C: FloatArray,
+    spare_s_C: FloatArray,
+) -> FloatArray:
     """Return what pairs of passes save in a step of a schedule other than DualPipe (C,) [s].
 
     After its first forward passes a rank runs one forward and one backward pass in turn, as a pair.
@@ -157,6 +168,9 @@ def overlapped_experts_s(question: TrainingQuestion, costs: MicroBatchCosts) -> 
     Args:
         question: The candidates; an interleaved schedule, or no pipeline.
         costs: Costs of a micro-batch per layer.
+        waits_s_C: What all passes of a rank wait for the host one after the other, which pairs
+            wait for together (C,) [s].
+        spare_s_C: Time of these passes beyond their launches, which pairs cannot save (C,) [s].
 
     Source: Megatron-LM, `overlap_moe_expert_parallel_comm`; warm-up passes: arXiv 2104.04473 and
         one more so that a forward pass is at hand.
@@ -168,8 +182,10 @@ def overlapped_experts_s(question: TrainingQuestion, costs: MicroBatchCosts) -> 
     layers_C = np.maximum(np.round(mean_C), 1.0)
     saved_s_C = pair_savings(question, costs, layers_C[:, None])[:, 0] * mean_C / layers_C
     before_C = 2.0 * (layouts.pp - 1.0) + (layouts.vpp - 1.0) * layouts.pp + 1.0
-    pairs_C = np.maximum(layouts.micro_batches * layouts.vpp - before_C, 0.0)
-    return saved_s_C * pairs_C
+    passes_C = layouts.micro_batches * layouts.vpp
+    pairs_C = np.maximum(passes_C - before_C, 0.0)
+    each_s_C = np.minimum(saved_s_C + waits_s_C / passes_C, spare_s_C / passes_C)
+    return each_s_C * pairs_C
 
 
 def _opposite(values_CS: FloatArray, pp_C: FloatArray) -> FloatArray:

@@ -13,10 +13,10 @@ import numpy as np
 
 from perfatlas.sampling import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
-from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.costs import KINDS, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
-from perfatlas.training.step.host import launch_s
+from perfatlas.training.step.host import launch_s, launch_waits_s
+from perfatlas.training.step.links import stage_send_s
 from perfatlas.training.step.memory import kept_by_stages, training_memory
 from perfatlas.training.step.offload import offloaded_layers
 from perfatlas.training.step.optimizer import optimizer_cost
@@ -50,7 +50,6 @@ FLOP_CONVENTION: Final = (
 )
 # forward pass, input gradients and weight gradients have equal model FLOP
 PASSES: Final = 3.0
-ACTIVATION_BYTES: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +58,7 @@ class TrainingSteps:
 
     Args:
         step_s_C: Predicted time (C,) [s].
+        passes_s_C: The part of it until the last pass of the pipeline ends (C,) [s].
         low_s_C: Lower end of the 90% interval, at least the time of the FLOP at the peak (C,) [s].
         high_s_C: Upper end of the 90% interval (C,) [s].
         waterfall: Parts of the step by name of `WATERFALL` (C,) [s].
@@ -74,6 +74,7 @@ class TrainingSteps:
     """
 
     step_s_C: FloatArray
+    passes_s_C: FloatArray
     low_s_C: FloatArray
     high_s_C: FloatArray
     waterfall: Mapping[str, FloatArray]
@@ -125,35 +126,36 @@ def training_steps(
     question = replace(question, clock_C=costs.clock.ratio[costs.index_C])
     stages = stage_columns(question, costs)
     times = _stage_times(question, costs, stages)
-    layouts = question.layouts
-    forward_CS, input_CS, weight_CS = passes_PCS = _passes(times)
-    backward_CS = input_CS + weight_CS
-    send_s_C = _send_s(question)
+    kernels_PCS, launched_PCS = _passes(times), launch_s(question, stages.layers_CS)
+    waits_PCS = launch_waits_s(question, kernels_PCS, launched_PCS)
+    passes_PCS = kernels_PCS + waits_PCS
+    send_s_C = stage_send_s(question)
     pipelines = pipelines_of(
         question.schedule,
-        layouts,
+        question.layouts,
         passes_PCS,
         send_s_C,
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
-        pair_s_CS=_pair_s(question, costs, stages, forward_CS, backward_CS),
+        pair_s_CS=_pair_s(question, costs, stages, kernels_PCS, launched_PCS),
     )
-    forward_CR, backward_CR = stages.over_ranks(forward_CS), stages.over_ranks(backward_CS)
+    forward_CR = stages.over_ranks(passes_PCS[0])
+    backward_CR = stages.over_ranks(passes_PCS[1:].sum(axis=0))
     busiest_C = (forward_CR + backward_CR).argmax(axis=1)
     optimizer = optimizer_cost(question, costs, stages)
-    parts = _parts(question, costs, stages, times, busiest_C, pipelines)
-    parts["optimizer"] = optimizer.time_s
-    memory_bound_C = costs.memory_bound_U[costs.index_C]
-    parts["exposed_dp"] += step_collectives(
-        question, stages, forward_CR, backward_CR, memory_bound_C, send_s_C
-    )
-    step_s_C, waterfall = _with_jitter(question, parts)
+    busy = _busy_parts(question, stages, times, waits_PCS, busiest_C)
+    spare_s_C = _of_rank(question, stages, (passes_PCS - launched_PCS).sum(axis=0), busiest_C)
+    parts = _parts(question, costs, busy, spare_s_C, pipelines, busiest_C)
+    passes_s_C = sum(parts.values(), np.zeros(question.layouts.size))
+    parts["exposed_dp"] += step_collectives(question, stages, forward_CR, backward_CR, send_s_C)
+    step_s_C, waterfall = _with_jitter(question, {**parts, "optimizer": optimizer.time_s})
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
     peak_C = _peak(question)
     # no step is shorter than its FLOP at the peak, however wide the interval is
-    least_s_C = np.minimum((flop_C + again_flop_C) / (layouts.gpus * peak_C), step_s_C)
+    least_s_C = np.minimum((flop_C + again_flop_C) / (question.layouts.gpus * peak_C), step_s_C)
     return TrainingSteps(
         step_s_C=step_s_C,
+        passes_s_C=passes_s_C,
         low_s_C=np.maximum(step_s_C * low_C, least_s_C),
         high_s_C=step_s_C * high_C,
         waterfall=waterfall,
@@ -174,6 +176,7 @@ def _with_jitter(
 ) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Return the step and all its parts, with the wait for the slowest rank (C,) [s]."""
     layouts = question.layouts
+    parts = {**parts, "host": parts["host"] + question.engine.host_s_per_step}
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     jitter_s_C = steady_s_C * expected_slowdown(
         question.engine.jitter_distribution,
@@ -208,28 +211,34 @@ def _passes(times: _RankTimes) -> FloatArray:
 def _parts(
     question: TrainingQuestion,
     costs: MicroBatchCosts,
-    stages: StageColumns,
-    times: _RankTimes,
-    busiest_C: FloatArray,
+    busy: Mapping[str, FloatArray],
+    spare_s_C: FloatArray,
     pipelines: Pipelines,
+    busiest_C: FloatArray,
 ) -> dict[str, FloatArray]:
-    """Return the parts of a step but jitter and the collectives of the whole step (C,) [s]."""
-    piped = pipeline_steps(pipelines)
-    parts = _busy_parts(question, stages, times, busiest_C)
-    busy_s_C = sum(parts.values(), np.zeros(question.layouts.size))
+    """Return the parts of all micro-batches, from those of the busiest rank alone (C,) [s].
+
+    Args:
+        question: The candidates.
+        costs: Costs of a micro-batch.
+        busy: Parts of the busiest rank with passes one after the other (C,) [s].
+        spare_s_C: The part of that time beyond its launches (C,) [s].
+        pipelines: The pipelines.
+        busiest_C: Rank with most work (C,).
+    """
+    piped, parts = pipeline_steps(pipelines), dict(busy)
+    alone_s_C = busy_s_C = sum(parts.values(), np.zeros(question.layouts.size))
     if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
-        own_s_C = piped.busy_s_CP[np.arange(question.layouts.size), busiest_C]
-        parts["exposed_ep"] -= busy_s_C - own_s_C
-        busy_s_C = own_s_C
-    bubble_s_C = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
-    if question.expert_overlap and question.architecture.has_experts:
-        hidden_s_C = overlapped_experts_s(question, costs)
-        parts["exposed_ep"] -= hidden_s_C
-        busy_s_C = busy_s_C - hidden_s_C
+        busy_s_C = piped.busy_s_CP[np.arange(question.layouts.size), busiest_C]
     parts["exposed_pp"] = piped.exposed_send_s_C
-    parts["bubble"] = bubble_s_C
-    launched_s_C = launch_s(question, stages, busiest_C)
-    parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
+    parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    hidden_s_C = alone_s_C - busy_s_C
+    if question.expert_overlap and question.architecture.has_experts:
+        hidden_s_C = overlapped_experts_s(question, costs, parts["host"], spare_s_C)
+    # passes that run as a pair also wait for the host together
+    transfers_s_C = np.minimum(hidden_s_C, parts["exposed_ep"])
+    parts["exposed_ep"] = parts["exposed_ep"] - transfers_s_C
+    parts["host"] = parts["host"] - (hidden_s_C - transfers_s_C)
     return parts
 
 
@@ -237,14 +246,14 @@ def _pair_s(
     question: TrainingQuestion,
     costs: MicroBatchCosts,
     stages: StageColumns,
-    forward_CS: FloatArray,
-    backward_CS: FloatArray,
+    kernels_PCS: FloatArray,
+    launched_PCS: FloatArray,
 ) -> FloatArray | None:
     """Return overlapped pairs of passes, None for schedules and models without them (C, S) [s]."""
     overlaps = find_schedule(question.schedule).overlaps_pairs
     if not (overlaps and question.architecture.has_experts):
         return None
-    return paired_stages(question, costs, stages, forward_CS, backward_CS)
+    return paired_stages(question, costs, stages, kernels_PCS, launched_PCS)
 
 
 def _stage_times(
@@ -256,10 +265,15 @@ def _stage_times(
     level_C, row_C = question.layouts.recompute, np.arange(question.layouts.size)
     # recomputed_s has levels on the second axis: the level of each candidate
     again_VKCG = np.moveaxis(costs.recomputed_s[:, :, :, at][:, level_C, :, row_C], 0, 2)
-    layer_PC = (each_VPKCG[0, :, :, :, 1:-1] * shares_G).sum(axis=(1, 3))
+    layer_PKC = (each_VPKCG[0, ..., 1:-1] * shares_G).sum(axis=-1)
+    if question.expert_overlap:  # what pairs of passes hide is no time for other transfers
+        layer_PKC[:, KINDS.index("ep")] = 0.0
+    layer_PC = layer_PKC.sum(axis=1)
     again_C = (again_VKCG[0, :, :, 1:-1] * shares_G).sum(axis=(0, 2))
-    backward_C = layer_PC[1] + layer_PC[2] + again_C
-    windows = (layer_PC[0], backward_C, costs.memory_bound_U[at])
+    backward_C = layer_PC[Part.INPUT_GRADIENT] + again_C
+    if not find_schedule(question.schedule).splits_backward:
+        backward_C = backward_C + layer_PC[Part.WEIGHT_GRADIENT]
+    windows = (layer_PC[0], backward_C)
     sharding = sharded_layers(question, stages, *windows)
     offload = offloaded_layers(question, stages, *windows)
     none_C = np.zeros_like(again_C)
@@ -273,26 +287,37 @@ def _stage_times(
     )
 
 
+def _of_rank(
+    question: TrainingQuestion, stages: StageColumns, values_CS: FloatArray, rank_C: FloatArray
+) -> FloatArray:
+    """Return what all micro-batches take on one rank of each candidate (C,) [s]."""
+    batches_C = question.layouts.micro_batches / copies_of_layers(question.schedule)
+    at = np.arange(question.layouts.size)
+    total_C: FloatArray = batches_C * stages.over_ranks(values_CS)[at, rank_C]
+    return total_C
+
+
 def _busy_parts(
-    question: TrainingQuestion, stages: StageColumns, times: _RankTimes, busiest_C: FloatArray
+    question: TrainingQuestion,
+    stages: StageColumns,
+    times: _RankTimes,
+    waits_PCS: FloatArray,
+    busiest_C: FloatArray,
 ) -> dict[str, FloatArray]:
     """Return the parts of all micro-batches on the busiest rank, by name (C,) [s]."""
-    at = np.arange(question.layouts.size)
-    batches_C = question.layouts.micro_batches / copies_of_layers(question.schedule)
-
-    def of_busiest(values_CS: FloatArray) -> FloatArray:
-        total_C: FloatArray = batches_C * stages.over_ranks(values_CS)[at, busiest_C]
-        return total_C
-
-    names = dict(zip(("compute", "exposed_tp", "exposed_cp", "exposed_ep"), KINDS, strict=True))
-    parts = {
-        name: of_busiest(times.kinds_VPKCS[0, :, KINDS.index(kind)].sum(axis=0))
-        for name, kind in names.items()
+    names = ("compute", "exposed_tp", "exposed_cp", "exposed_ep")
+    parts_CS = {
+        name: times.kinds_VPKCS[0, :, KINDS.index(kind)].sum(axis=0)
+        for name, kind in zip(names, KINDS, strict=True)
     }
-    parts["exposed_dp"] = of_busiest(times.sharding_PCS.sum(axis=0))
-    parts["exposed_offload"] = of_busiest(times.offload_PCS.sum(axis=0))
-    parts["recompute"] = of_busiest(times.again_VKCS[0].sum(axis=0))
-    return parts
+    parts_CS["exposed_dp"] = times.sharding_PCS.sum(axis=0)
+    parts_CS["exposed_offload"] = times.offload_PCS.sum(axis=0)
+    parts_CS["host"] = waits_PCS.sum(axis=0)
+    parts_CS["recompute"] = times.again_VKCS[0].sum(axis=0)
+    return {
+        name: _of_rank(question, stages, values_CS, busiest_C)
+        for name, values_CS in parts_CS.items()
+    }
 
 
 def _each_on(stages: StageColumns, times: _RankTimes, rank_C: FloatArray) -> FloatArray:
@@ -329,19 +354,6 @@ def _spread(
         high_C = np.exp(np.hypot(np.log(high_C), width_C))
     calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
     return low_C, np.where(calibrated_C, high_C, np.inf)
-
-
-def _send_s(question: TrainingQuestion) -> FloatArray:
-    """Return the transfer of activations between two stages (C,) [s]."""
-    layouts = question.layouts
-    hidden = question.architecture.hidden_size
-    bytes_C = layouts.tokens / layouts.token_ranks * hidden * ACTIVATION_BYTES
-    ranks_C = np.where(layouts.pp > 1, 2.0, 1.0)
-    stride_C = layouts.tp * layouts.cp * layouts.dp
-    group = GroupColumns(ranks_C, stride_C, question.index_C)
-    times_VC = collective_times(question, "send_recv", bytes_C, group)
-    send_s_C: FloatArray = times_VC[0] / question.engine.efficiency_communication
-    return send_s_C
 
 
 def _flop(question: TrainingQuestion, costs: MicroBatchCosts) -> tuple[FloatArray, FloatArray]:

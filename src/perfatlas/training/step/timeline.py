@@ -12,7 +12,6 @@ import numpy as np
 
 from perfatlas.training.schedules import pipeline_timeline
 from perfatlas.training.step.memory import kept_by_stages
-from perfatlas.training.step.pairs import overlapped_experts_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step.run import TrainingSteps
 
 # parts of a step after its last pass, beside the collectives of the whole step
-LATER: Final = ("optimizer", "host", "jitter")
+LATER: Final = ("optimizer", "jitter")
 FIRST_PASSES: Final = ("forward",)  # they take activations
 LAST_PASSES: Final = ("backward", "weight_gradient")  # they free them
 
@@ -68,13 +67,11 @@ def step_timeline(
         passes take and free; gathered weights and the workspace of the loss count all the time.
     """
     passes = dict(pipeline_timeline(steps.pipelines, candidate))
-    end_s = float(passes["end_s"].max())
-    if question.expert_overlap and question.architecture.has_experts:
-        hidden_s = float(overlapped_experts_s(question, steps.costs)[candidate])
-        for name in ("start_s", "end_s"):
-            passes[name] = passes[name] * (1.0 - hidden_s / end_s)
-        end_s -= hidden_s
+    end_s = float(steps.passes_s_C[candidate])
+    share = end_s / float(passes["end_s"].max())
+    passes |= {name: share * passes[name] for name in ("start_s", "end_s")}
     later_s = {name: float(steps.waterfall[name][candidate]) for name in LATER}
+    later_s["host"] = question.engine.host_s_per_step
     collectives_s = float(steps.step_s_C[candidate]) - end_s - sum(later_s.values())
     rank = int(steps.memory.rank[candidate])
     time_s, kept_bytes = _kept(

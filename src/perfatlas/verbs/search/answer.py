@@ -41,7 +41,6 @@ from perfatlas.verbs.search.launch import (
 from perfatlas.verbs.search.launch_nodes import NODE_DEVICES
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
-    fewer_plans_note,
     rank_change,
     ranking_notes,
     simulated_leaders,
@@ -60,7 +59,7 @@ from perfatlas.verbs.search.rows import (
     frontier_rows,
 )
 from perfatlas.verbs.search.runner_up import runner_up_lacks, tied_plans
-from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
+from perfatlas.verbs.search.shortfall import fewer_plans_note, no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import SIMULATION, gain_of_next_load, held_back, reason_of
 
 if TYPE_CHECKING:
@@ -78,7 +77,9 @@ PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
     " metric is normal with the prediction as median and its 90% interval, symmetric where the"
     " interval has no upper end (TTFT without queueing is a lower limit); errors of all metrics are"
-    " fully correlated, so that all SLOs are met with the least of their probabilities"
+    " fully correlated, so that all SLOs are met with the least of their probabilities; a simulated"
+    " plan meets them with clients spread evenly over their outputs, and with clients that start"
+    " together, as simulate runs them: means with their first prompts, percentiles without"
 )
 PERCENTILES: Final = (
     "percentiles are over the simulated requests of a closed loop, with the lengths of the search;"

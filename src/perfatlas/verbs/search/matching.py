@@ -145,21 +145,57 @@ def _count(
     x = 1.0
     while own * x + other <= gpus:
         most = (gpus - own * x) // other
-        y = most if wanted[1] else 1.0
-        while y <= most:
-            total = own * x + other * y
-            value = min(prefill.rate[first] * x, decode.rate[second] * y) / total
-            sure = min(prefill.sure_rate[first] * x, decode.sure_rate[second] * y)
-            serves = sure >= wanted[2]
-            better = serves and not enough
-            if serves == enough:
-                better = value > best or (value == best and total < least)
-                better = total < least if serves else better
-            if better and (total == gpus or not wanted[1]):
-                if pools_fit((own, other), (x, y), gpus, wanted[3]):
+        fitting = _most_fitting((own, other), x, most, gpus, wanted[3])
+        if (fitting < 1.0 or (wanted[1] and fitting < most)) and (
+            not wanted[1] or own * x + other * most == gpus
+        ):
+            if pairs.prefill_workers[number] == 0.0:
+                pairs.prefill_workers[number], pairs.decode_workers[number] = -1.0, -1.0
+            x += 1.0
+            continue
+        # the value grows up to the decode workers of equal rates and falls beyond; where a rate is
+        # asked, the fewest that serve it count. Rounding may move either by one.
+        equal = np.floor(prefill.rate[first] * x / decode.rate[second])
+        serving = np.ceil(wanted[2] / decode.sure_rate[second])
+        for around in (equal, serving):
+            for step in (-1.0, 0.0, 1.0, 2.0):
+                y = most if wanted[1] else min(max(around + step, 1.0), fitting)
+                total = own * x + other * y
+                if wanted[1] and total != gpus:
+                    break
+                value = min(prefill.rate[first] * x, decode.rate[second] * y) / total
+                sure = min(prefill.sure_rate[first] * x, decode.sure_rate[second] * y)
+                serves = sure >= wanted[2]
+                better = serves and not enough
+                if serves == enough:
+                    better = value > best or (value == best and total < least)
+                    better = total < least if serves else better
+                if better:
                     best, least, enough = value, total, serves
                     pairs.prefill_workers[number], pairs.decode_workers[number] = x, y
-                elif pairs.prefill_workers[number] == 0.0:
-                    pairs.prefill_workers[number], pairs.decode_workers[number] = -1.0, -1.0
-            y += 1.0
         x += 1.0
+
+
+@part
+def _most_fitting(
+    sizes: tuple[float, float], first: float, most: float, gpus: float, per_node: float
+) -> float:
+    """Return the most decode workers that fit on the nodes beside prefill workers, by bisection.
+
+    Args:
+        sizes: GPUs of a prefill and of a decode worker.
+        first: Number of prefill workers.
+        most: Decode workers that the GPUs would hold.
+        gpus: All GPUs.
+        per_node: GPUs of a node.
+    """
+    if pools_fit(sizes, (first, most), gpus, per_node):
+        return most
+    low, high = 0.0, most
+    while high - low > 1.0:
+        middle = np.floor((low + high) / 2.0)
+        if pools_fit(sizes, (first, middle), gpus, per_node):
+            low = middle
+        else:
+            high = middle
+    return low

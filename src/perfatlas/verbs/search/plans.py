@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import cache
-from itertools import product
+from itertools import islice, product
+from math import isqrt
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.models import DenseFfn, MoeFfn
 from perfatlas.parallelism import PlanColumns, cuts_groups, most_replicas, node_gpus, plan_rules
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.search.launch import whole_fields
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     BoolArray = NDArray[np.bool_]
 
 REPLICA: Final = ("tp", "pp", "cp", "attention_dp")
+MOST_PLANS: Final = 2_000_000  # of one combination of system, engine and formats: 112 MB
 BLOCK: Final = 128.0  # rows and columns of a block of fp8_block weights
 
 
@@ -45,12 +48,22 @@ def all_plans(
         architecture: The model; only experts are divided by attention data parallelism, ep and
             moe_tp.
         divides_prompts: Whether the engine runs context parallelism.
+
+    Raises:
+        InvalidSpecError: There are more than `MOST_PLANS`.
     """
     free = {"tp", "pp"} | ({"attention_dp"} if architecture.has_experts else set())
     free |= {"cp"} if divides_prompts else set()
-    rows = list(_rows(inputs, free, has_experts=architecture.has_experts))
+    rows = _rows(inputs, free, has_experts=architecture.has_experts)
     names = [field.name for field in fields(PlanColumns)]
-    table = np.array(rows, np.float64).reshape(len(rows), len(names))
+    row = np.dtype((np.float64, len(names)))
+    table: FloatArray = np.fromiter(islice(rows, MOST_PLANS + 1), row)
+    if len(table) > MOST_PLANS:
+        asked = "gpus" if inputs.gpus is not None else "max_gpus"
+        raise InvalidSpecError(
+            f"{inputs.most_gpus:,} GPUs have more than {MOST_PLANS:,} plans, too many for one"
+            f" search; set some of {', '.join(sorted(free, key=REPLICA.index))}, or fewer {asked}"
+        )
     return PlanColumns(**{name: table[:, place] for place, name in enumerate(names)})
 
 
@@ -114,7 +127,9 @@ def _expert_sizes(
 @cache
 def _divisors(number: int) -> tuple[tuple[int, int], ...]:
     """Return all pairs of sizes whose product is a number, the smallest first size first."""
-    return tuple((n, number // n) for n in range(1, number + 1) if number % n == 0)
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    large = [number // n for n in reversed(small) if n * n != number]
+    return tuple((n, number // n) for n in (*small, *large))
 
 
 def placed_plans(base: Candidates, plan: PlanColumns, inputs: SearchInputs) -> PlanColumns:

@@ -79,10 +79,10 @@ def does_not_fit(
 
 
 def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -> list[str]:
-    """Return the smallest changes with which a candidate fits, as text.
+    """Return the changes with which a candidate fits, as text.
 
     Changes on the same GPUs come before those with more, and changes of fewer fields before those
-    of more; of a field, the smallest change.
+    of more. Of these, the one with the shortest step comes first, and of a field that with it.
 
     Args:
         inputs: The fields of the candidate.
@@ -93,6 +93,8 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
     pinned = bool(_pinning(question.recipe))
     domain = question.systems[int(question.index_C[at])].device.scale_up.domain_size
     options = _recipe_options(one) if pinned else _recipe_options(one) | _sizes(one, domain)
+    if inputs.pipeline_schedule is None and question.schedule == "interleaved":
+        options["vpp"] = sorted({one.vpp[0] // 2.0, 1.0}, reverse=True)
     for gpus in one.gpus if pinned else _gpu_counts(question, at, float(one.gpus[0])):
         for fields in range(MOST_FIELDS + 1):
             changes = [
@@ -115,19 +117,24 @@ def _fitting(
     changes: list[dict[str, float]],
     layouts: Layouts,
 ) -> list[tuple[dict[str, float], Layouts]]:
-    """Return the first changes whose layouts fit, of different fields each."""
-    broken_C = (layouts.dp < 1.0) | (layouts.dp % 1.0 != 0.0)
-    broken_C |= (layouts.pp > question.layouts.pp[at]) & (layouts.micro_batches < layouts.pp)
-    broken_C |= refused_by_recipe(inputs, layouts)
-    for problem in layout_problems(question.architecture, layouts, question.schedule):
-        broken_C |= problem.broken_C
-    whole = np.flatnonzero(~broken_C)
-    if not whole.size:
-        return []
-    index_C = np.full(whole.size, question.index_C[at])
-    valid = replace(question, layouts=take_layouts(layouts, whole), index_C=index_C)
+    """Return the changes that fit with the shortest steps, of different fields each."""
+    plain_C = (layouts.vpp == 1.0) & (question.schedule == "interleaved")
+    fits: list[tuple[float, int]] = []
+    for schedule, own_C in ((question.schedule, ~plain_C), ("1f1b", plain_C)):
+        broken_C = ~own_C | (layouts.dp < 1.0) | (layouts.dp % 1.0 != 0.0)
+        broken_C |= (layouts.pp > question.layouts.pp[at]) & (layouts.micro_batches < layouts.pp)
+        broken_C |= refused_by_recipe(inputs, layouts)
+        for problem in layout_problems(question.architecture, layouts, schedule):
+            broken_C |= problem.broken_C
+        whole = np.flatnonzero(~broken_C)
+        if whole.size:
+            index_C = np.full(whole.size, question.index_C[at])
+            valid = replace(question, layouts=take_layouts(layouts, whole), index_C=index_C)
+            steps = training_steps(replace(valid, schedule=schedule))
+            own = zip(steps.step_s_C.tolist(), whole.tolist(), steps.memory.fits, strict=True)
+            fits += [(step_s, place) for step_s, place, fit in own if fit]
     found: list[tuple[dict[str, float], Layouts]] = []
-    for place in whole[training_steps(valid).memory.fits].tolist():
+    for _, place in sorted(fits):
         if all(earlier.keys() != changes[place].keys() for earlier, _ in found):
             found.append((changes[place], take_layouts(layouts, np.array([place]))))
     return found[:MOST_ADVICE]

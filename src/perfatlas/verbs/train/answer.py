@@ -31,7 +31,7 @@ from perfatlas.verbs.train.question import (
     schedule_of,
 )
 from perfatlas.verbs.train.recipe import recipe_of
-from perfatlas.verbs.train.remarks import graphs_matter, step_remarks
+from perfatlas.verbs.train.remarks import above_measured, graphs_matter, step_remarks
 from perfatlas.verbs.train.results import checkpoint_results, training_results
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         breakdown=training_breakdown(question, steps),
         warnings=step_remarks(
             inputs,
-            power_remarks([inputs], question, steps)[0],
+            (*above_measured(question, steps)[0], *power_remarks([inputs], question, steps)[0]),
             graphs_act=bool(graphs_matter(question, steps)[0]),
         ),
         evidence=evidence_of(question, steps),
@@ -147,6 +147,7 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
         steps = training_steps(question)
         graphs_act = graphs_matter(question, steps).tolist()
         power = power_rows([inputs[at] for at in valid], question, steps)
+        above = above_measured(question, steps)
         said = power_remarks([inputs[at] for at in valid], question, steps)
         for place, (at, row) in enumerate(
             zip(valid, training_results(question, steps), strict=True)
@@ -156,7 +157,9 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
                     found[at] = error
                     continue
                 own = power[place] | checkpoint_results(inputs[at], question, steps, place)
-                remarks = step_remarks(inputs[at], said[place], graphs_act=graphs_act[place])
+                remarks = step_remarks(
+                    inputs[at], (*above[place], *said[place]), graphs_act=graphs_act[place]
+                )
                 found[at] = dict(flat_results(row | own)), remarks
             else:
                 found[at] = does_not_fit(inputs[at], question, steps.memory, place)

@@ -17,12 +17,16 @@ from perfatlas.models import GqaAttention, ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
-from perfatlas.training.profiles import PARALLEL_SIZES, lower_limit_of, resolve_training_engine
+from perfatlas.training.profiles import (
+    PARALLEL_SIZES,
+    lower_limit_of,
+    resolve_training_engine,
+)
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
 from perfatlas.verbs.train.inputs import TrainInputs
 from perfatlas.verbs.train.power import check_power_cap
 from perfatlas.verbs.train.recipe import check_recipe, check_recipe_layout, recipe_of
-from perfatlas.vocabulary.fields import Missing, fields_of
+from perfatlas.vocabulary.fields import Missing, UnevenStages, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,9 +47,25 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
             has no effect.
     """
     inputs = read_without_layout(fields)
+    inputs = _with_recipe(inputs)
     _check_expert_overlap(inputs)
     check_recipe_layout(inputs, schedule_of(inputs), data_parallel(inputs))
     return inputs
+
+
+def _with_recipe(inputs: TrainInputs) -> TrainInputs:
+    """Return a training step with the chunks per stage of the engine's recipes, unless given."""
+    if inputs.vpp is not None:
+        return inputs
+    uneven = any(getattr(inputs, name) is not None for name in UnevenStages.__annotations__)
+    chunks = 1
+    if not uneven and inputs.pipeline_schedule in (None, "interleaved"):
+        chunks = resolve_training_engine(inputs.engine).default_chunks(
+            resolve_model(inputs.model).architecture,
+            inputs.pp,
+            inputs.global_batch / (data_parallel(inputs) * inputs.micro_batch),
+        )
+    return inputs.model_copy(update={"vpp": chunks})
 
 
 def read_without_layout(fields: Mapping[str, Any]) -> TrainInputs:
@@ -193,7 +213,7 @@ def schedule_of(inputs: TrainInputs) -> str:
     Args:
         inputs: The fields.
     """
-    return inputs.pipeline_schedule or ("interleaved" if inputs.vpp > 1 else "1f1b")
+    return inputs.pipeline_schedule or ("interleaved" if (inputs.vpp or 1) > 1 else "1f1b")
 
 
 def training_format(text: str) -> str:
@@ -229,6 +249,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         engine = replace(engine, tiled_tensor_overlap=first.tensor_overlap)
     if first.tier == "bound":
         engine = lower_limit_of(engine)
+    architecture = resolve_model(first.model).architecture
     name = training_format(first.format)
     distinct = list(dict.fromkeys(one.system for one in inputs))
 
@@ -239,7 +260,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
     batch = ("sequence_length", "global_batch", "micro_batch")
     parallel = [one.sequence_parallel for one in inputs]
     return TrainingQuestion(
-        architecture=resolve_model(first.model).architecture,
+        architecture=architecture,
         engine=engine,
         formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
         tier=first.tier,
@@ -259,7 +280,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         ),
         schedule=schedule_of(first),
         optimizer=first.optimizer,
-        gradient_format=first.gradient_format or engine.gradient_format,
+        gradient_format=first.gradient_format or engine.default_gradient_format(architecture),
         distribution=first.expert_distribution,
         expert_overlap=first.expert_overlap,
         dispatcher=first.dispatcher or engine.dispatcher,

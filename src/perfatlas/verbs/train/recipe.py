@@ -249,19 +249,20 @@ def _check_stages(inputs: TrainInputs, schedule: str) -> None:
         raise InvalidSpecError(
             f"{names} needs a pipeline whose first and last rank hold different stages; {why}"
         )
+    chunks = inputs.vpp or 1
     for name, value in given.items():
-        if value % inputs.vpp:
-            raise InvalidSpecError(f"{name} = {value} must be a multiple of vpp = {inputs.vpp}")
+        if value % chunks:
+            raise InvalidSpecError(f"{name} = {value} must be a multiple of vpp = {chunks}")
     layers = resolve_model(inputs.model).architecture.num_layers
     others = inputs.pp - len(given)
     rest = layers - sum(given.values())
     if rest < 0:
         held = " + ".join(f"{value:,}" for value in given.values())
         raise InvalidSpecError(f"{names} hold {held} layers, and the model has {layers}")
-    if rest < others * inputs.vpp or (others == 0 and rest):
+    if rest < others * chunks or (others == 0 and rest):
         raise InvalidSpecError(
             f"{names} leave {rest} of {layers} layers to {counted(others, 'other rank')}, which"
-            f" need {'at least ' if others else ''}{others * inputs.vpp}"
+            f" need {'at least ' if others else ''}{others * chunks}"
         )
 
 
@@ -276,10 +277,11 @@ def _check_every_stage(inputs: TrainInputs) -> None:
         )
     given = stages_of(inputs.stage_layers)
     layers = resolve_model(inputs.model).architecture.num_layers
-    if len(given) != inputs.pp * inputs.vpp:
+    chunks = inputs.vpp or 1
+    if len(given) != inputs.pp * chunks:
         raise InvalidSpecError(
             f"stage_layers = {inputs.stage_layers} has {counted(len(given), 'stage')}, and pp x vpp"
-            f" = {inputs.pp} x {inputs.vpp} = {inputs.pp * inputs.vpp}"
+            f" = {inputs.pp} x {chunks} = {inputs.pp * chunks}"
         )
     if sum(given) != layers:
         raise InvalidSpecError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.training.profiles import highest_mfu
 from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
@@ -28,6 +29,35 @@ HIDDEN_LAUNCHES: Final = (
 )
 
 
+ABOVE_MEASURED: Final = (
+    "MFU {mfu:.1%} is above the highest published for {kind} models in {format} on {device}:"
+    " {highest:.1%} ({run})"
+)
+
+
+def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
+    """Return what to say of MFU above all published ones of the device, for each candidate (C).
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+    """
+    kind = "moe" if question.architecture.has_experts else "dense"
+    peak_C = steps.step_s_C * question.layouts.gpus * steps.peak_flop_per_s_C
+    pretrains = question.tier != "bound" and not question.recipe.lora_rank
+    said: list[tuple[str, ...]] = []
+    for mfu, index in zip(steps.model_flop_C / peak_C, question.index_C, strict=True):
+        device = question.systems[index].device
+        known = highest_mfu().get((device.name, kind, question.formats.gemm))
+        if known is None or not pretrains or device.overridden or mfu <= known.mfu:
+            said.append(())
+            continue
+        words = {"kind": "MoE" if kind == "moe" else kind, "format": question.formats.gemm}
+        words |= {"device": device.name, "run": known.run}
+        said.append((ABOVE_MEASURED.format(mfu=mfu, highest=known.mfu, **words),))
+    return said
+
+
 def graphs_matter(question: TrainingQuestion, steps: TrainingSteps) -> NDArray[np.bool_]:
     """Return whether a step would take another time without CUDA graphs (C,).
 
@@ -42,12 +72,12 @@ def graphs_matter(question: TrainingQuestion, steps: TrainingSteps) -> NDArray[n
     return matter_C
 
 
-def step_remarks(inputs: TrainInputs, power: Sequence[str], *, graphs_act: bool) -> tuple[str, ...]:
+def step_remarks(inputs: TrainInputs, known: Sequence[str], *, graphs_act: bool) -> tuple[str, ...]:
     """Return what to know before relying on a step.
 
     Args:
         inputs: The fields.
-        power: What to know of its power.
+        known: What to know of its power and its MFU.
         graphs_act: Whether the step would take another time without CUDA graphs.
     """
     told = {
@@ -55,4 +85,4 @@ def step_remarks(inputs: TrainInputs, power: Sequence[str], *, graphs_act: bool)
         FROZEN: not inputs.fused_weight_gradient and bool(inputs.lora_rank),
         HIDDEN_LAUNCHES.format(graphs=inputs.cuda_graphs): not graphs_act,
     }
-    return (*power, *(remark for remark, holds in told.items() if holds))
+    return (*known, *(remark for remark, holds in told.items() if holds))

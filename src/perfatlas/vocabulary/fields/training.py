@@ -113,12 +113,13 @@ class TrainingLayout:
         ),
     ] = 1
     vpp: Annotated[
-        Count,
+        Count | None,
         Row(
             "Chunks of layers per stage of an interleaved pipeline.",
+            default="those of the engine's recipes for the model; 1 without any",
             elsewhere=("virtual_pipeline_model_parallel_size", "vp"),
         ),
-    ] = 1
+    ] = None
     pipeline_schedule: Annotated[
         PipelineSchedule | None,
         Row("Order of forward and backward passes.", default="interleaved if vpp > 1, else 1f1b"),
@@ -216,7 +217,7 @@ class TrainingFormats:
         Literal["fp32", "bf16"] | None,
         Row(
             "Number format in which gradients are accumulated and reduced.",
-            default="the engine's",
+            default="that of the engine's recipes for the model, else the engine's",
             elsewhere=("grad_reduce_dtype", "accumulate_allreduce_grads_in_fp32"),
         ),
     ] = None

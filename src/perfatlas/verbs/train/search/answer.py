@@ -16,6 +16,7 @@ from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.answer import evidence_of
 from perfatlas.verbs.train.breakdown import training_breakdown
 from perfatlas.verbs.train.metrics import PARTS
+from perfatlas.verbs.train.remarks import above_measured
 from perfatlas.verbs.train.results import training_results
 from perfatlas.verbs.train.search.find import find_layouts
 from perfatlas.verbs.train.search.question import SEARCHED, read_layout_search
@@ -131,6 +132,7 @@ def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
         scenario={**scenario, **inputs.pinned},
         results=results,
         breakdown=training_breakdown(question, steps),
+        warnings=above_measured(question, steps)[0],
         evidence=replace(evidence, assumptions=(*evidence.assumptions, PROOF)),
     )
 

@@ -31,6 +31,8 @@ AT_ONCE: Final = 4096  # layouts whose bounds are sharpened together
 PRICED_AT_ONCE: Final = 256
 # sizes in which layouts of the answer differ; of each the best of all other choices is shown
 IDENTITY: Final = ("gpus", "tp", "pp", "cp", "ep", "expert_tp")
+# and where all of these are given
+CHOICES: Final = ("vpp", "micro_batch", "zero", "recompute")
 SLOW_STEP: Final = "max_step_time_s"
 
 
@@ -43,7 +45,7 @@ class Priced:
         score: The objective, smaller is better.
         step_s: Step time [s].
         memory_bytes: Memory of the fullest GPU [bytes].
-        identity: Its sizes of `IDENTITY`.
+        identity: Its sizes in which layouts of the answer differ.
     """
 
     question: TrainingQuestion
@@ -293,15 +295,23 @@ def _best_of(
     layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
     score_N2 = score_of(inputs, steps.step_s_C, layouts.gpus)
     kept = kept[np.lexsort((memory_bytes_N[kept], *score_N2[kept].T[::-1]))]
-    identity_N = np.stack([getattr(layouts, name)[kept] for name in IDENTITY], axis=1)
+    names = _identity(inputs, question)
+    identity_N = np.stack([getattr(layouts, name)[kept] for name in names], axis=1)
     for at in kept[distinct_rows(identity_N)[0]].tolist():
         yield Priced(
             question=_alone(question, at),
             score=tuple(score_N2[at].tolist()),
             step_s=float(steps.step_s_C[at]),
             memory_bytes=float(memory_bytes_N[at]),
-            identity=tuple(float(getattr(layouts, name)[at]) for name in IDENTITY),
+            identity=tuple(float(getattr(layouts, name)[at]) for name in names),
         )
+
+
+def _identity(inputs: LayoutSearchInputs, question: TrainingQuestion) -> tuple[str, ...]:
+    """Return the sizes in which layouts of the answer differ."""
+    moe = question.architecture.has_experts
+    free = {"tp", "pp", "cp", *(("ep", "expert_tp") if moe else ())}.difference(inputs.pinned)
+    return IDENTITY if free or inputs.gpus is None else (*IDENTITY, *CHOICES)
 
 
 def _alone(question: TrainingQuestion, at: int) -> TrainingQuestion:

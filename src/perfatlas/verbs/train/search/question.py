@@ -106,7 +106,7 @@ class LayoutSearchInputs(
         """
         left_out = (*_OF_LAYOUT, *_OF_SEARCH)
         given = {n: getattr(self, n) for n in self.model_fields_set if n not in left_out}
-        return read_without_layout({**given, "dp": gpus})
+        return read_without_layout({**given, "dp": gpus, "vpp": 1})
 
 
 def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
 SHORT: Final = {"expert_tp": "etp"}
-WIDE: Final = 90
 MOST_RULES: Final = 3
 OF_EXPERTS: Final = ("ep", "expert_tp", "expert_overlap")
 
@@ -63,7 +62,7 @@ def print_layouts(
     )
     console.print()
     several = len({one["gpus"] for one in layouts}) > 1 or scenario.get("max_gpus") is not None
-    print_plain(console, _table(layouts, wide=console.width >= WIDE, gpus=several))
+    print_plain(console, _table(layouts, gpus=several))
     console.print()
     print_line(console, f"why the first: {_why(layouts)}")
     print_line(console, counts_line(results, rate_per_cpu_s))
@@ -85,7 +84,7 @@ def _why(layouts: Sequence[Mapping[str, Any]]) -> str:
     largest = sorted(lost, key=lambda name: -lost[name])[:2]
     told = ", ".join(f"{labels[name]} {format_share(lost[name])}" for name in largest if lost[name])
     own = f"it loses {told}" if told else "it loses nothing"
-    return f"{own}; {first['why']}" if first["why"] else f"{own}; no other layout fits"
+    return f"{own}; {first['why']}" if first["why"] else f"{own}; no layout of other sizes fits"
 
 
 def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None) -> str:
@@ -110,36 +109,33 @@ def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None)
     )
 
 
-def _table(layouts: Sequence[Mapping[str, Any]], *, wide: bool, gpus: bool) -> Table:
+def _table(layouts: Sequence[Mapping[str, Any]], *, gpus: bool) -> Table:
     """Return the layouts as a table."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("layout", header_style="dim")
-    titles = [*(["GPUs"] if gpus else []), "step time", "tokens/s\n/GPU", "MFU", "memory"]
-    if wide:
-        titles.insert(-1, "90%")
     joined = "effective_step_time_s" in layouts[0]
-    if joined:
-        titles[-1:] = ["goodput", "effective", titles[-1]]
-    for title in titles:
+    columns = [  # title, metric, and its name in a layout
+        *([("GPUs", "gpus", "gpus")] if gpus else []),
+        ("step time", "step_time_s", "step_time_s"),
+        *([] if joined else [("tokens/s\n/GPU", *["tokens_per_s_per_gpu"] * 2)]),
+        ("MFU", "mfu", "mfu"),
+        ("90%", "mfu", ""),
+        *(
+            (title, f"layouts.{name}", name)
+            for title, name in (("goodput", "goodput"), ("effective", "effective_step_time_s"))
+            if joined
+        ),
+        ("memory", "memory.total_bytes", "memory_total_bytes"),
+    ]
+    for title, _, _ in columns:
         table.add_column(title, justify="right", header_style="dim")
     for one in layouts:
-        cells = [
-            *([f"{one['gpus']:,}"] if gpus else []),
-            format_value("step_time_s", one["step_time_s"]),
-            format_value("tokens_per_s_per_gpu", one["tokens_per_s_per_gpu"]),
-            format_value("mfu", one["mfu"]),
-            format_value("memory.total_bytes", one["memory_total_bytes"]),
-        ]
-        if wide:
-            cells.insert(-1, interval_text(one, "mfu") or "")
-        if joined:
-            names = ("goodput", "effective_step_time_s")
-            cells[-1:] = [
-                *(format_value(f"layouts.{name}", one[name]) for name in names),
-                cells[-1],
-            ]
+        cells = (
+            format_value(metric, one[name]) if name else interval_text(one, metric) or ""
+            for _, metric, name in columns
+        )
         table.add_row(layout_text(one), *cells)
     return table
 

@@ -1,0 +1,54 @@
+"""The highest measured MFU of a device, by class of models and number format."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.files import Array, Field, Number, Record, Text, read_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class HighestMfu(NamedTuple):
+    """A published training step.
+
+    Args:
+        mfu: Model FLOP over its time and the dense peak.
+        run: Model and GPUs.
+        source: Where it is published.
+    """
+
+    mfu: float
+    run: str
+    source: str
+
+
+_RUN: Final[dict[str, Field[Any]]] = {
+    "device": Field(Text(empty=False), required=True),
+    "models": Field(Text(choices=("dense", "moe")), required=True),
+    "format": Field(Text(empty=False), required=True),
+    "mfu": Field(Number(least=0.0, most=1.0), required=True),
+    "run": Field(Text(empty=False), required=True),
+    "ref": Field(Text(longest=300), required=True),
+}
+
+
+@cache
+def highest_mfu() -> Mapping[tuple[str, str, str], HighestMfu]:
+    """Return the highest measured MFU by device, "dense" or "moe", and format of products.
+
+    Source: `data/highest_mfu.toml`.
+    """
+    path = resources.files("perfatlas").joinpath("data/highest_mfu.toml")
+    fields = {"run": Field(Array(of=Record(fields=_RUN, build=dict[str, Any])), required=True)}
+    rows = read_fields(tomllib.loads(path.read_text("utf-8")), fields, "highest_mfu.toml")["run"]
+    return {
+        (row["device"], row["models"], row["format"]): HighestMfu(
+            row["mfu"], row["run"], row["ref"]
+        )
+        for row in rows
+    }

@@ -1,0 +1,52 @@
+"""What an engine's documented recipes set for a model, where a question leaves it open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import Array, Field, Named, Record, Text, Whole
+from perfatlas.models import resolve_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.models import Architecture
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRecipe:
+    """What the recipes of an engine set for some models.
+
+    Args:
+        models: The models, with all others of the same architecture.
+        source: Where the recipes are.
+        vpp: Chunks of layers per stage, by the pipeline stages.
+        gradient_format: Format of accumulated gradients, "" for the engine's.
+    """
+
+    models: tuple[str, ...]
+    source: str
+    vpp: Mapping[str, int] = field(default_factory=dict, hash=False)
+    gradient_format: str = ""
+
+    def covers(self, architecture: Architecture) -> bool:
+        """Return whether the recipes are those of a model.
+
+        Args:
+            architecture: The model.
+        """
+        return any(resolve_model(name).architecture == architecture for name in self.models)
+
+
+RECIPES: Final[Array[ModelRecipe]] = Array(
+    of=Record[Any](
+        fields={
+            "models": Field(Array(of=Text(empty=False)), required=True),
+            "ref": Field(Text(longest=1000), required=True, into="source"),
+            "vpp": Field(Named(of=Whole(least=1))),
+            "gradient_format": Field(Text(choices=("fp32", "bf16"))),
+        },
+        build=ModelRecipe,
+    )
+)
