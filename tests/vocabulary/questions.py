@@ -96,6 +96,7 @@ ESTIMATES: Final = {
 SIMULATIONS: Final = {
     "one pool": Question(simulate, {**RATE, "slo_ttft_s": 1}),
     "steady state": Question(simulate, {**MODEL, "isl": 256, "osl": 8, "request_rate": 20}),
+    "near capacity": Question(simulate, {**MODEL, "isl": 256, "osl": 8, "request_rate": 150}),
     "seeds": Question(simulate, {**RATE, "num_seeds": 2, "seed": 5}),
     "closed loop": Question(simulate, {**SERVED, "concurrency": 4}),
     "plan": Question(simulate, {**RATE, "gpus": 4, "engine": "sglang"}),

@@ -147,7 +147,10 @@ def stability_line(results: Mapping[str, Any], limits: Mapping[str, str] | None 
     limits = limits or {}
     share = f"{limits.get('offered_load', '')} {share}".lstrip()
     capacity = f"{limits.get('capacity_requests_per_s', '')} {capacity}".lstrip()
-    line = f"{results['stability']}: {share} of the capacity, {capacity} requests/s"
+    stable = results["stability"]
+    if "stable_probability" in results:
+        stable += f" (P = {format_share(results['stable_probability'])})"
+    line = f"{stable}: {share} of the capacity, {capacity} requests/s"
     if "measured_requests" not in results:
         count = format_value("requests_completed", results.get("requests_completed", 0))
         warm_up = format_value("warm_up_requests", results.get("warm_up_requests", 0))

@@ -24,7 +24,7 @@ DETAILS: Final = frozenset((
     *("tier", "prefill_steps", "makespan_s", "steps", "kv_capacity_tokens", "replica_time_s"),
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
-    *("measured_requests", "precision_reached", "utilization"),
+    *("measured_requests", "precision_reached", "utilization", "stable_probability"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
     *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "idle_energy_j"),
     *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
@@ -34,6 +34,9 @@ DETAILS: Final = frozenset((
 ))  # fmt: skip
 OF_FLOP: Final = ("flop", "flop_per_s", "peak_share", "arithmetic_intensity")
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")
+OF_SIZED: Final = (
+    *("slo_attainment", "goodput_requests_per_s", "requests_per_s", "output_tokens_per_s"),
+)
 NARROW: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
@@ -95,8 +98,9 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
     """Return redundant results.
 
     They are completed requests if all were, totals of kinds, power of runs, rates of FLOP of
-    operators that have none, and of sized pools busy times, and either a share of requests of 100%
-    or what follows from the share and the rate of requests.
+    operators that have none, rates of deployments sized with a probability of meeting their SLOs,
+    and of sized pools busy times, and either a share of requests of 100% or what follows from the
+    share and the rate of requests.
     """
     run = ("power_w", "energy_j", "energy_per_output_token_j")
     power = run if "makespan_s" in results else ()
@@ -105,6 +109,7 @@ def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
         *complete,
         *power,
         *(OF_FLOP if results.get("flop") == 0.0 else ()),
+        *(OF_SIZED if "slo_probability" in results else ()),
         *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()),
         *(_unneeded_of_sized_pools(results) if "required_prefill_workers" in results else ()),
     )

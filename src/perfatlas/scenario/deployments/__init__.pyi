@@ -65,6 +65,7 @@ from .simulation_remarks import (
 from .step_interval import (
     StepScale as StepScale,
     price_ends as price_ends,
+    prices_at as prices_at,
     slowed as slowed,
 )
 from .unused_options import (

@@ -74,6 +74,7 @@ from perfatlas.verbs.simulate.steady_results import (
     gaps_between,
     length_note,
     load_results,
+    stable_probability,
     steady_rates,
     steady_warnings,
     window_results,
@@ -230,6 +231,7 @@ def simulation_of(
     if run.window is not None:
         results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
+        results |= stable_probability(run.load, slow)
     results = widened(results, repeated[0].spread)
     spent = [run for one in repeated for run in one.spent]
     one = repeated[0]._replace(results=results, spent=spent)

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transfer_s")
 # values at the top of a page, if available
 OBJECTIVES: Final = (
-    *("max_requests_per_s", "required_replicas", "goodput_requests_per_s", "slo_attainment"),
+    *("max_requests_per_s", "required_replicas", "slo_probability", "required_replicas_p80"),
+    *("goodput_requests_per_s", "slo_attainment"),
     *("usd_per_hour", "usd_per_million_output_tokens"),
 )
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")

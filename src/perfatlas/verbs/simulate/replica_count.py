@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployments import price_ends, refuse_unused_options
+from perfatlas.scenario.deployments import price_ends, prices_at, refuse_unused_options
 from perfatlas.scenario.fields import plain_values
 from perfatlas.verbs.simulate.answer import Simulation, simulation_of
 from perfatlas.verbs.simulate.judged_sizes import (
@@ -24,6 +24,7 @@ from perfatlas.verbs.simulate.replica_search import smallest_number
 from perfatlas.verbs.simulate.request_rate import NO_SLO
 from perfatlas.verbs.simulate.results import containing_predictions
 from perfatlas.verbs.simulate.run_length import FIRST, sized_run
+from perfatlas.verbs.simulate.slo_probability import PROBABLE, slo_probability
 from perfatlas.verbs.simulate.worker_search import fewest_workers
 
 if TYPE_CHECKING:
@@ -64,8 +65,9 @@ def required_replicas(
     Returns:
         The simulation with that number. Its results also contain `required_replicas`, or
         `required_prefill_workers` and `required_decode_workers`, with `_low` and `_high` for steps
-        faster or slower by the errors of measured serving runs; None where no number meets the
-        SLOs.
+        faster or slower by the errors of measured serving runs, and `_p80` for those that meet the
+        SLOs with a probability of 80%; None where no number meets them. `slo_probability` is the
+        probability that the number found meets them.
 
     Raises:
         InfeasibleError: No number meets the SLOs, or the model does not fit.
@@ -86,8 +88,9 @@ def required_replicas(
     size = _smallest(search)
     decided = search.judged[size]
     run = _final_run(search, size)
-    ends = {end: _at_end(search, by) for end, by in price_ends(run.ready).items()}
-    results = _numbers(search, size, ends)
+    ends = price_ends(run.ready)
+    results = _numbers(search, size, {end: _at_end(search, by) for end, by in ends.items()})
+    results |= _by_probability(search, size, ends)
     numbers = dict(zip(search.names, size, strict=True))
     at = {name: value for name, value in fields.items() if name != "slo_percentile"}
     done = simulation_of(run, search.of(size), {**at, **numbers}, search.known, search.look)
@@ -102,14 +105,31 @@ def _smallest(search: SizeSearch) -> Size:
 
 def _numbers(
     search: SizeSearch, size: Size, ends: Mapping[str, Size | None]
-) -> dict[str, int | None]:
+) -> dict[str, float | None]:
     """Return the numbers found, with those at the ends of the interval of step times."""
-    results: dict[str, int | None] = {}
+    results: dict[str, float | None] = {}
     for pool, name in enumerate(search.names):
         results[_RESULTS[name]] = size[pool]
         for end, moved in ends.items():
             results[f"{_RESULTS[name]}_{end}"] = None if moved is None else moved[pool]
     return results
+
+
+def _by_probability(
+    search: SizeSearch, size: Size, ends: Mapping[str, tuple[StepScale, ...]]
+) -> dict[str, float | None]:
+    """Return the probability that a size meets the SLOs, and the numbers for one of 80%.
+
+    Nothing where step times have no upper end.
+    """
+    if "high" not in ends:
+        return {}
+    likely = _at_end(search, prices_at(ends, PROBABLE))
+    numbers = {
+        f"{_RESULTS[name]}_p80": None if likely is None else likely[pool]
+        for pool, name in enumerate(search.names)
+    }
+    return {"slo_probability": slo_probability(search, size, ends), **numbers}
 
 
 def _question(fields: dict[str, Any]) -> tuple[Traffic, Scenario]:

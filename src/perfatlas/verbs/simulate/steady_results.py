@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfatlas.sampling import batch_precision
 from perfatlas.serving.outcome import measured_window, request_latencies
+from perfatlas.studies import probability_at_most
 from perfatlas.verbs.simulate.run_length import FIRST
 from perfatlas.vocabulary.metrics import SEEDS, STATISTICS
 
@@ -131,7 +134,21 @@ def without_upper_limit(results: Mapping[str, Any], slow: OfferedLoad | None) ->
     """
     if slow is None or slow.stability == "stable":
         return dict(results)
-    return _without_values(results, [f"{name}_high" for name in QUEUED])
+    return _without_values(results, [f"{name}_high" for name in (*QUEUED, "tpot_s", "itl_s")])
+
+
+def stable_probability(load: OfferedLoad | None, slow: OfferedLoad | None) -> dict[str, float]:
+    """Return the probability of a stable load by name, where slower steps overload the deployment.
+
+    Args:
+        load: Offered load and capacity, None where they are unknown.
+        slow: Load at the slow end of the interval of step times, None where it is unknown.
+    """
+    if load is None or load.grows or slow is None or slow.stability == "stable":
+        return {}
+    gap_s, slow_s = (np.array([1.0 / one.capacity_requests_per_s]) for one in (load, slow))
+    found = probability_at_most(gap_s, gap_s * np.nan, slow_s, 1.0 / load.requests_per_s)
+    return {"stable_probability": float(found[0])}
 
 
 def _without_values(results: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -155,8 +172,8 @@ def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
     notes = [*_stability(load, fixed=run.window is None)]
     if load.stability == "stable" and slow is not None and slow.stability != "stable":
         notes.append(
-            "no upper limit of TTFT and latency: at the slow end of the step-time interval the"
-            f" capacity is {slow.capacity_requests_per_s:.3g} requests/s, and the offered rate is"
+            "no upper limits of latencies: at the slow end of the step-time interval the capacity"
+            f" is {slow.capacity_requests_per_s:.3g} requests/s, and the offered rate is"
             f" {slow.share:.0%} of it"
         )
     if run.window is not None and not run.precise:

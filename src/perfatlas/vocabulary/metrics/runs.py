@@ -5,10 +5,47 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
-from perfatlas.vocabulary.metrics.serving import SIMULATE
+from perfatlas.vocabulary.metrics.serving import FIND_REPLICAS, REQUIRED, SIMULATE
 
 STEADY: Final = (*SIMULATE, "fleet schedule")
+BY_PROBABILITY: Final = (
+    Metric(
+        name="slo_probability",
+        label="probability that they are within SLOs",
+        short="P(SLO)",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=(FIND_REPLICAS,),
+        description="Probability that the size found meets all SLOs, by the interval of step"
+        " times; from below, to 0.02.",
+    ),
+    *(
+        Metric(
+            name=f"required_{name}_p80",
+            label=f"{name.replace('_', ' ')} within SLOs with a probability of 80%",
+            short=f"{name.removesuffix('_workers')} at 80%",
+            better="lower",
+            holds="count",
+            verbs=(FIND_REPLICAS,),
+            description=f"As `required_{name}`, to meet all SLOs with a probability of 80% by the"
+            " interval of step times; null where no number does.",
+        )
+        for name in REQUIRED
+    ),
+)
 STEADY_STATE: Final = (
+    Metric(
+        name="stable_probability",
+        label="probability of a stable load",
+        short="P(stable)",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=SIMULATE,
+        description="Probability that the capacity exceeds the offered rate, by the interval of"
+        " step times; only where its slow end overloads the deployment.",
+    ),
     Metric(
         name="capacity_requests_per_s",
         label="capacity [requests/s]",
@@ -218,4 +255,4 @@ TABLE: Final = (
         description="Distinct operator shapes; each is priced once.",
     ),
 )
-RUNS: Final = (*STEADY_STATE, *SERIES, *TABLE)
+RUNS: Final = (*BY_PROBABILITY, *STEADY_STATE, *SERIES, *TABLE)
