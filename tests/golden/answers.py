@@ -32,7 +32,7 @@ PACKAGES: Final = ("numpy", "scipy", "numba", "llvmlite")
 STATISTICS: Final = (".mean", ".p50", "_per_s", "requests_completed", "makespan_s")
 NEAR: Final = 0.02
 ITERATED: Final = 1e-3  # likewise, of fits whose iterations end at another place
-TOLERANCE: Final = 1e-9  # relative, where machine or packages differ from those of the answers
+TOLERANCE: Final = 1e-9  # relative, of the sample in tests where machine or packages differ
 PLACE: Final = re.compile(r"\[\d+\]|~\d+")
 NOTHING: Final = object()
 USAGE: Final = 2  # exit code of a wrong flag value
@@ -97,7 +97,7 @@ class KeyMap:
         added: New key (or prefix) -> why it was added.
         statistical: Question -> why it is compared by statistics.
         iterated: Question -> why its numbers depend on the last digits of a fit, so that they are
-            compared to `ITERATED` on another machine or with other packages.
+            compared to `ITERATED` if a tolerance is given.
         refused: Question -> why it is rejected now (exit code 2 or 3).
         changed: Question -> why its answer is another one by intent; only its exit code is
             compared.
@@ -157,7 +157,7 @@ def differences(
     found: Mapping[str, Scalar],
     *,
     keys: KeyMap,
-    exact: bool,
+    tolerance: float,
 ) -> Iterator[Difference]:
     """Yield the differences between two answers.
 
@@ -166,7 +166,7 @@ def differences(
         expected: The recorded answer.
         found: The current answer.
         keys: Reviewed changes of keys.
-        exact: Whether numbers must be equal to the last digit, otherwise to `TOLERANCE`.
+        tolerance: Relative tolerance of numbers; 0 compares every answer to its last digit.
     """
     wanted = dict(_mapped(expected, keys))
     if question in keys.refused:
@@ -182,14 +182,14 @@ def differences(
     limits = question.startswith(tuple(keys.intervals))
     for key, value in wanted.items():
         other = found.get(key, NOTHING)
-        free = (limits and is_limit(key)) or (not exact and key.endswith(DIGEST))
+        free = (limits and is_limit(key)) or (tolerance and key.endswith(DIGEST))
         if free and other is not NOTHING:
             same = True
         elif by_statistics:
             same = _near(key, value, other)
         else:
-            loose = ITERATED if question in keys.iterated else TOLERANCE
-            same = _same(value, other, 0.0 if exact else loose)
+            iterated = tolerance and question in keys.iterated
+            same = _same(value, other, ITERATED if iterated else tolerance)
         if not same:
             yield Difference(question=question, key=key, expected=value, found=other)
     for key, value in found.items():

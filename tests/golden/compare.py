@@ -1,6 +1,7 @@
 """Compares current answers with the recorded ones: `python -m tests.golden.compare`.
 
 Prints each differing question with key, expected and found value, and exits 1 if there is any.
+Answers must be equal to the last digit unless a tolerance is given.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="*", help="names of questions, such as 'simulate-*'")
     parser.add_argument("--every", type=int, default=1, help="take every n-th question")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument(
+        "--tolerance", type=float, default=0.0, help="relative: another order of summation is 1e-12"
+    )
     parser.add_argument("--all-keys", action="store_true", help="print every differing key")
     parser.add_argument("--no-preload", action="store_true", help="load simulators in every fork")
     parser.add_argument("--record", metavar="COMMIT", help="write the answers, with this commit")
@@ -57,13 +61,15 @@ def main(words: Sequence[str] | None = None) -> int:
     most = sys.maxsize if asked.all_keys else MOST_SHOWN
     golden = read_answers()
     keys = read_key_map(recorded=golden.answers)
-    exact = golden.environment == environment()
-    rule = "equal to the last digit" if exact else "relative 1e-9: the machine or packages differ"
+    tolerance = asked.tolerance
+    rule = f"relative tolerance {tolerance:g}" if tolerance else "equal to the last digit"
     sys.stdout.write(f"{len(chosen)} questions, recorded by {golden.commit}; {rule}\n")
+    if golden.environment != environment():
+        sys.stdout.write("recorded on another machine or with other packages\n")
     failed = 0
     for number, answer in answer_all(chosen, jobs=asked.jobs, preload=not asked.no_preload):
         name = questions[number].name
-        found = [*differences(name, golden.answers[name], answer, keys=keys, exact=exact)]
+        found = [*differences(name, golden.answers[name], answer, keys=keys, tolerance=tolerance)]
         failed += bool(found)
         _show(questions[number], found, most=most)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.golden.answers import (
     NOTHING,
+    TOLERANCE,
     KeyMap,
     differences,
     environment,
@@ -69,9 +70,9 @@ def test_an_answer_is_what_it_was(answerer: Answerer, number: int) -> None:
     if question.silicon and not has_silicon():
         pytest.skip("needs aiconfigurator-core")
     golden, keys = GOLDEN, KEYS
-    exact = golden.environment == environment()
+    tolerance = 0.0 if golden.environment == environment() else TOLERANCE
     expected, found = golden.answers[question.name], answerer.ask(number)
-    told = [*map(str, differences(question.name, expected, found, keys=keys, exact=exact))]
+    told = [*map(str, differences(question.name, expected, found, keys=keys, tolerance=tolerance))]
     assert not told, "\n".join(told[:9])
 
 
@@ -89,17 +90,19 @@ def test_draws_do_not_depend_on_what_was_drawn_before() -> None:
 def test_a_changed_last_digit_and_a_missing_key_are_noticed() -> None:
     expected = {"exit": 0, "results.ttft_s": 0.1, "results.fits": True}
     found = {**expected, "results.ttft_s": math.nextafter(0.1, 1)}
-    (one,) = differences("q", expected, found, keys=NO_CHANGE, exact=True)
+    (one,) = differences("q", expected, found, keys=NO_CHANGE, tolerance=0.0)
     assert (one.key, one.expected) == ("results.ttft_s", 0.1)
-    assert not [*differences("q", expected, found, keys=NO_CHANGE, exact=False)]
-    assert not [*differences("q", expected, dict(expected), keys=NO_CHANGE, exact=True)]
+    assert not [*differences("q", expected, found, keys=NO_CHANGE, tolerance=TOLERANCE)]
+    assert not [*differences("q", expected, dict(expected), keys=NO_CHANGE, tolerance=0.0)]
     (one,) = differences(
-        "q", expected, {"exit": 0, "results.fits": True}, keys=NO_CHANGE, exact=False
+        "q", expected, {"exit": 0, "results.fits": True}, keys=NO_CHANGE, tolerance=TOLERANCE
     )
     assert (one.key, one.found) == ("results.ttft_s", NOTHING)
-    (one,) = differences("q", expected, {**expected, "more": 1}, keys=NO_CHANGE, exact=True)
+    (one,) = differences("q", expected, {**expected, "more": 1}, keys=NO_CHANGE, tolerance=0.0)
     assert (one.key, one.expected) == ("more", NOTHING)
-    (one,) = differences("q", expected, {**expected, "results.fits": 1}, keys=NO_CHANGE, exact=True)
+    (one,) = differences(
+        "q", expected, {**expected, "results.fits": 1}, keys=NO_CHANGE, tolerance=0.0
+    )
     assert one.key == "results.fits"
 
 
@@ -111,9 +114,9 @@ def test_keys_are_renamed_dropped_and_added_as_reviewed() -> None:
     )
     expected = {"1/breakdown[3].time_s": 2.0, "memory.fits": True, "old.part": 1}
     found = {"1/operators[3].duration_s": 2.0, "results.memory.fits": True, "new": 4}
-    assert not [*differences("q", expected, found, keys=keys, exact=True)]
+    assert not [*differences("q", expected, found, keys=keys, tolerance=0.0)]
     found["1/operators[3].duration_s"] = 2.5
-    (one,) = differences("q", expected, found, keys=keys, exact=True)
+    (one,) = differences("q", expected, found, keys=keys, tolerance=0.0)
     assert one.key == "1/operators[3].duration_s"
 
 
@@ -125,10 +128,12 @@ def test_metrics_declared_since_may_be_answered_and_others_may_not() -> None:
         "1/results.peak_share": 0.5,
         "file:o.csv[3].tpot_s_p99": 1,
     }
-    assert not [*differences("q", {"exit": 0}, found, keys=keys, exact=True)]
-    (one,) = differences("q", {"exit": 0}, {"exit": 0, "results.ttft_s": 1}, keys=keys, exact=True)
+    assert not [*differences("q", {"exit": 0}, found, keys=keys, tolerance=0.0)]
+    (one,) = differences(
+        "q", {"exit": 0}, {"exit": 0, "results.ttft_s": 1}, keys=keys, tolerance=0.0
+    )
     assert one.key == "results.ttft_s"
-    (one,) = differences("q", {"exit": 0}, {"exit": 0, "scenario.tp": 1}, keys=keys, exact=True)
+    (one,) = differences("q", {"exit": 0}, {"exit": 0, "scenario.tp": 1}, keys=keys, tolerance=0.0)
     assert one.key == "scenario.tp"
 
 
@@ -137,29 +142,31 @@ def test_questions_named_for_it_are_compared_by_statistics() -> None:
     expected: dict[str, Scalar] = {"exit": 0, "results.ttft_s.mean": 1.0, "results.a.sha256": "a"}
     near: dict[str, Scalar] = {**expected, "results.ttft_s.mean": 1.01, "more": 1}
     near["results.a.sha256"] = "b"
-    assert not [*differences("q", expected, near, keys=keys, exact=True)]
-    assert len([*differences("other", expected, near, keys=keys, exact=True)]) == 3
-    (one,) = differences("q", expected, {**near, "results.ttft_s.mean": 1.1}, keys=keys, exact=True)
+    assert not [*differences("q", expected, near, keys=keys, tolerance=0.0)]
+    assert len([*differences("other", expected, near, keys=keys, tolerance=0.0)]) == 3
+    (one,) = differences(
+        "q", expected, {**near, "results.ttft_s.mean": 1.1}, keys=keys, tolerance=0.0
+    )
     assert one.key == "results.ttft_s.mean"
-    (one,) = differences("q", expected, {**near, "exit": 4}, keys=keys, exact=True)
+    (one,) = differences("q", expected, {**near, "exit": 4}, keys=keys, tolerance=0.0)
     assert one.key == "exit"
 
 
 def test_numbers_of_fits_are_compared_less_closely_on_another_machine() -> None:
     keys = KeyMap(iterated={"q": "iterations"})
     expected, near = {"exit": 0, "results.x": 1.0}, {"exit": 0, "results.x": 1.0005}
-    assert not [*differences("q", expected, near, keys=keys, exact=False)]
-    assert len([*differences("q", expected, near, keys=keys, exact=True)]) == 1
-    assert len([*differences("other", expected, near, keys=keys, exact=False)]) == 1
+    assert not [*differences("q", expected, near, keys=keys, tolerance=TOLERANCE)]
+    assert len([*differences("q", expected, near, keys=keys, tolerance=0.0)]) == 1
+    assert len([*differences("other", expected, near, keys=keys, tolerance=TOLERANCE)]) == 1
 
 
 def test_questions_with_another_answer_by_intent_keep_their_exit_code() -> None:
     keys = KeyMap(changed={"q": "units have identity"})
     expected: dict[str, Scalar] = {"exit": 0, "results.goodput": 0.9}
     found: dict[str, Scalar] = {"exit": 0, "results.goodput": 0.5, "more": 1}
-    assert not [*differences("q", expected, found, keys=keys, exact=True)]
-    assert len([*differences("other", expected, found, keys=keys, exact=True)]) == 2
-    (one,) = differences("q", expected, {**found, "exit": 3}, keys=keys, exact=True)
+    assert not [*differences("q", expected, found, keys=keys, tolerance=0.0)]
+    assert len([*differences("other", expected, found, keys=keys, tolerance=0.0)]) == 2
+    (one,) = differences("q", expected, {**found, "exit": 3}, keys=keys, tolerance=0.0)
     assert one.key == "exit"
     assert set(KEYS.changed) <= set(GOLDEN.answers)
 
@@ -168,12 +175,12 @@ def test_limits_of_intervals_may_move_where_it_is_reviewed() -> None:
     keys = KeyMap(intervals={"estimate-": "another rule"})
     expected: dict[str, Scalar] = {"results.ttft_s_low": 1.0, "results.ttft_s": 2.0}
     found: dict[str, Scalar] = {"results.ttft_s_low": 0.5, "results.ttft_s": 2.0}
-    assert not [*differences("estimate-1", expected, found, keys=keys, exact=True)]
-    assert len([*differences("kernel-1", expected, found, keys=keys, exact=True)]) == 1
+    assert not [*differences("estimate-1", expected, found, keys=keys, tolerance=0.0)]
+    assert len([*differences("kernel-1", expected, found, keys=keys, tolerance=0.0)]) == 1
     found["results.ttft_s"] = 3.0
-    assert len([*differences("estimate-1", expected, found, keys=keys, exact=True)]) == 1
+    assert len([*differences("estimate-1", expected, found, keys=keys, tolerance=0.0)]) == 1
     del found["results.ttft_s_low"]
-    assert len([*differences("estimate-1", expected, found, keys=keys, exact=True)]) == 2
+    assert len([*differences("estimate-1", expected, found, keys=keys, tolerance=0.0)]) == 2
 
 
 def test_answers_are_written_the_same_each_time(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 
 from perfatlas.engines import resolve_engine
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import cache_capacity
 from perfatlas.scenario.fields import Scenario
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LLAMA = Scenario.read({"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"})
 
@@ -108,3 +112,22 @@ def test_the_upper_end_is_that_of_the_smaller_sampler_where_either_may_be_instal
 def test_engine_files_may_name_the_smaller_sampler_alone() -> None:
     assert resolve_engine("vllm@0.11").memory.sampler_copies_fewest == 3.5
     assert resolve_engine("vllm@0.24").memory.sampler_copies_fewest is None
+
+
+@pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B"])
+@pytest.mark.parametrize("verb", [estimate, simulate])
+def test_no_verb_takes_more_cache_than_the_device_holds(
+    verb: Callable[..., object], model: str, mode: str
+) -> None:
+    asked = {"model": model, "system": "h100_sxm", "mode": mode, "concurrency": 2, "tp": 1}
+    with pytest.raises(InfeasibleError):
+        verb(**asked, kv_blocks=10_000_000)
+
+
+def test_the_largest_cache_is_what_the_device_holds() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "concurrency": 2}
+    with pytest.raises(InfeasibleError, match="at most 31,568 blocks of 16 tokens"):
+        estimate(**asked, mode="aggregated", kv_blocks=31_569)
+    found = estimate(**asked, mode="aggregated", kv_blocks=31_568).results["memory"]
+    assert found["kv_capacity_tokens"] == 16 * 31_568

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,14 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import planned_scenario, resolve_scenarios
 from perfatlas.step import candidate_memory
-from perfatlas.verbs.estimate import estimate, estimate_table
-from perfatlas.verbs.simulate import split_fields
+from perfatlas.verbs.compare import compare
+from perfatlas.verbs.estimate import estimate, estimate_table, frontier
+from perfatlas.verbs.simulate import simulate, split_fields
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLAN = ("tp", "pp", "cp", "attention_dp", "dp")
 SMALL = "meta-llama/Llama-3.1-8B"
 LARGE = "meta-llama/Llama-3.1-70B"
 R1 = "deepseek-ai/DeepSeek-R1"
@@ -167,3 +174,63 @@ def test_the_refusal_names_the_fewest_gpus() -> None:
     assert "gpus = 16" in refused.value.advice[0]
     assert "pp = 2" in refused.value.advice[0]
     estimate(model=R1, system="h100_sxm", gpus=16)
+
+
+def of(scenario: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(scenario.get(name) or 1 for name in PLAN)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_verbs_choose_the_same_plan(seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311 - a test
+    asked: dict[str, Any] = {
+        "model": draw.choice((SMALL, LARGE, "Qwen/Qwen3-30B-A3B", "openai/gpt-oss-120b")),
+        "gpus": draw.choice((2, 4, 8, 16, 24)),
+        "isl": draw.choice((256, 2048, 6000)),
+        "osl": 16,
+    }
+    systems = draw.sample(("h100_sxm", "h200_sxm", "b200_sxm", "mi300x", "a100_sxm"), 2)
+    load = {"concurrency": draw.choice((1, 16, 200, 1500)), "mode": "aggregated"}
+    fields = {**asked, "system": systems[0], **load, "format": "bf16"}
+    found = estimate(**fields, method="formula")
+    plan = of(found.scenario)
+    assert np.prod(plan) == asked["gpus"]
+    simulated = simulate(**fields, num_requests=2)
+    assert of(simulated.scenario) == plan
+    compared = compare(**fields, method="formula", systems=systems[1:]).scenario["scenarios"]
+    assert of(compared[0]) == plan
+    if compared[1].get("tp"):  # it fits on the other system too
+        other = estimate(**{**fields, "system": systems[1]}, method="formula")
+        assert of(compared[1]) == of(other.scenario)
+    row = {name: [value] for name, value in fields.items()} | {"method": ["formula"]}
+    assert estimate_table(row).columns["tpot_s"][0] == pytest.approx(found.results["tpot_s"])
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "mode"),
+    [(LARGE, 8, "static"), (LARGE, 16, "aggregated"), (SMALL, 4, "static")],
+)
+def test_a_frontier_is_of_one_plan(model: str, gpus: int, mode: str) -> None:
+    asked: dict[str, Any] = {"model": model, "system": "h100_sxm", "gpus": gpus, "mode": mode}
+    asked |= {"method": "formula"} if mode == "aggregated" else {}
+    found = frontier(**asked)
+    scenario = {name: value for name, value in found.scenario.items() if name != "gpus"}
+    assert of(scenario) == of(estimate(**asked).scenario)
+    load = "batch" if mode == "static" else "concurrency"
+    rows = found.results["frontier"]
+    for row in (rows[0], rows[len(rows) // 2], rows[-1]):
+        alone = estimate(**{**scenario, load: row["batch"]})
+        assert row["tpot_s"] == pytest.approx(alone.results["tpot_s"])
+    if mode == "static":  # one plan: a larger batch never takes less time
+        assert all(a["tpot_s"] <= b["tpot_s"] for a, b in itertools.pairwise(rows))
+
+
+def test_gpus_alone_do_not_divide_pools() -> None:
+    fields: dict[str, Any] = {"model": LARGE, "system": "h100_sxm", "gpus": 16, "osl": 200}
+    command = f"--mode disaggregated --model {LARGE} --system h100_sxm --gpus 16 --osl 200`"
+    with pytest.raises(InvalidSpecError, match=command):
+        estimate(**fields, mode="disaggregated")
+    with pytest.raises(InvalidSpecError, match="perfatlas search"):
+        simulate(**fields, mode="disaggregated", request_rate=1.0, num_requests=2)
+    with pytest.raises(InvalidSpecError, match="prefill_workers x 2"):
+        estimate(**fields, mode="disaggregated", prefill_tp=2)

@@ -177,7 +177,7 @@ def test_too_many_engines_are_refused(fields: dict[str, Any], said: str) -> None
 
 
 def test_prefix_caches_larger_than_memory_are_refused() -> None:
-    asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "kv_blocks": 10**9}
+    asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "block_size": 1}
     with pytest.raises(InfeasibleError, match=r"need tables of .* GiB.*simulate fewer replicas"):
         simulate(**asked, dp=1000)  # 48 TB of rows of blocks
 

@@ -128,7 +128,7 @@ def test_interrupted_runs_keep_partial_results() -> None:
 
 
 def test_the_steps_shown_are_of_mean_size() -> None:
-    done = simulate(**{**SMALL, "osl": 200}, concurrency=4)
+    done = simulate(**{**SMALL, "osl": 200}, concurrency=4, length_distribution="fixed")
     (said,) = (text for text in done.answer.evidence.assumptions if "mean size" in text)
     assert "a prompt of 512 tokens" in said
     assert "a decode step of 4 sequences at 612 tokens" in said

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.schedule import fleet_schedule, steady_stream
+from perfatlas.verbs.schedule import fleet_schedule, jobs, steady_stream
 from perfatlas.verbs.schedule.text import print_schedule
 
 CLUSTER: Final[dict[str, Any]] = {"nodes": 8, "run_sigma": 0.5}
@@ -126,3 +126,25 @@ def test_the_end_of_a_stream_is_not_set() -> None:
         fleet_schedule(**CLUSTER, load=0.8, until_s=100)
     with pytest.raises(InvalidSpecError, match="require either load"):
         fleet_schedule(**CLUSTER, load=0.8, job_rate=1.0)
+
+
+@pytest.mark.parametrize("nodes", [8, 100, 1500])
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_a_stable_stream_holds_its_load(
+    monkeypatch: pytest.MonkeyPatch, nodes: int, load: float
+) -> None:
+    """Work in equals work out: a cluster that still fills is not called stable."""
+    monkeypatch.setattr(steady_stream, "LONGEST", 20_000)
+    found = fleet_schedule(nodes=nodes, load=load).answer
+    held = found.results["allocated_share"]
+    assert found.results["stability"] != "stable" or held > load - 0.06
+
+
+def test_a_stream_that_begins_with_no_running_job_is_undecided_where_it_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steady_stream, "LONGEST", 20_000)
+    monkeypatch.setattr(jobs, "with_running_jobs", lambda generated, *_: generated)
+    found = fleet_schedule(nodes=3000, load=0.9).answer
+    assert found.results["stability"] == "undecided"
+    assert any("too short to measure the steady state" in text for text in found.warnings)

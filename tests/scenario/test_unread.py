@@ -8,6 +8,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import refuse_unused_options
+from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import max_request_rate, simulate, split_fields
 
 if TYPE_CHECKING:
@@ -62,6 +63,21 @@ def test_options_without_effect_are_refused(fields: dict[str, Any], said: str) -
     with pytest.raises(InvalidSpecError) as refused:
         simulate(**fields)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "formats",
+    [{"moe_format": "bf16"}, {"format": "fp8", "moe_format": "fp8"}, {"gemm_format": "int8"}],
+)
+def test_the_default_of_a_field_that_does_not_apply_changes_nothing(
+    formats: dict[str, str],
+) -> None:
+    """A table may have a column for the models with experts among its rows."""
+    own = {"moe_format": formats.get("gemm_format", "bf16"), **formats}
+    without = {name: value for name, value in own.items() if name != "moe_format"}
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "batch": 8}
+    same = [estimate(**asked, **one).results for one in (own, without)]
+    assert same[0] == same[1]
 
 
 @pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])

@@ -10,9 +10,9 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.fleet.closed_form import replicas_up, spare_replicas
+from perfatlas.parallelism import most_replicas
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.selection import most_replicas
 
 ASKED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -103,8 +103,24 @@ def test_simulated_plans_keep_their_spares() -> None:
 
 def test_replicas_that_leave_gpus_of_a_node_idle_need_their_nodes() -> None:
     each = np.array([1.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0])
-    assert most_replicas(each, 8.0, 24).tolist() == [24.0, 6.0, 6.0, 3.0, 3.0, 1.0, 1.0]
-    assert most_replicas(each, 8.0, 12).tolist() == [12.0, 3.0, 3.0, 1.0, 1.0, 1.0, 0.0]
+    assert most_replicas(each, 8.0, np.full_like(each, 24.0)).tolist() == [
+        24.0,
+        6.0,
+        6.0,
+        3.0,
+        3.0,
+        1.0,
+        1.0,
+    ]
+    assert most_replicas(each, 8.0, np.full_like(each, 12.0)).tolist() == [
+        12.0,
+        3.0,
+        3.0,
+        1.0,
+        1.0,
+        1.0,
+        0.0,
+    ]
 
 
 def test_gpus_of_whole_nodes_are_stated(capsys: pytest.CaptureFixture[str]) -> None:

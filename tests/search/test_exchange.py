@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perfatlas import estimate, search
+from perfatlas.quantities import UnsupportedError
 from perfatlas.verbs.search import search as find_plans
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
@@ -21,7 +22,7 @@ def test_the_best_plan_with_two_batches_is_what_estimate_prices() -> None:
         "expert_exchange": "deepep",
         "batch_overlap": "two_batch",
     }
-    found = search(**asked, gpus=16, concurrency=1024, num_simulated=0, emit="vllm")
+    found = search(**asked, gpus=16, concurrency=1024, num_simulated=0)
     best = found.results["plans"][0]
     plan = {name: best[name] for name in ("tp", "pp", "attention_dp", "ep", "dp") if name in best}
     again = estimate(
@@ -34,11 +35,13 @@ def test_the_best_plan_with_two_batches_is_what_estimate_prices() -> None:
     )
     assert best["tpot_s"] == pytest.approx(again.results["tpot_s"], rel=1e-9)
     assert any(row["hidden_time_s"] > 0.0 for row in again.breakdown)
-    commands = found.results["launch"]
-    assert len(commands) == 2  # of the first node and of the other one
-    assert all("--enable-dbo" in command for command in commands)
     # vLLM has no backend that runs other kernels in each phase of one deployment
-    assert any("leaves out expert_exchange" in one for one in found.answer.evidence.assumptions)
+    asked |= {"gpus": 16, "concurrency": 1024, "num_simulated": 0, "emit": "vllm"}
+    with pytest.raises(UnsupportedError, match="deepep_normal or deepep_low_latency"):
+        search(**asked)
+    commands = search(**{**asked, "expert_exchange": "deepep_low_latency"}).results["launch"]
+    assert len(commands) == 2  # of the first node and of the other one
+    assert all("deepep_low_latency --enable-dbo" in command for command in commands)
 
 
 def test_candidates_that_are_not_split_do_not_change_those_that_are() -> None:

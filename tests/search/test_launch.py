@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -60,8 +63,10 @@ def test_pools_have_a_command_for_each_role() -> None:
     plan: dict[str, Any] = {"kv_format": "bf16"}
     plan |= {"prefill_tp": 1, "prefill_workers": 3, "decode_tp": 4, "decode_workers": 1}
     first, second = launch_commands("dynamo", MODEL, plan, 1152)
-    assert first.endswith("--max-model-len 1152 --disaggregation-mode prefill  # 3 workers")
-    assert second.endswith("--tensor-parallel-size 4 --disaggregation-mode decode")
+    # Dynamo refuses a prefill worker of vLLM without a connector
+    kv = """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
+    assert first.endswith(f"--max-model-len 1152 --disaggregation-mode prefill {kv}  # 3 workers")
+    assert second.endswith(f"--tensor-parallel-size 4 --disaggregation-mode decode {kv}")
 
 
 def test_dynamo_launches_pools_of_each_engine_by_its_own_arguments() -> None:
@@ -195,6 +200,50 @@ def test_a_replica_of_two_nodes_has_a_command_for_each() -> None:
         assert "srun" not in command
 
 
+@pytest.mark.parametrize("changes", [{}, {"tp": 4, "pp": 1, "attention_dp": 4}])
+def test_nodes_without_an_api_server_have_no_number_of_them(changes: dict[str, int]) -> None:
+    first, other = launch_commands("vllm", MODEL, {**NODES, **changes, **SET}, 1152)
+    assert "--api-server-count 2" in first
+    assert "--headless" in other
+    assert "--api-server-count" not in other
+    assert "--stream-interval 4" in other
+
+
+def test_stages_and_overlaps_that_an_engine_refuses_when_it_starts_are_refused() -> None:
+    pools: dict[str, Any] = {"kv_format": "bf16", "prefill_workers": 1, "decode_workers": 1}
+    pools |= {"prefill_tp": 1, "prefill_pp": 2, "decode_tp": 4, "decode_pp": 1}
+    with pytest.raises(UnsupportedError, match=r"prefill workers have 2 pipeline stages.*Nixl"):
+        launch_commands("dynamo", MODEL, pools, 1152)
+    assert "--pp-size 2" in launch_commands("sglang", MODEL, pools, 1152)[0]
+    plan = {**EXPERTS, "batch_overlap": "two_batch"}
+    for launcher in ("vllm", "dynamo", "sglang"):
+        with pytest.raises(UnsupportedError, match=r"set expert_exchange = .*deepep_low_latency"):
+            launch_commands(launcher, MODEL, plan, 1152)
+    with pytest.raises(UnsupportedError, match="one DeepEP kernel for all steps"):
+        launch_commands("vllm", MODEL, {**plan, "expert_exchange": "deepep"}, 1152)
+
+
+def _flags(value: object) -> set[str]:
+    """Return all flags in the texts of some rules, but for the arguments of srun."""
+    if isinstance(value, dict):
+        parts = [one for name, one in value.items() if name not in ("source", "prefix", "stages")]
+        return set().union(*(_flags(one) for one in parts))
+    if isinstance(value, list):
+        return set().union(*(_flags(one) for one in value))
+    return set(re.findall(r"(?<![\w-])--([\w-]+)", str(value)))
+
+
+def test_the_parser_of_each_engine_knows_every_flag_of_its_commands() -> None:
+    parsers = tomllib.loads(Path(__file__).with_name("launch_parsers.toml").read_text("utf-8"))
+    launched = {name for name, rules in launch_rules().items() if "command" in rules}
+    assert launched == set(parsers)
+    for name in launched:
+        parser = parsers[name]
+        known = set(parser["flags"].split())
+        known |= {f"no-{flag}" for flag in known if parser["negatable"]}
+        assert _flags(launch_rules()[name]) - known == set(), name
+
+
 def test_vllm_numbers_attention_dp_ranks_over_nodes() -> None:
     plan = {**NODES, "tp": 4, "pp": 1, "attention_dp": 8, "ep": 32, "dp": 1}
     first, other = launch_commands("vllm", MODEL, plan, 1152)
@@ -222,9 +271,11 @@ def test_pools_name_the_nodes_of_their_own_systems() -> None:
     }
     plan |= {"kv_format": "bf16", "prefill_node_devices": 8, "decode_node_devices": 16}
     first, second, decode = launch_commands("dynamo", MODEL, plan, 1152)
-    assert f"--disaggregation-mode prefill {HEAD}" in first
+    assert "--disaggregation-mode prefill " in first
+    assert f" {HEAD}" in first
     assert "--headless" in second
-    assert decode.endswith("--disaggregation-mode decode")
+    assert "--disaggregation-mode decode " in decode
+    assert "HEAD_ADDRESS" not in decode
 
 
 def test_a_search_over_nodes_launches_on_all_of_them() -> None:

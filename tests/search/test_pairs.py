@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfatlas.verbs.search.find import Found
-from perfatlas.verbs.search.pairs import Rates, matched_pairs
+from perfatlas.verbs.search.matching import Rates, matched_pairs
 from perfatlas.verbs.search.pool_rows import pool_row, pool_table
 from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.question import SearchInputs, read_search
@@ -40,19 +40,28 @@ def _best_numbers(
 
 
 @pytest.mark.parametrize(
-    "asked", [{"gpus": 12}, {"max_gpus": 12}, {"max_gpus": 12, "request_rate": 9.0}]
+    ("asked", "kinds"),
+    [
+        ({"gpus": 12}, 40),
+        ({"max_gpus": 12}, 40),
+        ({"max_gpus": 12, "request_rate": 9.0}, 40),
+        ({"max_gpus": 61}, 10),
+        ({"max_gpus": 61, "request_rate": 40.0}, 10),
+    ],
 )
-def test_numbers_of_workers_are_those_of_an_exhaustive_search(asked: dict[str, Any]) -> None:
+def test_numbers_of_workers_are_those_of_an_exhaustive_search(
+    asked: dict[str, Any], kinds: int
+) -> None:
     random = np.random.default_rng(5)
     inputs = read_search({**ASKED, **asked})
     sides = []
     for _ in range(2):
-        rate = random.uniform(0.5, 4.0, 40).round(1)
-        gpus = np.sort(random.choice([1.0, 2.0, 3.0, 4.0, 8.0, 14.0], 40))
-        sides.append(Rates(gpus, rate, rate * random.uniform(0.5, 1.0, 40)))
+        rate = random.uniform(0.5, 4.0, kinds).round(1)
+        gpus = np.sort(random.choice([1.0, 2.0, 3.0, 4.0, 8.0, 14.0], kinds))
+        sides.append(Rates(gpus, rate, rate * random.uniform(0.5, 1.0, kinds)))
     prefill, decode = sides
     expected = {}
-    for first, second in product(range(40), repeat=2):
+    for first, second in product(range(kinds), repeat=2):
         one, other = (tuple(v[i] for v in side) for side, i in ((prefill, first), (decode, second)))
         best = _best_numbers(one, other, inputs)
         if best is not None:
@@ -61,7 +70,7 @@ def test_numbers_of_workers_are_those_of_an_exhaustive_search(asked: dict[str, A
         *(values.tolist() for values in matched_pairs(prefill, decode, inputs)), strict=True
     )
     assert {(first, second): (x, y) for first, second, x, y in found} == expected
-    assert len(expected) > 500
+    assert len(expected) > kinds * kinds / 4
 
 
 def test_workers_that_do_not_fit_have_no_deployments() -> None:

@@ -1,0 +1,57 @@
+"""Searches that are too large end with an answer or with what narrows them, before any price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas.models import resolve_model
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.search import search
+from perfatlas.verbs.search.plans import MOST_PLANS, all_plans
+from perfatlas.verbs.search.question import read_search
+
+ASKED: dict[str, Any] = {
+    "model": "deepseek-ai/DeepSeek-V3",
+    "system": "h200_sxm",
+    "isl": 1024,
+    "osl": 128,
+}
+
+
+def _plans(gpus: int) -> int:
+    inputs = read_search({**ASKED, "gpus": gpus})
+    return int(all_plans(inputs, resolve_model(ASKED["model"]).architecture).tp.size)
+
+
+def test_plans_of_very_many_gpus_are_listed_by_their_divisors() -> None:
+    # tp x pp x attention_dp divides 2^17, so that their exponents leave the rest to dp; tp x
+    # attention_dp = 2^n has n + 1 divisions into ep and moe_tp, and n + 1 into tp and attention_dp
+    assert _plans(gpus=1 << 17) == sum((n + 1) ** 2 * (18 - n) for n in range(18))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"gpus": 10**9}, "at most 131,072 GPUs"),
+        ({"gpus": 10**5, "mode": "disaggregated"}, "at most 4,096 GPUs"),
+    ],
+)
+def test_more_gpus_than_a_search_covers_are_refused(asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidSpecError, match=told):
+        search(**ASKED, **asked)
+
+
+def test_more_plans_than_memory_holds_are_refused_with_what_narrows_them() -> None:
+    asked = {**ASKED, "max_gpus": 4096}
+    inputs = read_search(asked).model_copy(update={"max_gpus": 6000})
+    architecture = resolve_model(ASKED["model"]).architecture
+    with pytest.raises(InvalidSpecError, match=f"more than {MOST_PLANS:,} plans.*attention_dp"):
+        all_plans(inputs, architecture)
+
+
+def test_a_deployment_with_many_requests_in_flight_is_ranked_without_simulation() -> None:
+    asked = {**ASKED, "model": "meta-llama/Llama-3.1-8B", "gpus": 4096, "tp": 1, "pp": 1}
+    ranking = search(**asked, num_simulated=1).results["ranking"]
+    assert any("a search simulates at most 65,536 requests" in note for note in ranking)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -139,6 +139,23 @@ def test_candidates_and_rejected_ones_add_up() -> None:
     # 64 heads are not divisible by 3 and 6; bf16 weights of 141 GB do not fit on one GPU
     assert results["rejected"]["tp_divides_num_heads"] == sum(tp % 3 == 0 for tp, _ in sizes)
     assert results["rejected"]["fits_in_memory"] == 1
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-30B-A3B", "meta-llama/Llama-3.1-70B"])
+def test_all_step_sizes_are_counted_once_for_legal_and_refused_plans(model: str) -> None:
+    results = search(
+        model=model, system="h200_sxm", gpus=4, isl=1024, osl=128, num_simulated=0
+    ).results
+    sizes = (None, 2048, 4096, 8192, 16384, 32768)  # the default of vLLM on an H200 is 8192
+    plans = [
+        (tp, pp, adp, ep)
+        for tp, pp, adp in product((1, 2, 4), repeat=3)
+        if 4 % (tp * pp * adp) == 0 and (adp == 1 or "A3B" in model)
+        for ep in (1, 2, 4)
+        if tp * adp % ep == 0 and (ep == 1 or "A3B" in model)
+    ]
+    counted = results["candidates"] + sum(results["rejected"].values())
+    assert counted == len(plans) * (len(sizes) - 1)
 
 
 def test_every_candidate_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -178,7 +178,7 @@ def test_plans_meet_the_limits_at_the_percentile() -> None:
             _probability(plan, "ttft", ASKED["slo_ttft_s"]),
             _probability(plan, "tpot", ASKED["slo_tpot_s"]),
         ]
-        assert plan["slo_probability"] == pytest.approx(min(met))
+        assert 0.8 <= plan["slo_probability"] <= min(met) + 1e-9  # also of clients together
         assert plan["concurrency"] <= by_means[plan["tp"]]["concurrency"]
     lowered = next(plan for plan in plans if plan["binding_constraint"] == "simulation")
     assert "simulated p95 of TTFT is within 100 ms with probability" in lowered["why"]
@@ -214,7 +214,7 @@ def test_percentiles_that_nothing_tests_are_refused(changes: dict[str, Any], rea
 
 def test_each_simulated_plan_is_told_while_the_search_runs() -> None:
     lines: list[str] = []
-    answer = search(progress=lines.append, **DRAFTING)
+    answer = search(progress=lines.append, **DRAFTING, num_plans=6)
     simulated = [
         line for line in lines if line.startswith("simulated ") and "misses a limit" not in line
     ]

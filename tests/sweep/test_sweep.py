@@ -241,7 +241,11 @@ def test_dimensions_of_models_vary_and_are_solved_at_equal_parameters() -> None:
         ),
         (
             {"vary": {one: {"from": 1, "to": 10**5, "steps": 10**5} for one in ("isl", "dp")}},
-            "10,000,000,000 points are more than the 1,638,400,000",
+            "10,000,000,000 points are more than the 100,000,000",
+        ),
+        (
+            {"sample": {"points": 10**9, "method": "sobol", "vary": {"isl": [1, 2]}}, "vary": {}},
+            "1,000,000,000 points are more than the 100,000,000",
         ),
         ({"constraints": ["prefill_tp < 8"]}, "the study does not set it"),
         ({"constraints": ["tp"]}, "compare it"),

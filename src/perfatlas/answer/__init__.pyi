@@ -21,6 +21,10 @@ from .clock_notes import (
     raised_clock_notes as raised_clock_notes,
     raised_step_notes as raised_step_notes,
 )
+from .crossed_nodes import (
+    node_notes as node_notes,
+    pool_node_notes as pool_node_notes,
+)
 from .envelope import (
     BOTTLENECK as BOTTLENECK,
     SCHEMA as SCHEMA,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 UNREAD = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ends
 USAGE = 2
+INVALID = 3
 DEFECT = 1
 COLLECTED_EVERY = 500_000  # new objects between two collections of garbage
 
@@ -60,11 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return UNREAD
     except OSError as problem:
-        if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise
-        _silence_stdout()
-        _tell(f"cannot write to stdout: {problem.strerror}")
-        return DEFECT
+        return _exit_code_of_system_error(problem)
 
 
 def _answer(words: list[str]) -> int:
@@ -110,6 +107,23 @@ def _tell(message: str) -> None:
         sys.stderr.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def _exit_code_of_system_error(problem: OSError) -> int:
+    """Tell an error of the operating system that is no defect and return its exit code.
+
+    Raises:
+        OSError: It is a defect: it names no file, or one that comes with perfatlas.
+    """
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - without pathlib
+    if problem.filename is not None and not str(problem.filename).startswith(package):
+        _tell(f"cannot read or write '{problem.filename}': {problem.strerror}")
+        return INVALID
+    if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        raise problem
+    _silence_stdout()
+    _tell(f"cannot write to stdout: {problem.strerror}")
+    return DEFECT
 
 
 def _silence_stdout() -> None:

@@ -29,6 +29,7 @@ from .fields import (
     sub_tables as sub_tables,
 )
 from .folders import (
+    make_folder as make_folder,
     user_folder as user_folder,
 )
 from .hashes import (
@@ -49,6 +50,8 @@ from .parquet import (
 )
 from .regular import (
     check_regular as check_regular,
+    exists as exists,
+    is_file as is_file,
 )
 from .sourced import (
     Entry as Entry,

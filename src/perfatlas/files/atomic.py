@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 def _target_of(path: Path) -> Path:
     """Return the path to write to: links are followed, devices and folders are refused."""
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
+    try:
+        regular = stat.S_ISREG(target.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        regular = True  # a new file
+    except (OSError, ValueError) as problem:  # such as a name that is too long, or a NUL in it
+        reason = getattr(problem, "strerror", None) or problem
+        raise InvalidSpecError(f"cannot write '{path}': {reason}") from problem
+    if not regular:
         raise InvalidSpecError(f"cannot write '{path}': it is not a regular file")
     if not target.parent.is_dir():
         raise InvalidSpecError(

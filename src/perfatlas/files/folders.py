@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
+from perfatlas.quantities import InvalidSpecError
+
 FolderKind = Literal["config", "data", "cache", "state"]
 # Variables that determine the folders; perfatlas's own comes first.
 VARIABLES: Final = (
@@ -46,3 +48,21 @@ def _folder(kind: FolderKind, *variables: str | None) -> Path:
     folders = platformdirs.PlatformDirs("perfatlas", appauthor=False)
     path: Path = getattr(folders, f"user_{kind}_path")
     return path
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it; one that exists stays.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        InvalidSpecError: It cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InvalidSpecError(
+            f"cannot create the folder '{folder}': {problem.strerror}; set PERFATLAS_HOME to a"
+            " folder that can be written"
+        ) from problem

@@ -1,7 +1,8 @@
-"""Refusal of inputs that are not regular files."""
+"""What is at a path: a regular file, a folder or nothing; refusal of inputs that are not files."""
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,36 @@ _KINDS: Final = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+
+def is_file(path: str | Path) -> bool:
+    """Return whether a regular file is at a path; False for a path that no file can have.
+
+    `Path.is_file` raises for a name that is too long and for a folder that may not be read.
+
+    Args:
+        path: Any text.
+
+    Example:
+        >>> from perfatlas.files import is_file
+        >>> is_file("a" * 300), is_file("/dev/null")
+        (False, False)
+    """
+    return os.path.isfile(path)  # noqa: PTH113 - it does not raise
+
+
+def exists(path: str | Path) -> bool:
+    """Return whether anything is at a path; False for a path that no file can have.
+
+    Args:
+        path: Any text.
+
+    Example:
+        >>> from perfatlas.files import exists
+        >>> exists("a" * 300), exists("/dev/null")
+        (False, True)
+    """
+    return os.path.exists(path)  # noqa: PTH110 - it does not raise
 
 
 def check_regular(path: str | Path, what: str = "file") -> None:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import check_regular
+from perfatlas.files import check_regular, exists
 from perfatlas.models.changes import changed_model
 from perfatlas.models.dimensions import split_changes
 from perfatlas.models.reader import read_config
@@ -136,14 +136,14 @@ def resolve_model(text: str) -> Model:
         >>> resolve_model("meta-llama/Llama-3.1-70B").architecture.num_layers
         80
     """
-    if "{" in text and not _exists(text):
+    if "{" in text and not exists(text):
         return _changed(text)
     if _names_a_path(text.strip()):
         return _read_path(text)
     try:
         return _load(_catalog_id(text.strip()))
     except InvalidSpecError:
-        if not _exists(text):
+        if not exists(text):
             raise
     return _read_path(text)
 
@@ -181,13 +181,6 @@ def _names_a_path(text: str) -> bool:
     """Return whether a text must be a path: ids have at most one "/", and not at the ends."""
     outside = text.startswith(("/", "~", "./", "../")) or text.endswith(("/", ".json"))
     return outside or "\\" in text or text.count("/") > 1
-
-
-def _exists(text: str) -> bool:
-    try:
-        return Path(text).exists()
-    except (OSError, ValueError):  # too long, or a NUL in it
-        return False
 
 
 @lru_cache(maxsize=4096)

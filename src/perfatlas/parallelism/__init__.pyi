@@ -18,6 +18,15 @@ from .memory import (
     MemoryOverheads as MemoryOverheads,
     memory_footprint as memory_footprint,
 )
+from .nodes import (
+    crossing_groups as crossing_groups,
+    cuts_groups as cuts_groups,
+    gpus_of_nodes as gpus_of_nodes,
+    most_replicas as most_replicas,
+    node_gpus as node_gpus,
+    nodes_of_pools as nodes_of_pools,
+    pools_fit as pools_fit,
+)
 from .plan import (
     PlanColumns as PlanColumns,
     default_moe_split as default_moe_split,

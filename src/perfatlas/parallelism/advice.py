@@ -103,6 +103,14 @@ def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
             f"the load does not fit by {_bytes(excess)} per GPU: it needs {need} ({parts}),"
             f" with {usable}."
         )
+    most = float(footprint.max_blocks[0])
+    if float(load.kv_blocks[0]) > most:
+        return (
+            f"kv_blocks = {float(load.kv_blocks[0]):,.0f} do not fit: a GPU of"
+            f" {_bytes(float(question.memory_bytes[0]))} holds at most {most:,.0f} blocks of"
+            f" {float(load.block_size[0]):g} tokens beside the rest ({parts}); omit kv_blocks to"
+            " derive the cache from memory."
+        )
     return (
         f"the load does not fit: {asked:g} sequences of"
         f" {float(load.tokens_per_sequence[0]):g} tokens are requested per attention-DP rank,"

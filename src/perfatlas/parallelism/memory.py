@@ -106,6 +106,7 @@ class MemoryColumns:
         capacity_bytes: Memory that the engine may use.
         kv_capacity_tokens: Cache capacity of one replica [tokens].
         max_sequences: Sequences of the load's length that fit on one attention-DP rank.
+        max_blocks: Blocks that the device of a rank can hold beside everything else.
         fits: Whether the load fits, with its cache rounded up to whole blocks.
     """
 
@@ -117,6 +118,7 @@ class MemoryColumns:
     capacity_bytes: FloatArray
     kv_capacity_tokens: FloatArray
     max_sequences: FloatArray
+    max_blocks: FloatArray
     fits: NDArray[np.bool_]
 
 
@@ -131,7 +133,8 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         overheads, in whole blocks, times the attention-DP ranks of a replica. If a windowed or
         recurrent layer keeps fewer tokens, capacity depends on the length: it is the number of
         sequences of `tokens_per_sequence` that fit, times their length in whole blocks.
-        `kv_blocks` replaces the derived number of blocks.
+        `kv_blocks` replaces the derived number of blocks, whatever fraction of memory the engine
+        may use; blocks that the device cannot hold are none.
 
     Source: vLLM v1/worker/gpu_worker.py determine_available_memory: usable fraction of memory minus
         everything but the cache; graphs are counted as in its current releases. SGLang
@@ -155,7 +158,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     exact = kv_bytes_per_sequence(architecture, formats.kv, plan, load.tokens_per_sequence)
     fixed = weights + activations + other
     capacity = _capacity(question, fixed, activations + other, outside)
-    room = _cache_room(question, np.maximum(capacity - fixed, 0.0))
+    room = _cache_room(question, fixed, capacity)
     kv_bytes = load.sequences * exact
     return MemoryColumns(
         weights_bytes=weights,
@@ -166,6 +169,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         capacity_bytes=capacity,
         kv_capacity_tokens=room.tokens,
         max_sequences=room.sequences,
+        max_blocks=room.most_blocks,
         fits=(fixed + kv_bytes <= capacity) & (load.sequences <= room.sequences),
     )
 
@@ -214,24 +218,30 @@ def _capacity(
 
 @dataclass(frozen=True, kw_only=True)
 class _Room:
-    """Cache capacity: tokens of one replica and sequences of one attention-DP rank (C,)."""
+    """Cache capacity: tokens of one replica, sequences and most blocks of a rank (C,)."""
 
     tokens: FloatArray
     sequences: FloatArray
+    most_blocks: FloatArray
 
 
-def _cache_room(question: MemoryInputs, budget_bytes: FloatArray) -> _Room:
-    """Return the capacity of `budget_bytes` of cache, in whole blocks."""
+def _cache_room(
+    question: MemoryInputs, fixed_bytes: FloatArray, capacity_bytes: FloatArray
+) -> _Room:
+    """Return the capacity of the cache beside everything else, in whole blocks."""
     load, plan = question.load, question.plan
     block = load.block_size
     blocks_each = np.ceil(np.maximum(load.tokens_per_sequence, 1.0) / block)
     rounded = blocks_each * block
     each_bytes = kv_bytes_per_sequence(question.architecture, question.formats.kv, plan, rounded)
     # A model without a cache has no limit here; the smallest unit is one byte.
-    held = budget_bytes / np.maximum(each_bytes, 1.0)
-    derived = np.floor(held * blocks_each)
-    blocks = np.where(np.isnan(load.kv_blocks), derived, load.kv_blocks)
+    blocks_per_byte = blocks_each / np.maximum(each_bytes, 1.0)
+    derived = np.floor(np.maximum(capacity_bytes - fixed_bytes, 0.0) * blocks_per_byte)
+    most = np.floor(np.maximum(question.memory_bytes - fixed_bytes, 0.0) * blocks_per_byte)
+    allocated = np.where((load.kv_blocks <= most) & (derived > 0.0), load.kv_blocks, 0.0)
+    blocks = np.where(np.isnan(load.kv_blocks), derived, allocated)
     return _Room(
         tokens=blocks * block * plan.attention_dp,
         sequences=np.floor(blocks / blocks_each),
+        most_blocks=most,
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.energy import power_columns
 from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.parallelism import node_gpus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +74,12 @@ class Placement:
         sizes = [float(system.device.scale_up.domain_size) for system in self.systems]
         domain_C: FloatArray = np.array(sizes)[self.index_C]
         return domain_C
+
+    def node(self) -> FloatArray:
+        """Return the GPUs of a node, or of a scale-up domain where it is larger (C,)."""
+        sizes = np.array([node_gpus(system) for system in self.systems])
+        node_C: FloatArray = sizes[self.index_C]
+        return node_C
 
     def power(self) -> PowerColumns:
         """Return the power of the devices, with their limits."""

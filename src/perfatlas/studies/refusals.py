@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def refused_by_rule(
-    rules: Mapping[str, NDArray[np.bool_]], size: int
+    rules: Mapping[str, NDArray[np.bool_]], size: int, each: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Return the candidates that no rule refuses (C,), and the number refused by each rule.
 
@@ -26,6 +26,7 @@ def refused_by_rule(
     Args:
         rules: The candidates that each rule refuses (C,), by its name.
         size: Number of candidates C.
+        each: How many candidates each of them stands for (C,), 1 by default.
 
     Example:
         >>> import numpy as np
@@ -38,7 +39,8 @@ def refused_by_rule(
     kept = np.ones(size, np.bool_)
     counts: dict[str, int] = {}
     for name, broken in rules.items():
-        found = int(np.count_nonzero(kept & broken))
+        now = kept & broken
+        found = int(np.count_nonzero(now) if each is None else each[now].sum())
         if found:
             counts[name] = found
         kept &= ~broken

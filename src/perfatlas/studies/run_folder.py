@@ -15,7 +15,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import user_folder, write_atomic
+from perfatlas.files import make_folder, user_folder, write_atomic
 from perfatlas.quantities import InvalidSpecError, UsageError, counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -61,13 +61,7 @@ class RunFolder:
         Raises:
             InvalidSpecError: The folder cannot be written.
         """
-        try:
-            (self.path / "blocks").mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise InvalidSpecError(
-                f"cannot write the run folder '{self.path}': {problem.strerror}; set PERFATLAS_HOME"
-                " or XDG_DATA_HOME to a folder that can be written"
-            ) from problem
+        make_folder(self.path / "blocks")
         if not (self.path / DESCRIPTION).exists():
             write_atomic(self.path / STUDY, study)
             text = json.dumps({"schema": SCHEMA, **description}, indent=1)
@@ -223,8 +217,13 @@ class RunFolder:
         Raises:
             UsageError: Another process holds it.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        make_folder(self.path)
+        try:
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as problem:
+            raise InvalidSpecError(
+                f"cannot write the run folder '{self.path}': {problem.strerror}"
+            ) from problem
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

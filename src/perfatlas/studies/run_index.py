@@ -10,6 +10,7 @@ import contextlib
 import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import make_folder
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.studies.run_folder import RunFolder, all_runs, runs_folder
 
@@ -121,10 +122,10 @@ def _row(run: RunFolder) -> dict[str, Any]:
 def _opened() -> Iterator[sqlite3.Connection]:
     """Yield the index inside one transaction; a damaged one is made again."""
     path = index_path()
+    make_folder(path.parent)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         index = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
-    except (OSError, sqlite3.Error) as problem:
+    except sqlite3.Error as problem:
         raise InvalidSpecError(f"cannot open the index of runs '{path}': {problem}") from problem
     with contextlib.closing(index):
         try:

@@ -17,6 +17,7 @@ from .output import (
     Output as Output,
     OutputFlags as OutputFlags,
     Seconds as Seconds,
+    WrittenFile as WrittenFile,
     changed_flags as changed_flags,
     default as default,
 )

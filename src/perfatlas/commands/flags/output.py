@@ -65,7 +65,17 @@ def default(text: str) -> Parameter:
 
 Count = Annotated[int | None, Parameter(converter=whole)]
 Seconds = Annotated[float | None, Parameter(converter=seconds)]
+
+
+def _check_writable(_hint: object, path: Path | None) -> None:
+    from perfatlas.files import check_writable
+
+    if path is not None:
+        check_writable(path)
+
+
 File = Path  # cyclopts needs it at run time, and shells complete it as a file
+WrittenFile = Annotated[Path, Parameter(validator=_check_writable)]  # checked before the work
 
 SWITCH: Final = Parameter(negative="", show_default=False)
 MANY: Final = Parameter(negative="")

@@ -69,6 +69,8 @@ def wants_table(output: OutputFlags) -> bool:
     Raises:
         UsageError: Only one of --table and --output is set, or both are the same file.
     """
+    from perfatlas.files import exists
+
     table, target = output.table, output.output
     if output.resume and table is None:
         raise UsageError("--resume has no effect without --table FILE and --output FILE")
@@ -76,7 +78,7 @@ def wants_table(output: OutputFlags) -> bool:
         raise UsageError("--table FILE and --output FILE must be used together")
     if table is None or target is None:
         return False
-    if table.exists() and target.exists() and table.samefile(target):
+    if exists(table) and exists(target) and table.samefile(target):
         raise UsageError(
             f"--table and --output are both {target}, and answers would replace the scenarios: set"
             " --output to another file"

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import check_regular, file_hash, read_toml
+from perfatlas.files import check_regular, file_hash, is_file, read_toml
 from perfatlas.fleet.model.fleet_file import fleet_of, read_fleet
 from perfatlas.fleet.model.strategy_file import StrategyTable, strategies_of
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
@@ -40,7 +40,7 @@ def read_evidence(name: str) -> dict[str, Any] | None:
         InvalidSpecError: The evidence file cannot be read or lacks required keys.
     """
     path = Path(name).with_suffix(".evidence.toml")
-    if name in shipped_fleets() or not path.is_file():
+    if name in shipped_fleets() or not is_file(path):
         return None
     try:
         evidence = tomllib.loads(path.read_text("utf-8"))
@@ -51,7 +51,7 @@ def read_evidence(name: str) -> dict[str, Any] | None:
             " or move the file away"
         ) from problem
     fitted = evidence.get("fleet_hash")
-    known = fitted is not None and Path(name).is_file()
+    known = fitted is not None and is_file(name)
     return evidence | {"changed": known and file_hash(name) != fitted}
 
 
@@ -111,14 +111,12 @@ def _shipped_table(name: str) -> dict[str, Any]:
 def _path_of(name: str, holds: str = "fleet") -> Path | None:
     """Return the path of a file, None for the name of a shipped fleet."""
     path = Path(name)
-    if name in shipped_fleets() or not (path.is_file() or path.suffix == ".toml" or "/" in name):
+    if name in shipped_fleets() or not (is_file(path) or path.suffix == ".toml" or "/" in name):
         return None
-    if not path.is_file():
-        if not path.is_dir():
-            check_regular(path, holds)
-        what = "a directory" if path.is_dir() else "no file"
+    if not is_file(path):
+        check_regular(path, holds)
         raise InvalidSpecError(
-            f"{holds} {repr_for_error(name)}: {what} at this path; expected a TOML file or one of"
+            f"{holds} {repr_for_error(name)}: no file at this path; expected a TOML file or one of"
             f" {', '.join(shipped_fleets())}"
         )
     return path

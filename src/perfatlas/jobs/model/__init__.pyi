@@ -1,6 +1,7 @@
 from .generated import (
     Mix as Mix,
     generate_jobs as generate_jobs,
+    with_running_jobs as with_running_jobs,
 )
 from .model import (
     Cluster as Cluster,

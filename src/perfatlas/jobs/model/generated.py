@@ -5,7 +5,7 @@ Shape legend: J jobs, S sizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -85,6 +85,39 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
         gpus_J=gpus_J.astype(np.int64),
         kind_J=np.where(gpus_J < node, 0, np.where(gpus_J == node, 1, 2)),
         kinds=KINDS,
+    )
+
+
+def with_running_jobs(jobs: Jobs, cluster: Cluster, seed: int) -> Jobs:
+    """Return a stream of jobs that begins with those that run in its steady state.
+
+    Without a queue, the running jobs are a Poisson number of mean rate x mean run time. A job is
+    among them in proportion to its run time, and is at a uniform point of it. Only as many begin as
+    the cluster holds.
+
+    Args:
+        jobs: Generated jobs.
+        cluster: The cluster.
+        seed: Random seed.
+
+    Source: the M/G/infinity queue in equilibrium (Ross, Introduction to Probability Models, 5.3).
+
+    Limits: Jobs that wait at the start are left out, so that a warm-up remains.
+    """
+    rng = np.random.default_rng((seed, 1))
+    run_J, gpus_J = np.asarray(jobs.run_J, np.float64), np.asarray(jobs.gpus_J)
+    number = rng.poisson(run_J.sum() / max(float(jobs.submit_J[-1]), 1.0))
+    drawn_N = rng.choice(jobs.size, number, p=run_J / run_J.sum())
+    drawn_N = drawn_N[np.cumsum(gpus_J[drawn_N]) <= cluster.gpus]
+    left_N = np.ceil(run_J[drawn_N] * rng.uniform(size=drawn_N.size)).astype(np.int64)
+    place = np.concatenate((drawn_N, np.arange(jobs.size)))
+    return replace(
+        jobs,
+        submit_J=np.concatenate((np.zeros(drawn_N.size, np.int64), jobs.submit_J)),
+        run_J=np.concatenate((np.maximum(left_N, 1), jobs.run_J)),
+        gpus_J=gpus_J[place],
+        kind_J=None if jobs.kind_J is None else np.asarray(jobs.kind_J)[place],
+        running=drawn_N.size,
     )
 
 

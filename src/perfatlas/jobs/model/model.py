@@ -79,6 +79,8 @@ class Jobs:
         kind_J: Index into `kinds` (J,).
         kinds: Names of the classes by which results are reported.
         row_J: Row of the input file, for messages (J,); by default counted from 1.
+        running: Number of first jobs that already run when the schedule begins, with the run time
+            that they have left.
 
     Limits: jobs are gang-scheduled with equal GPUs per node: 12 GPUs on nodes of 8 take 6 on each
         of two nodes. The time to write checkpoints is part of `run_J`.
@@ -99,6 +101,7 @@ class Jobs:
     kind_J: Ints | None = None
     kinds: tuple[str, ...] = ("all",)
     row_J: Ints | None = None
+    running: int = 0
 
     @property
     def size(self) -> int:
@@ -124,7 +127,8 @@ class Jobs:
             for item in dataclasses.fields(self)
             if item.name.endswith("_J") and getattr(self, item.name) is not None
         }
-        return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
+        running = int(np.count_nonzero(kept_J[: self.running]))
+        return dataclasses.replace(self, running=running, **columns)  # type: ignore[arg-type]
 
     def with_limits(self, factor: float, *, least_s: float = 60.0) -> Jobs:
         """Return the same jobs with limits above their run times, for traces without limits.

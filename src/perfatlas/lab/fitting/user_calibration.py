@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from perfatlas import hardware
-from perfatlas.files import format_toml, write_atomic
+from perfatlas.files import format_toml, make_folder, write_atomic
 from perfatlas.lab.fitting.few_shot import UNCHANGED, refit_rows
 from perfatlas.measurements.calibrations import (
     DEVICE_NAME,
@@ -145,7 +145,7 @@ def _write(
     if not written and set(cells) == earlier:
         return ()
     if used:
-        _make_folder(target.parent)
+        make_folder(target.parent)
     document = {
         "device": device.name,
         "changed": list(device.overridden),
@@ -153,13 +153,6 @@ def _write(
     }
     write_atomic(target, HEADER + format_toml(document))
     return tuple(written)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InvalidSpecError(f"cannot create '{folder}': {problem.strerror}") from problem
 
 
 def _calibration(name: str, device: Device, rows: MeasuredRows, change: CellChange) -> Calibration:

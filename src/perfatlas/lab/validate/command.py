@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File
+from perfatlas.commands.flags import MANY, SWITCH, Count, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 from perfatlas.lab.validate.headings import (
     ABOUT,
@@ -55,7 +55,7 @@ def kernels(
     operator: Annotated[list[str] | None, MANY] = None,
     protocol: Protocol = "own",
     rows: Count = None,
-    page: File | None = None,
+    page: WrittenFile | None = None,
     output: Output | None = None,
 ) -> int:
     """Compare predicted with measured operator times, GPU by GPU, and with simpler models.
@@ -227,7 +227,7 @@ def _compare(
     return _gate(results)
 
 
-def _write_page(page: File, *, plain: bool) -> int:
+def _write_page(page: WrittenFile, *, plain: bool) -> int:
     """Score under all protocols and write the page; excludes other flags."""
     from perfatlas.lab.validate.kernels_page import write_page
 

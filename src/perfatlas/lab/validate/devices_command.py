@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any, Final
 
-from perfatlas.commands.flags import SWITCH, File
+from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 
 KERNEL_COLUMNS: Final = {
@@ -48,7 +48,7 @@ TABLES: Final = (
 )
 
 
-def devices(*, json: Annotated[bool, SWITCH] = False, page: File | None = None) -> int:
+def devices(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None = None) -> int:
     """Compare devices priced as if they had no tables: by date, by kind, one left out.
 
     Args:

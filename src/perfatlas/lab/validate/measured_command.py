@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
-from perfatlas.commands.flags import MANY, SWITCH, File
+from perfatlas.commands.flags import MANY, SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 from perfatlas.quantities import UsageError
 
@@ -31,7 +31,7 @@ def measured(
     *,
     system: Annotated[list[str] | None, MANY] = None,
     operator: Annotated[list[str] | None, MANY] = None,
-    page: File | None = None,
+    page: WrittenFile | None = None,
     json: Annotated[bool, SWITCH] = False,
     verbose: Annotated[bool, SWITCH] = False,
 ) -> int:

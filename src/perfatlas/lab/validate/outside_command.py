@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any, Final
 
-from perfatlas.commands.flags import SWITCH, File
+from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 
 SUMMARY: Final = {
@@ -40,7 +40,7 @@ def outside(
     *,
     json: Annotated[bool, SWITCH] = False,
     verbose: Annotated[bool, SWITCH] = False,
-    page: File | None = None,
+    page: WrittenFile | None = None,
 ) -> int:
     """Compare predictions with default settings and published measurements.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, set_flags, takes_fields
+from perfatlas.commands.flags import SWITCH, File, WrittenFile, set_flags, takes_fields
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.lab.validate.traffic_command import compare_traffic
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
@@ -83,7 +83,7 @@ class Measured:
     """
 
     results: Annotated[list[File] | None, FILES] = None
-    page: File | None = None
+    page: WrittenFile | None = None
 
 
 @takes_fields("validate serving")

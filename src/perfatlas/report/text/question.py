@@ -120,7 +120,7 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
         >>> from perfatlas.report.text.question import plan_lines
         >>> asked = {"model": "m", "system": "h200_sxm", "tp": 8, "pp": 2, "dp": 3}
         >>> plan_lines({"scenario": asked})
-        ['plan: tp 8, pp 2, dp 3, 6 nodes']
+        ['plan: tp 8, pp 2, dp 3, 6 nodes crossed by pp']
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
@@ -169,13 +169,15 @@ def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
     if not scenario.get("system") or "tp" not in scenario:
         return ""
     from perfatlas.hardware import resolve_system
+    from perfatlas.parallelism import crossing_groups, node_gpus
 
     system = resolve_system(str(scenario["system"]))
-    domain, devices = system.device.scale_up.domain_size, system.node.devices
-    size = max(domain, devices)
+    size = int(node_gpus(system))
     gpus = math.prod(int(scenario.get(name, 1)) for name in ("tp", "pp", "cp", "attention_dp"))
     nodes = replicas * -(-gpus // size) if gpus > size else -(-replicas // (size // gpus))
-    return counted(int(nodes), "node" if devices >= domain else "domain")
+    crossing = ", ".join(crossing_groups({n: scenario.get(n, 1) for n in PLAN}, size))
+    across = f" crossed by {crossing}" if crossing else ""
+    return counted(int(nodes), "node" if size == system.node.devices else "domain") + across
 
 
 def load_line(answer: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from .capacity import (
 )
 from .closed_loop import (
     RequestSample as RequestSample,
+    latencies_from_start as latencies_from_start,
     steady_state as steady_state,
 )
 from .engine_deployment import (

@@ -14,6 +14,7 @@ import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
+from perfatlas.scenario.deployments.generated import closed_loop_lengths
 from perfatlas.scenario.deployments.services import (
     Service,
     run_traffic,
@@ -143,6 +144,46 @@ def steady_state(
     )
     note += "" if together is None else f"; {TOGETHER}"
     return SteadyState(results | {"gpus": ready.gpus}, note, at_percentile)
+
+
+def latencies_from_start(
+    scenario: Scenario,
+    known: Priced | None = None,
+    percentile: float | None = None,
+    sample: RequestSample | None = None,
+) -> dict[str, Any]:
+    """Return the latencies of a closed loop whose clients start together.
+
+    The lengths of the requests are those that `simulate` has by default. Means include the first
+    prompts, as there; percentiles leave them out.
+
+    Args:
+        scenario: As for `steady_state`, which takes its clients evenly spread.
+        known: As for `steady_state`.
+        percentile: As for `steady_state`.
+        sample: As for `steady_state`.
+
+    Returns:
+        Means, or percentiles, with `_low` and `_high`.
+    """
+    scenario = planned_scenario(scenario)
+    clients = _in_flight(scenario)
+    resolved, _ = _closed_loop(scenario, clients, percentile, sample)
+    osl_N = resolved.requests.osl_N.copy()
+    osl_N[:clients] = osl_N[-clients:]  # the first outputs of spread clients are cut
+    if sample is None and clients > 1:
+        osl_N = closed_loop_lengths(scenario.osl, osl_N.size, SEED)
+    resolved = resolved._replace(requests=resolved.requests._replace(osl_N=osl_N))
+    ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
+    # a tail would be that of the first prompts alone
+    warm = 0 if percentile is None else WARM_ROUNDS * clients
+    measured = slice(warm, osl_N.size - clients), percentile
+    results, at_percentile = _measured(ready, resolved, *measured)
+    _add_ends(ready, (resolved, None), measured, (results, at_percentile))
+    _widen(results)
+    _widen(at_percentile)
+    found = {name: value for name, value in results.items() if name.startswith(NAMES)}
+    return found | at_percentile
 
 
 def _add_ends(

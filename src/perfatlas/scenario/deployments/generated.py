@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_REQUESTS: Final = 1000
 SPAN: Final = 0.5  # of the longest time that a simulation may last
 ROUNDS: Final = 10  # requests per one in flight in a closed loop, as in benchmark clients
+CLOSED_LOOP_SPREAD: Final = 0.1
 HASH_BLOCK: Final = 16  # tokens per prefix hash of session prompts
 OF_RAMPS: Final = ("ramp_to_rate", "ramp_s")
 
@@ -80,6 +81,10 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         )
     times_S = all_at_once(starts) if closed else _times(traffic, starts)
     isl_N, osl_N = _lengths(traffic, scenario, starts * traffic.turns)
+    lengths: str = traffic.length_distribution or "fixed"
+    if closed and traffic.length_distribution is None and (scenario.concurrency or 1) > 1:
+        osl_N = closed_loop_lengths(scenario.osl, osl_N.size, traffic.seed)
+        lengths = f"of outputs uniform within {CLOSED_LOOP_SPREAD:.0%}"
     how = f"{scenario.concurrency} in flight" if closed else f"{traffic.request_rate:g} requests/s"
     arrival = "closed" if closed else traffic.arrival or "poisson"
     if arrival == "ramp":
@@ -87,7 +92,7 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
     note = (
         f"{_requests(starts * traffic.turns)}, {arrival}, {how}, lengths"
-        f" {traffic.length_distribution}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
+        f" {lengths}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
     )
     if not shares:
         return Generated(plain_requests(times_S, isl_N, osl_N), note)
@@ -102,6 +107,23 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         shared_prefix=traffic.shared_prefix,
     )
     return Generated(talk, note)
+
+
+def closed_loop_lengths(osl: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Return the output tokens of the requests of a closed loop by default (N,).
+
+    Equal requests that start together would end together for ever, and wait for each other's
+    prompts each time: lengths vary uniformly within a tenth. The mean is kept.
+
+    Args:
+        osl: Mean output tokens.
+        count: Number of requests.
+        seed: Random seed.
+
+    Source: assumption: a tenth is enough to lose the phase within some requests of each client.
+    """
+    width = int(CLOSED_LOOP_SPREAD * osl)
+    return uniform_lengths(count, (osl - width, osl + width), "osl", seed)
 
 
 def most_in_time(request_rate: float | None) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import interval_remark
+from perfatlas.answer import interval_remark, node_notes, pool_node_notes
 from perfatlas.scenario.deployments.replica_results import (
     operation_warnings,
     requests_were,
@@ -96,6 +97,12 @@ def traffic_warnings(
         notes += _rejected(ready, resolved, outcome, results)
     notes += _front_ends_hold_back(ready, resolved, outcome)
     notes += operation_warnings(results)
+    pools = [pool.question for pool in ready.pools]
+    if ready.named:
+        placed = pool_node_notes(pools, [pool.plan.dp for pool in pools])
+    else:
+        placed = chain.from_iterable(map(node_notes, pools))
+    notes += [text for _, text in placed]
     if results["interrupted"]:
         notes.append("interrupted: results cover only the part simulated so far")
     return notes

@@ -13,6 +13,7 @@ from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
 from perfatlas.scenario.resolution import (
     SHARED,
+    expert_format,
     is_overridden,
     overlapped_exchange,
     overridden_format,
@@ -85,6 +86,7 @@ def _facts(
 
     return {
         "experts": experts,
+        "expert format": partial(_exchange, expert_format, traffic, scenario),
         "token exchange": partial(_exchange, token_exchange, traffic, scenario),
         "overlapped exchange": partial(_exchange, overlapped_exchange, traffic, scenario),
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
@@ -119,7 +121,7 @@ def _front_end(traffic: Traffic, scenario: Scenario) -> Missing | None:
 def _exchange(
     fact: Callable[[Mapping[str, Any]], Missing | None], traffic: Traffic, scenario: Scenario
 ) -> Missing | None:
-    """Return what an exchange of tokens misses in every kind of replica."""
+    """Return what a fact about experts misses in every kind of replica."""
     found = [fact(dict(one)) for one in _kinds(traffic, scenario)]
     return None if any(one is None for one in found) else found[0]
 
@@ -175,7 +177,7 @@ def draws(traffic: Traffic, scenario: Scenario) -> bool:
         return True
     if traffic.requests is not None:
         return traffic.request_format == "servegen"
-    if traffic.length_distribution != "fixed" or traffic.think_time_s > 0.0:
+    if traffic.length_distribution not in (None, "fixed") or traffic.think_time_s > 0.0:
         return True
     if traffic.arrival == "ramp":
         return True

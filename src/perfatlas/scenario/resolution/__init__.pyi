@@ -45,6 +45,7 @@ from .tables import (
     resolve as resolve,
 )
 from .unused_fields import (
+    expert_format as expert_format,
     is_overridden as is_overridden,
     overlapped_exchange as overlapped_exchange,
     overridden_format as overridden_format,

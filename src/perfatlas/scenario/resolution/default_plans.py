@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.parallelism import PlanColumns, default_moe_split, plan_problems, plan_rules
+from perfatlas.parallelism import (
+    PlanColumns,
+    cuts_groups,
+    default_moe_split,
+    most_replicas,
+    plan_problems,
+    plan_rules,
+)
 from perfatlas.step import Candidates, candidate_memory
 
 if TYPE_CHECKING:
@@ -48,7 +55,7 @@ def across_domains(columns: ScenarioColumns, plan: PlanColumns, placement: Place
         placement: Their systems.
     """
     stated_C = has_free_plan(columns) & columns.is_set("dp")
-    return stated_C & ~_inside(plan.tp, plan.attention_dp, _domains(placement))
+    return stated_C & ~_inside(plan.tp, plan.attention_dp, placement.domain())
 
 
 def fitted_plans(
@@ -60,8 +67,9 @@ def fitted_plans(
 
     Tensor parallelism and attention data parallelism stay inside a scale-up domain (tensor
     parallelism alone, where attention_dp is larger than a domain). Where dp is stated, plans with
-    another one are left out; if none is left, tp takes all GPUs (`across_domains`). The smallest
-    tp with room for the whole load is taken; without one, the tp that holds most sequences. If the
+    another one are left out; if none is left, tp takes all GPUs (`across_domains`). Plans whose
+    replicas do not fit whole on the nodes are left out too. The smallest tp with room for the whole
+    load is taken; without one, the tp that holds most sequences. If the
     model does not fit in a domain, or in the widest legal tp of a larger one, and pp is not given,
     as few pipeline stages as fit are added. If nothing fits, the plan is the widest inside a
     domain.
@@ -73,7 +81,8 @@ def fitted_plans(
     """
     gpus_F, attention_dp_F = columns.numbers("gpus"), plan.attention_dp
     found = candidates(plan)
-    domain_F, given_dp_F = _domains(found.placement), columns.numbers("dp")
+    domain_F, given_dp_F = found.placement.domain(), columns.numbers("dp")
+    node_F = found.placement.node()
     shared_F = plan.pp * plan.cp * attention_dp_F * np.nan_to_num(given_dp_F, nan=1.0)
     best_F = np.full(gpus_F.shape, ILLEGAL)
     chosen_F = np.where(np.isnan(given_dp_F), 1.0, gpus_F / shared_F)
@@ -91,9 +100,13 @@ def fitted_plans(
             may_F = open_F & (np.mod(gpus_F, inner_F) == 0) & ~np.isinf(best_F)
             may_F &= _inside(np.full_like(pp_F, tp), attention_dp_F, domain_F)
             may_F &= np.isnan(given_dp_F) | (gpus_F == inner_F * given_dp_F)
+            tried = _plan(columns, plan, np.full_like(pp_F, tp), pp_F)
+            may_F &= (tried.dp <= most_replicas(inner_F, node_F, gpus_F)) & ~cuts_groups(
+                tried, node_F
+            )
             if not np.any(may_F):
                 continue
-            room_F = _room(columns, candidates, _plan(columns, plan, np.full_like(pp_F, tp), pp_F))
+            room_F = _room(columns, candidates, tried)
             # where nothing fits, the refusal is that of the widest legal plan of the fewest stages
             wider_F = (room_F == UNFIT) & (best_F <= UNFIT)
             wider_F &= (best_F == ILLEGAL) | (pp_F == stages_F)
@@ -102,14 +115,6 @@ def fitted_plans(
             chosen_F = np.where(better_F, tp, chosen_F)
             stages_F = np.where(better_F, pp_F, stages_F)
     return _plan(columns, plan, chosen_F, stages_F)
-
-
-def _domains(placement: Placement) -> FloatArray:
-    """Return the GPUs of the scale-up domains (C,)."""
-    devices = placement.devices()
-    sizes = np.array([device.scale_up.domain_size for device in devices.devices], np.float64)
-    domain_C: FloatArray = sizes[devices.index_C]
-    return domain_C
 
 
 def _inside(tp_C: FloatArray, attention_dp_C: FloatArray, domain_C: FloatArray) -> BoolArray:

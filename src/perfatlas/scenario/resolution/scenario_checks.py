@@ -7,8 +7,9 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
 
     Sentence = Callable[[Scenario], str]
+
+SIZES: Final = ("tp", "pp", "cp", "attention_dp")
+# fields that divide the GPUs of a deployment among the workers of two pools
+DIVIDING: Final = frozenset(
+    (*SIZES, *(f"{role}_{name}" for role in ROLES for name in (*SIZES, "workers")))
+)
+SEARCHED: Final = (
+    *("model", "system", "engine", "format", "gemm_format", "moe_format", "kv_format"),
+    *("gpus", "concurrency", "isl", "osl"),
+)
+"""Fields of a scenario with two pools that a search for its plan takes over."""
 
 
 def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenario:
@@ -135,13 +147,15 @@ def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
     gpus_N = np.zeros(columns.size)
     for role in ROLES:
         worker = worker_columns(columns, role)
-        ways = [worker.numbers(name, 1.0) for name in ("tp", "pp", "cp", "attention_dp")]
+        ways = [worker.numbers(name, 1.0) for name in SIZES]
         gpus_N += columns.numbers(f"{role}_workers") * np.prod(ways, axis=0)
     yield columns.is_set("gpus") & (columns.numbers("gpus") != gpus_N), _false_sum
 
 
 def _false_sum(s: Scenario) -> str:
-    """Return the message that two pools do not match gpus."""
+    """Return the message that two pools do not match gpus, or that nothing divides the GPUs."""
+    if s.model_fields_set.isdisjoint(DIVIDING):
+        return _undivided(s)
     pools = split_pools(s)
     prefill, decode = (
         (p.tp or 1) * p.pp * p.cp * p.attention_dp for p in (pools.prefill, pools.decode)
@@ -151,6 +165,17 @@ def _false_sum(s: Scenario) -> str:
         f"gpus = {s.gpus}, but prefill_workers x {prefill} + decode_workers x {decode} GPUs ="
         f" {s.prefill_workers} x {prefill} + {s.decode_workers} x {decode} = {total};"
         " leave gpus out, or make the sum match"
+    )
+
+
+def _undivided(s: Scenario) -> str:
+    """Return the message that a number of GPUs alone says nothing about pools."""
+    named = {name: getattr(s, name) for name in SEARCHED if name in s.model_fields_set}
+    words = " ".join(f"--{n.replace('_', '-')} {shlex.quote(str(v))}" for n, v in named.items())
+    return (
+        f"gpus = {s.gpus} does not say how many GPUs prefill and decode have; find the best"
+        f" division with `perfatlas search --mode disaggregated {words}`, or set prefill_tp,"
+        " prefill_workers, decode_tp and decode_workers"
     )
 
 

@@ -34,6 +34,7 @@ RANKS: Final = ("attention_dp", *(f"{role}_attention_dp" for role in ROLES))
 # the fields that facts derive from
 FACTS: Final = {
     "experts": ("model",),
+    "expert format": ("model", "format", *FORMATS),
     "front end": ("mode", "engine"),
     "SGLang scheduler": ("engine",),
     "prompt balance": ("engine", "attention_dp"),
@@ -187,6 +188,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
         values,
         {
             "experts": partial(_experts, values),
+            "expert format": partial(expert_format, values),
             "front end": partial(_front_end, values),
             "SGLang scheduler": partial(_prompts_first, values),
             "prompt balance": partial(_balances, values),
@@ -213,6 +215,23 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
         return None
     named = value_text(values["model"])
     return Missing(f"{named} is a dense model", "use an MoE model") if dense else None
+
+
+def expert_format(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the model has no experts, unless the format is that of its dense layers.
+
+    A table may have the column for its models with experts.
+
+    Args:
+        values: Fields of a scenario or of a kind of replica.
+    """
+    dense, experts = (values[name] for name in FORMATS)
+    missing = _experts(values)
+    if missing is None:
+        return None
+    stored = resolve_model(values["model"]).architecture.checkpoint.gemm_format
+    default = dense or values["format"] or stored or "bf16"
+    return None if str(experts).casefold() == default.casefold() else missing
 
 
 def _prompts_first(values: Mapping[str, Any]) -> Missing | None:

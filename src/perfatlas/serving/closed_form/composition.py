@@ -176,6 +176,25 @@ def _added(
     return cost_s, mean_s
 
 
+def batches_in_flight(load: RunningLoad, steps: LoadSteps) -> FloatArray:
+    """Return how many batches of prompts a pipeline runs at the same time (C,), at least 1.
+
+    The first stage accepts a batch as soon as it has run all chunks of the one before: after
+    total * share of pipelined_s(total, first, stages, share). Their KV caches must fit together.
+
+    Args:
+        load: Static batches of prompts.
+        steps: A full prefill chunk, the last chunk and a decode step.
+    """
+    chunks, first_s = load.chunks, steps.chunk.total_s()
+    total_s = chunks.count * first_s + chunks.last_count * steps.last.total_s()
+    stages, share = load.question.plan.pp, load.stage_share
+    busy_s = np.where(stages > 1, total_s * share, total_s)
+    most = pipelined_s(total_s, first_s, stages, share) / busy_s
+    fitting = np.floor(load.memory.max_sequences / load.on_rank)
+    return np.clip(fitting, 1.0, np.maximum(most, 1.0))
+
+
 def steps_ahead(question: Candidates) -> FloatArray:
     """Return the number of steps scheduled ahead of the running one (C,).
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.parallelism import MemoryColumns
-from perfatlas.serving.closed_form.composition import predicted
+from perfatlas.serving.closed_form.composition import batches_in_flight, predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
 from perfatlas.serving.closed_form.latencies import TINY, Latencies
 from perfatlas.serving.closed_form.mixed_steps import AloneShares, load_steps
@@ -51,6 +51,7 @@ class Evaluation:
         decode: Cost of one decode step.
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         served: Concurrently running sequences per replica (C,).
+        in_flight: Batches of prompts that run at the same time if they follow each other (C,).
         utilization: MFU and MBU of the full chunk and the decode step.
         energy: Energy of output tokens.
     """
@@ -64,6 +65,7 @@ class Evaluation:
     decode: StepCost
     chunks: PrefillChunks
     served: FloatArray
+    in_flight: FloatArray
     utilization: Utilization
     energy: TokenEnergy
 
@@ -87,6 +89,7 @@ class Evaluation:
             high=Latencies(*(v[index] for v in self.high)),
             memory=MemoryColumns(**take_columns(self.memory, index)),
             served=self.served[index],
+            in_flight=self.in_flight[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
             energy=self.energy.take(index),
         )
@@ -123,6 +126,7 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
         decode=decode,
         chunks=chunks,
         served=loaded.served,
+        in_flight=batches_in_flight(loaded, running),
         utilization=utilization_of(question, prefill, decode, loaded.occupied()),
         energy=token_energy(loaded, running, rank_energy(prefill, context)),
     )

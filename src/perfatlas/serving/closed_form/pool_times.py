@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
+from perfatlas.parallelism import kv_bytes_per_sequence
 from perfatlas.serving.closed_form.composition import steps_ahead
 from perfatlas.serving.closed_form.energy import TokenEnergy, pooled_energy
 from perfatlas.serving.closed_form.front_end import client_side
@@ -111,7 +111,7 @@ class PrefillWorker(NamedTuple):
         response_s: From the last token to the end of the response [s].
         link_s: Transfer time of a KV cache over the NICs of a worker [s].
         latency_s: Inter-node latency [s].
-        occupied: Share of the time of a batch after which a worker accepts the next one.
+        in_flight: Batches that a worker runs at the same time, in its pipeline stages.
         latencies: Time of a batch [s].
         low: Lower end of its interval [s].
         high: Upper end of its interval [s].
@@ -125,7 +125,7 @@ class PrefillWorker(NamedTuple):
     response_s: FloatArray
     link_s: FloatArray
     latency_s: FloatArray
-    occupied: FloatArray
+    in_flight: FloatArray
     latencies: FloatArray
     low: FloatArray
     high: FloatArray
@@ -139,8 +139,6 @@ class PrefillWorker(NamedTuple):
             results: Their results.
         """
         seen, plan, load = client_side(question), question.plan, question.load
-        # a pipeline accepts the next prompts as soon as its slowest stage is free
-        share_C = stage_share(question.model.architecture, plan)
         return cls(
             gpus=plan.gpus_per_replica,
             sequences=load.sequences,
@@ -150,7 +148,7 @@ class PrefillWorker(NamedTuple):
             response_s=seen.response_s,
             link_s=cache_link_s(question, load.isl),
             latency_s=fabric_latency_s(question),
-            occupied=np.where(plan.pp > 1, share_C, 1.0),
+            in_flight=results.in_flight,
             latencies=results.latencies.ttft_s,
             low=results.low.ttft_s,
             high=results.high.ttft_s,
@@ -316,8 +314,8 @@ class PoolTimes:
         Args:
             quantile: As for `latencies`.
         """
-        busy_s = getattr(self.prefill, quantile) * self.prefill.occupied
-        rate_C: FloatArray = self.load.prefill_workers * self.prefill.sequences / busy_s
+        prompts_C = self.load.prefill_workers * self.prefill.sequences * self.prefill.in_flight
+        rate_C: FloatArray = prompts_C / getattr(self.prefill, quantile)
         return rate_C
 
     def columns(self) -> dict[str, FloatArray]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import MemoryColumns
-from perfatlas.serving.closed_form.composition import predicted
+from perfatlas.serving.closed_form.composition import batches_in_flight, predicted
 from perfatlas.serving.closed_form.distinct_loads import (
     distinct_loads,
     take_chunks,
@@ -65,6 +65,7 @@ class LoadResults:
         memory: Memory of the rank with the highest usage.
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         served: Concurrently running sequences per replica (C,).
+        in_flight: Batches of prompts that run at the same time if they follow each other (C,).
         utilization: MFU and MBU of the full chunk and the decode step.
         energy: Energy of output tokens.
         tiers: How operators are priced, as `StepCost.tier_codes` (C,).
@@ -77,6 +78,7 @@ class LoadResults:
     memory: MemoryColumns
     chunks: PrefillChunks
     served: FloatArray
+    in_flight: FloatArray
     utilization: Utilization
     energy: TokenEnergy
     tiers: IntArray
@@ -109,6 +111,7 @@ class LoadResults:
             memory=memory,
             chunks=chunks,
             served=self.served[index],
+            in_flight=self.in_flight[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
             energy=self.energy.take(index),
             tiers=self.tiers[index],
@@ -253,6 +256,7 @@ def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
         memory=loaded.memory,
         chunks=loaded.chunks,
         served=loaded.served,
+        in_flight=batches_in_flight(loaded, running),
         utilization=Utilization(*used),
         energy=token_energy(loaded, running, own_C),
         tiers=tiers,

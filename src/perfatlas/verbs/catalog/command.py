@@ -89,9 +89,9 @@ def _file(kind: Kind, action: Action, name: str | None, base: str | None) -> int
             raise UsageError(f"--base applies only to perfatlas catalog {kind} new")
         sys.stdout.write(f"{name}: {chosen.checked(name)} is complete and consistent\n")
         return 0
+    check_writable(name)
     if Path(name).is_symlink() or Path(name).exists():
         raise UsageError(f"{name} exists and is not overwritten; give another name")
-    check_writable(name)
     write_atomic(name, chosen.text(base))
     sys.stdout.write(
         f"{name} written; set its fields, then run: perfatlas catalog {kind} check {name}\n"

@@ -9,7 +9,7 @@ from perfatlas.answer import AnsweredRun, flat_results
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import evaluate_one
-from perfatlas.scenario.resolution import read_scenario
+from perfatlas.scenario.resolution import planned_scenario, read_scenario
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.clock_frontier import clock_frontier
 from perfatlas.verbs.estimate.columns import memory_of
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 SWEPT: Final = ("batch", "concurrency")
 LARGEST: Final = 65536  # sequences per replica; no engine runs more concurrently
 POINTS_PER_ROUND: Final = 16
+ONE_PLAN: Final = (
+    "all points of the frontier use the plan that estimate chooses for these GPUs; set tp for"
+    " another plan, or compare plans with perfatlas search"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,9 @@ def frontier(
     **fields: Any,  # noqa: ANN401 - the vocabulary is checked
 ) -> Frontier:
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
+
+    All points use one plan. Where only a number of GPUs is stated it is the plan that `estimate`
+    chooses for the other fields, not one for each batch; `search` compares plans.
 
     Args:
         over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
@@ -76,10 +83,15 @@ def frontier(
     swept = "batch" if scenario.mode == "static" else "concurrency"
     given = scenario.model_dump(exclude_unset=True)
     first = estimate(**given)  # raises errors of the scenario itself
-    rows = _points(given, swept, progress)
+    planned = planned_scenario(scenario)
+    rows = _points(planned.model_dump(exclude_unset=True), swept, progress)
     fields = {name: value for name, value in first.scenario.items() if name not in SWEPT}
+    notes = first.evidence.assumptions
+    if planned is not scenario:
+        notes = (ONE_PLAN, *notes)
     answer = replace(
         first,
+        evidence=replace(first.evidence, assumptions=notes),
         command="estimate --frontier",
         scenario=fields,
         results={"frontier": rows},

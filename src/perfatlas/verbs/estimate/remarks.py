@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.answer import BOTTLENECK, raised_step_notes
+from perfatlas.answer import BOTTLENECK, node_notes, pool_node_notes, raised_step_notes
 from perfatlas.energy import board_energy
 from perfatlas.parallelism import GATHERING
 from perfatlas.serving.closed_form import (
@@ -64,6 +64,7 @@ def estimate_warnings(
         _front_end_limited(question, evaluation),
         _gathered_tokens(question, [steps[phase] for phase in phases]),
         _too_long(question),
+        node_notes(question),
         _without_energies(question),
         unused_zeros(question),
         unreached_limits(question),
@@ -106,11 +107,16 @@ def pool_warnings(
         workers: Result of `estimate_warnings` for each pool's workers, each (C).
         simulated: Whether a simulation replaces the closed forms of a candidate (C).
     """
-    notes = zip(*workers, simulated, _decode_underload(rates), strict=True)
-    return [
-        tuple(dict.fromkeys((*prefill, *decode, *(() if replaced else emptier))))
-        for prefill, decode, replaced, emptier in notes
+    numbers = rates.load.prefill_workers, rates.load.decode_workers
+    found = [
+        [*prefill, *decode, *(() if replaced else emptier)]
+        for prefill, decode, replaced, emptier in zip(
+            *workers, simulated, _decode_underload(rates), strict=True
+        )
     ]
+    for c, text in pool_node_notes((rates.prefill[0], rates.decode[0]), numbers):
+        found[c].append(text)
+    return [tuple(dict.fromkeys(texts)) for texts in found]
 
 
 def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:

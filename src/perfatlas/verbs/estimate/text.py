@@ -16,6 +16,7 @@ from perfatlas.report.text import (
     print_question,
     speaks_unicode,
 )
+from perfatlas.verbs.estimate.batch_frontier import ONE_PLAN
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def print_frontier(
     print_plain(console, chart + "\n")
     most = TABLE_ROWS if verbose else FEW_ROWS
     print_plain(console, _points_table(_thinned(rows, most), width=console.width))
+    if ONE_PLAN in (answer.get("evidence") or {}).get("assumptions", ()):
+        print_line(console, ONE_PLAN)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 

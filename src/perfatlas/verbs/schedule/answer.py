@@ -178,10 +178,14 @@ def _steady_state(
 ) -> tuple[Prepared, dict[str, Any]]:
     """Return a run with the remarks on its steady state, and the results of it."""
     if stream is not None:
-        found, notes, warnings = stream.results(), [stream.note(run.jobs.size)], stream.warnings()
+        found, notes = stream.results(), [stream.note(run.jobs.size)]
+        unsettled = unfilled_warning(results, outcome, stream=True)
+        warnings = stream.warnings() + unsettled
+        if unsettled and found["stability"] == "stable":
+            found["stability"] = "undecided"
     elif run.inputs.jobs is None:
         found = {"warm_up_jobs": measured_jobs(outcome)[0]}
-        notes, warnings = transient_note(found), unfilled_warning(results, outcome)
+        notes, warnings = transient_note(found), unfilled_warning(results, outcome, stream=False)
     else:
         return run, {}
     told = replace(run, notes=(*run.notes, *notes), warnings=(*run.warnings, *warnings))
@@ -210,7 +214,7 @@ def _others(
     for change, other in zip(changes, compared, strict=False):
         kept = None if set(change) & set(JOB_NAMES) else base.job_source
         sized = {"num_jobs": base.inputs.num_jobs} if is_stream(other) else {}
-        others.append(prepare(other.model_copy(update=sized), kept))
+        others.append(prepare(other.model_copy(update=sized), kept, stream=bool(sized)))
     return others
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.jobs.model import Jobs, Mix, generate_jobs, never_fit, ticks
+from perfatlas.jobs.model import (
+    Jobs,
+    Mix,
+    generate_jobs,
+    never_fit,
+    ticks,
+    with_running_jobs,
+)
 from perfatlas.jobs.traces import read_jobs, runs_as_jobs
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 
@@ -46,18 +53,19 @@ class JobSource:
     sources: tuple[str, ...] = ()
 
 
-def job_source(inputs: Schedule, cluster: Cluster) -> JobSource:
+def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> JobSource:
     """Return the jobs as in their source.
 
     Args:
         inputs: The fields.
         cluster: The cluster, which scales generated jobs.
+        stream: Whether generated jobs are part of a stream in steady state.
 
     Raises:
         InvalidSpecError: The file cannot be read or is invalid; names the position.
     """
     if inputs.jobs is None:
-        return _generated(inputs, cluster)
+        return _generated(inputs, cluster, stream=stream)
     accounting = inputs.job_format in ("sacct", "sacct_json")
     trace = _accounting(inputs) if accounting else read_jobs(inputs.jobs, inputs.job_format)
     facts = {
@@ -116,7 +124,7 @@ def largest_job(inputs: Schedule, cluster: Cluster) -> int:
     return inputs.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
 
 
-def _generated(inputs: Schedule, cluster: Cluster) -> JobSource:
+def _generated(inputs: Schedule, cluster: Cluster, *, stream: bool) -> JobSource:
     largest = largest_job(inputs, cluster)
     mix = Mix(
         jobs=inputs.num_jobs or 0,
@@ -135,7 +143,11 @@ def _generated(inputs: Schedule, cluster: Cluster) -> JobSource:
         f" powers of two up to {sizes}, each half as frequent as the one before; not fitted to a"
         " trace"
     )
-    return JobSource(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, notes=(notes,))
+    jobs = generate_jobs(mix, cluster)
+    if stream:
+        jobs = with_running_jobs(jobs, cluster, inputs.seed)
+        notes += f"; {counted(jobs.running, 'job')} of its steady state run at the start"
+    return JobSource(jobs=jobs, start_s=0.0, trace={}, notes=(notes,))
 
 
 def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
@@ -180,6 +192,7 @@ def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
         InvalidSpecError: It exceeds the counters.
     """
     run_J, gpus_J = np.asarray(jobs.run_J, float), np.asarray(jobs.gpus_J, float)
+    run_J, gpus_J = run_J[jobs.running :], gpus_J[jobs.running :]
     inputs, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
     if not np.isfinite(inputs):
         raise InvalidSpecError("the requested GPU-time exceeds the range of the counters")

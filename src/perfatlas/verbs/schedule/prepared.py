@@ -90,7 +90,7 @@ def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) 
         stream: Whether the number of jobs follows from the precision of the mean wait.
     """
     cluster, topology_notes = cluster_of(inputs)
-    source = job_source(inputs, cluster) if known is None else known
+    source = job_source(inputs, cluster, stream=stream) if known is None else known
     jobs, notes = completed(inputs, source.jobs, cluster)
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
     if inputs.jobs is None and inputs.until_s is None and last_s:

@@ -38,6 +38,7 @@ LONG_RUN: Final = 99.0  # percentile of the run times that the saturated window 
 TURNOVERS: Final = 5.0  # long runs that the saturated window holds
 GROWING: Final = 0.5  # least growth of waiting work over the excess of the load over the capacity
 UNFILLED: Final = 0.15  # share of GPU time idle without a waiting job, above that of the load
+UNSETTLED: Final = 0.05  # likewise, of a stream that begins with the jobs of its steady state
 POINTS: Final = 100  # times at which waiting work is averaged
 
 
@@ -185,7 +186,7 @@ def sized_stream(inputs: Schedule) -> Stream | None:
     longest = LONGEST_OF_RESERVATIONS if inputs.backfill == "conservative" else LONGEST
     count, capacity = _first_count(inputs, longest), None
     while True:
-        run = prepare(inputs.model_copy(update={"num_jobs": count}), None)
+        run = prepare(inputs.model_copy(update={"num_jobs": count}), None, stream=True)
         load = offered(run.jobs, run.cluster, stream=True) or 0.0
         if capacity is None or load > capacity:
             capacity = _sustainable_load(run)
@@ -222,7 +223,7 @@ def _measured_stream(
     allowed_s = max(PRECISION * wait.value, OF_RUN * run_s)
     excess = 1.0 if grows else wait.half_width / allowed_s
     stream = Stream(
-        inputs=inputs.model_copy(update={"num_jobs": outcome.jobs.size}),
+        inputs=inputs.model_copy(update={"num_jobs": outcome.jobs.size - outcome.jobs.running}),
         first=first,
         last=last,
         precise=excess <= 1.0 and (settled or grows),
@@ -271,15 +272,16 @@ def measured_jobs(outcome: ScheduleOutcome) -> tuple[int, int, bool]:
     """
     submit_J, wait_s_J = outcome.column("submit"), outcome.waited_s_J
     count = int(np.count_nonzero(np.isfinite(wait_s_J)))
-    if count < 2 * FEWEST:
-        return 0, count, False
-    first = max(warm_up(wait_s_J[:count]), warm_up(_gpus_in_use(outcome)[:count]))
+    begin = outcome.jobs.running
+    if count - begin < 2 * FEWEST:
+        return begin, count, False
+    first = begin + max(warm_up(wait_s_J[begin:count]), warm_up(_gpus_in_use(outcome)[begin:count]))
     took_s_J = wait_s_J[:count] + outcome.column("run")[:count] / TICKS_PER_SECOND
     rest = float(np.percentile(took_s_J, 99)) * TICKS_PER_SECOND
     last = int(np.searchsorted(submit_J, outcome.now - rest))
     if last - first < FEWEST:
         return first, count, False
-    return first, last, first < SETTLED * count
+    return first, last, first - begin < SETTLED * (count - begin)
 
 
 def _gpus_in_use(outcome: ScheduleOutcome) -> NDArray[np.float64]:
@@ -302,9 +304,10 @@ def _sustainable_load(run: Prepared) -> float | None:
     Returns:
         None if it was stopped.
     """
-    work_s = float((np.asarray(run.jobs.run_J, float) * np.asarray(run.jobs.gpus_J, float)).sum())
+    arriving = run.jobs.take(np.arange(run.jobs.size) >= run.jobs.running)
+    at_once = replace(arriving, submit_J=np.zeros_like(arriving.submit_J))
+    work_s = float((np.asarray(at_once.run_J, float) * np.asarray(at_once.gpus_J, float)).sum())
     work_s /= run.cluster.gpus * TICKS_PER_SECOND
-    at_once = replace(run.jobs, submit_J=np.zeros_like(run.jobs.submit_J))
     useful = []
     for share in SATURATED:
         until = run.inputs.model_copy(update={"until_s": share * work_s})
@@ -334,19 +337,31 @@ def transient_note(results: Mapping[str, Any]) -> list[str]:
     return [note]
 
 
-def unfilled_warning(results: Mapping[str, Any], outcome: ScheduleOutcome) -> list[str]:
-    """Return a warning where a fixed number of generated jobs ends before they fill the cluster.
+def unfilled_warning(
+    results: Mapping[str, Any], outcome: ScheduleOutcome, *, stream: bool
+) -> list[str]:
+    """Return a warning where generated jobs end before the cluster is as full as their load.
 
     Args:
         results: Results with `load` and `allocated_share`.
         outcome: The schedule.
+        stream: Whether the number of jobs follows from the precision of the mean wait.
     """
     load, idle = results["load"], outcome.shares()["idle_no_jobs"]
-    if load is None or idle <= max(1.0 - load, 0.0) + UNFILLED:
+    if load is None or idle <= max(1.0 - load, 0.0) + (UNSETTLED if stream else UNFILLED):
         return []
-    note = (
-        f"{results['allocated_share']:.0%} of GPU time is allocated at a load of {load:.0%}:"
-        f" {counted(results['jobs'], 'job')} end before the empty cluster fills; leave num_jobs out"
-        " to measure the steady state"
-    )
+    jobs, share = counted(results["jobs"], "job"), results["allocated_share"]
+    note = f"{share:.0%} of GPU time is allocated at a load of {load:.0%}: "
+    if stream:
+        longest_s = float(outcome.column("run").max()) / TICKS_PER_SECOND
+        note += (
+            f"{jobs} are submitted within {outcome.now / TICKS_PER_SECOND / 3600.0:.3g} hours, and"
+            f" run for up to {longest_s / 3600.0:.3g} hours: too short to measure the steady state;"
+            " set num_jobs to simulate more"
+        )
+    else:
+        note += (
+            f"{jobs} end before the empty cluster fills; leave num_jobs out to measure the steady"
+            " state"
+        )
     return [note]

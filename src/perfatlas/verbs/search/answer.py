@@ -24,6 +24,7 @@ from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.choices import SIZES
+from perfatlas.verbs.search.default_plan import default_plan_note
 from perfatlas.verbs.search.find import find, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
@@ -40,7 +41,6 @@ from perfatlas.verbs.search.launch import (
 from perfatlas.verbs.search.launch_nodes import NODE_DEVICES
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
-    fewer_plans_note,
     rank_change,
     ranking_notes,
     simulated_leaders,
@@ -48,6 +48,7 @@ from perfatlas.verbs.search.leaders import (
     without_exceeded,
 )
 from perfatlas.verbs.search.metrics import RESULTS
+from perfatlas.verbs.search.plan_nodes import placement_of
 from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.progress import SearchProgress
 from perfatlas.verbs.search.question import read_search
@@ -58,7 +59,7 @@ from perfatlas.verbs.search.rows import (
     frontier_rows,
 )
 from perfatlas.verbs.search.runner_up import runner_up_lacks, tied_plans
-from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
+from perfatlas.verbs.search.shortfall import fewer_plans_note, no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import SIMULATION, gain_of_next_load, held_back, reason_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
     " metric is normal with the prediction as median and its 90% interval, symmetric where the"
     " interval has no upper end (TTFT without queueing is a lower limit); errors of all metrics are"
-    " fully correlated, so that all SLOs are met with the least of their probabilities"
+    " fully correlated, so that all SLOs are met with the least of their probabilities; a simulated"
+    " plan meets them with clients spread evenly over their outputs, and with clients that start"
+    " together, as simulate runs them: means with their first prompts, percentiles without"
 )
 PERCENTILES: Final = (
     "percentiles are over the simulated requests of a closed loop, with the lengths of the search;"
@@ -205,6 +208,8 @@ def search(
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
+    if note := default_plan_note(found, leaders[0], inputs):
+        notes.append(note)
     return _answer(inputs, found, leaders, notes)
 
 
@@ -244,6 +249,7 @@ def _answer(
         steps, grounds, warned = _priced(read_scenario(fields))
         following = leaders[number + 1] if number + 1 < len(leaders) else None
         plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
+        plan["placement"] = placement_of(leader.row)
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(leader, found, inputs, steps)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.answer import comparison_note
 from perfatlas.report.text import format_share
+from perfatlas.verbs.search.plan_nodes import crosses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +30,27 @@ def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     lacks = plans[0].get("runner_up_lacks")
     why = f": {lacks}" if lacks else ""
     return f"the next plan is {format_share(deficit)} worse{mean}{beside}{why}"
+
+
+def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
+    """Return the nodes of the first plan, and which of the others cross nodes; "" for one node.
+
+    Args:
+        plans: Rows of the answer.
+
+    Example:
+        >>> from perfatlas.verbs.search.first_plan import placement_line
+        >>> nodes = ("2 nodes of 8 GPUs", "2 nodes of 8 GPUs, crossed by pp")
+        >>> placement_line([{"placement": text} for text in nodes])
+        'placement of the first: 2 nodes of 8 GPUs; plan 2 crosses nodes'
+    """
+    first, *others = [str(plan["placement"]) for plan in plans]
+    crossing = [str(number) for number, text in enumerate(others, start=2) if crosses(text)]
+    if first.startswith("1 ") and not crossing:
+        return ""
+    verb = "plan {} crosses" if len(crossing) == 1 else "plans {} cross"
+    also = f"; {verb.format(', '.join(crossing))} nodes" if crossing else ""
+    return f"placement of the first: {first}{also}"
 
 
 def nodes_line(plan: Mapping[str, Any]) -> str:

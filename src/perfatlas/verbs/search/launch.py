@@ -131,6 +131,9 @@ def launch_commands(
         longest: Tokens of the longest request, prompt and output.
         stored: Format of the dense layers of the checkpoint.
 
+    Raises:
+        UnsupportedError: The engine refuses the plan when it starts.
+
     Example:
         >>> from perfatlas.verbs.search.launch import launch_commands
         >>> plan = {"tp": 4, "pp": 1, "attention_dp": 1, "dp": 2, "max_num_batched_tokens": 8192}
@@ -178,10 +181,33 @@ def _lines(
     rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int
 ) -> list[str]:
     """Return the commands of a replica or of a worker, on all its nodes."""
+    _refuse_unlaunchable(rules, plan)
     command = _command(rules, model, plan, longest)
-    command += f" {rules['pool']} {plan['role']}" if "role" in plan else ""
     span = node_span(rules, plan)
-    return [command] if span is None else commands_of_nodes(rules, command, span)
+    if span is None:
+        return [command]
+    first = rules["nodes"].get("first", ())
+    other = _command(rules, model, {n: v for n, v in plan.items() if n not in first}, longest)
+    return commands_of_nodes(rules, (command, other), span)
+
+
+def _refuse_unlaunchable(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
+    """Raise an UnsupportedError for what the engine refuses when it starts."""
+    overlap = plan.get("batch_overlap", "none")
+    if overlap in rules.get("needs_exchange", ()):
+        known = rules["exchange"]
+        if not _settings(rules, plan).get("expert_exchange"):
+            names = [name for name in known if name.startswith("deepep")]
+            raise UnsupportedError(
+                f"{rules['engine']} does not start with batch_overlap = {overlap} without one"
+                f" DeepEP kernel for all steps; set expert_exchange = {' or '.join(names)}, or"
+                " leave emit out"
+            )
+    if "role" in plan and plan.get("pp", 1) > 1 and "stages" in rules:
+        raise UnsupportedError(
+            f"{plan['role']} workers have {plan['pp']} pipeline stages, and {rules['stages']}; set"
+            " pp = 1, or leave emit out"
+        )
 
 
 def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int) -> str:
@@ -205,6 +231,7 @@ def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], long
     if stored:
         words += [rules["kv_format"], stored]
     named = [word for one in _settings(rules, plan).values() for word in one or ()]
+    named += _pool(rules, plan)
     text = shlex.join([*words, *_quantization(rules, plan), *named])
     if plan.get("attention_dp", 1) > 1 and "attention_data_parallel" in rules:
         extra = rules["attention_data_parallel"]
@@ -254,6 +281,13 @@ def _quantization(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str
     if wanted in (None, plan["stored"]) or plan["stored"] != "bf16" or wanted not in online:
         return []
     return [rules["quantization"], online[wanted]]
+
+
+def _pool(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of a worker of a pool: its role, and what hands over the KV cache."""
+    if "role" not in plan:
+        return []
+    return [rules["pool"], plan["role"], *rules.get("kv_transfer", ())]
 
 
 def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:

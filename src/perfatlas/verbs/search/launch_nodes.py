@@ -62,23 +62,26 @@ def left_out_nodes(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
     return bool(devices and _gpus(plan) > devices and node_span(rules, plan) is None)
 
 
-def commands_of_nodes(rules: Mapping[str, Any], command: str, span: NodeSpan) -> list[str]:
+def commands_of_nodes(
+    rules: Mapping[str, Any], commands: tuple[str, str], span: NodeSpan
+) -> list[str]:
     """Return the commands of a replica over several nodes.
 
     Args:
         rules: Those of the launcher.
-        command: The command of a replica.
+        commands: The command of a replica on its first node, and on others where they differ.
         span: Its nodes.
 
     Example:
         >>> from perfatlas.verbs.search.launch import launch_rules
         >>> from perfatlas.verbs.search.launch_nodes import NodeSpan, commands_of_nodes
         >>> span = NodeSpan(nodes=2, local=8, by_ranks=False)
-        >>> commands_of_nodes(launch_rules()["sglang"], "python -m sglang.launch_server", span)[0]
+        >>> command = "python -m sglang.launch_server"
+        >>> commands_of_nodes(launch_rules()["sglang"], (command, command), span)[0]
         'python -m sglang.launch_server --nnodes 2 --node-rank $NODE_RANK --dist-init-addr\
  $HEAD_ADDRESS:20000  # on each of 2 nodes, NODE_RANK = 0 to 1'
     """
-    known = rules["nodes"]
+    known, (command, other) = rules["nodes"], commands
     numbers = {"<nodes>": span.nodes, "<local>": span.local, "<gpus>": span.nodes * span.local}
 
     def filled(name: str) -> str:
@@ -97,7 +100,7 @@ def commands_of_nodes(rules: Mapping[str, Any], command: str, span: NodeSpan) ->
     numbered = "1" if last == 1 else f"1 to {last}"
     return [
         f"{command} {each}  # on the first of {span.nodes} nodes, NODE_RANK = 0",
-        f"{command} {each} {others}  # on each other node, NODE_RANK = {numbered}",
+        f"{other} {each} {others}  # on each other node, NODE_RANK = {numbered}",
     ]
 
 

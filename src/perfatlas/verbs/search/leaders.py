@@ -14,7 +14,12 @@ from perfatlas.quantities import (
     UnsupportedError,
     counted,
 )
-from perfatlas.scenario.deployments import evaluate_one, evaluate_pools, steady_state
+from perfatlas.scenario.deployments import (
+    evaluate_one,
+    evaluate_pools,
+    latencies_from_start,
+    steady_state,
+)
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import energies_at
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
@@ -34,7 +39,7 @@ from perfatlas.verbs.search.rows import estimate_fields, plan_row
 from perfatlas.verbs.search.trace_reuse import caches_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Priced
@@ -45,7 +50,8 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.trace_reuse import Caches
 
-MOST_LOWER: Final = 8  # lower loads to simulate where the best load of the closed forms misses
+# requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
+MOST_IN_FLIGHT: Final = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +136,9 @@ def simulated_leaders(
 ) -> list[Leader]:
     """Return leaders with simulated metrics, best first.
 
-    A leader that misses a limit when simulated is simulated at lower loads, until it meets all
-    limits; one whose simulated rate is too low for the request rate gets more replicas. What the
-    simulator does not support keeps its closed forms, with the reason.
+    A leader that misses a limit when simulated is simulated at lower loads, down to the highest one
+    that meets all limits; one whose simulated rate is too low for the request rate gets more
+    replicas. What the simulator does not support keeps its closed forms, with the reason.
 
     Args:
         found: The candidates.
@@ -150,40 +156,56 @@ def simulated_leaders(
 
 
 def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> Leader:
-    nearest: Leader | None = None
-    at_first: Mapping[str, Any] = {}
-    for row in _loads(leader, inputs):
-        try:
-            tried, met = _at(found, replace(leader, row=row), inputs, known)
-        except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
-            return nearest or replace(leader, note=str(error.args[0]))
-        at_first = at_first or {
-            **tried.row,
+    """Return a leader at its load, or else at the highest load that meets the limits, bisected."""
+    try:
+        best, met = _at(found, replace(leader, row=_at_load(leader, inputs)), inputs, known)
+        at_first = {
+            **best.row,
             "formula_ttft_s": leader.row["ttft_s"],
             "probabilities": {name: float(each[0]) for name, each in met.probabilities.items()},
         }
-        if (more := _with_more_replicas(tried.row, inputs)) is not None:
-            tried, _ = _at(found, replace(leader, row=more), inputs, known)
-        tried = replace(tried, at_first=at_first)
-        if tried.probability >= inputs.min_slo_probability:
-            return tried
-        if nearest is None or tried.excess < nearest.excess:
-            nearest = tried
-    return nearest or leader
+        best = replace(_replicated(found, best, inputs, known), at_first=at_first)
+    except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
+        return replace(leader, note=str(error.args[0]))
+    rows = [] if best.probability >= inputs.min_slo_probability else _lower(leader, inputs)
+    first, last = 0, len(rows)
+    while first < last:
+        middle = (first + last) // 2
+        try:
+            tried, _ = _at(found, replace(best, row=rows[middle]), inputs, known)
+            tried = _replicated(found, tried, inputs, known)
+        except (UnsupportedError, InvalidSpecError, InfeasibleError):
+            last = middle  # fewer requests than the batches of a pool
+            continue
+        meets = tried.probability >= inputs.min_slo_probability
+        if meets or tried.excess < best.excess:
+            best = tried
+        first, last = (first, middle) if meets else (middle + 1, last)
+    return best
 
 
-def _loads(leader: Leader, inputs: SearchInputs) -> Iterator[dict[str, Any]]:
-    """Yield the row of a leader at its load, and at some lower ones unless the load is given."""
-    row = leader.row
-    if inputs.mode == "disaggregated":
-        row = {**row, "concurrency": inputs.concurrency or _held_by_pools(row, inputs)}
-    yield row
+def _replicated(found: Found, tried: Leader, inputs: SearchInputs, known: Priced) -> Leader:
+    """Return a simulated leader with as many replicas as the request rate needs."""
+    more = _with_more_replicas(tried.row, inputs)
+    return tried if more is None else _at(found, replace(tried, row=more), inputs, known)[0]
+
+
+def _at_load(leader: Leader, inputs: SearchInputs) -> dict[str, Any]:
+    """Return the row of a leader at its load: for two pools, the requests that they hold."""
+    if inputs.mode != "disaggregated":
+        return leader.row
+    held = inputs.concurrency or _held_by_pools(leader.row, inputs)
+    return {**leader.row, "concurrency": held}
+
+
+def _lower(leader: Leader, inputs: SearchInputs) -> list[dict[str, Any]]:
+    """Return the row of a leader at lower loads, the highest first, none if the load is given."""
     if inputs.concurrency is not None:
-        return
+        return []
+    row = _at_load(leader, inputs)
     each = row.get("attention_dp", 1) * row.get("dp", 1)
-    lower = [int(each * load) for load in LOADS if each * load < row["concurrency"]]
-    for load in lower[: -MOST_LOWER - 1 : -1]:
-        yield {**row, "concurrency": load}
+    lower = {int(each * load) for load in LOADS if each * load < row["concurrency"]}
+    return [{**row, "concurrency": load} for load in sorted(lower, reverse=True)]
 
 
 def _held_by_pools(row: Mapping[str, Any], inputs: SearchInputs) -> int:
@@ -218,6 +240,11 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
         PerfatlasError: The simulation does not support it.
     """
     fields = estimate_fields(found, leader.row, leader.place, inputs)
+    if leader.row["concurrency"] > MOST_IN_FLIGHT:
+        raise UnsupportedError(
+            f"concurrency = {leader.row['concurrency']:,}: a search simulates at most"
+            f" {MOST_IN_FLIGHT:,} requests in flight; search fewer GPUs"
+        )
     scenario = read_scenario({**fields, "method": "simulate"})
     sample = inputs.mix.sample_of(_caches(found, leader, inputs) if scenario.prefix else None)
     steady = steady_state(scenario, known, inputs.slo_percentile, sample)
@@ -229,8 +256,17 @@ def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> tu
     arrays["usd_per_million_output_tokens"] = costs(inputs, arrays) / share
     gpus = np.array([float(leader.row["gpus"])])
     tails = steady.at_percentile
-    limited = arrays | {name: _array(value) for name, value in tails.items()}
-    met = met_limits(limited, gpus * share, inputs)
+    limited = [tails]
+    if any(getattr(inputs, name) is not None for name in LATENCIES) and inputs.request_rate is None:
+        start = latencies_from_start(scenario, known, inputs.slo_percentile, sample)
+        limited.append(start)
+    met = min(
+        (
+            met_limits(arrays | {n: _array(v) for n, v in one.items()}, gpus * share, inputs)
+            for one in limited
+        ),
+        key=lambda one: float(one.least[0]),
+    )
     metrics = {name: float(value[0]) for name, value in arrays.items()}
     told = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}
     if tails:
@@ -307,20 +343,6 @@ def without_exceeded(leaders: list[Leader], inputs: SearchInputs) -> tuple[list[
     count = counted(len(leaders) - len(places), "plan")
     told = f"{count} left out: another one exceeds it in every objective when simulated"
     return [leaders[place] for place in places], [told]
-
-
-def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
-    """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
-
-    Args:
-        leaders: Leaders by closed forms, also those that are not simulated.
-        inputs: The search.
-    """
-    left = leaders[inputs.num_simulated : inputs.num_plans]
-    if not any(leader.probability >= inputs.min_slo_probability for leader in left):
-        return []
-    note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
-    return [f"{note}: raise it for num_plans = {inputs.num_plans}"]
 
 
 def rank_change(leader: Leader, rank: int, found: Found) -> str:

@@ -194,6 +194,13 @@ RESULTS: Final = declare_metrics(
         description="What prevents a higher load: an SLO, a limit of the engine, or the objective.",
     ),
     Metric(
+        name="plans.placement",
+        label="placement",
+        holds="text",
+        verbs=("search",),
+        description="Nodes of the plan, or larger scale-up domains, and what crosses them.",
+    ),
+    Metric(
         name="plans.why",
         label="why",
         holds="text",
@@ -259,6 +266,8 @@ RESULTS: Final = declare_metrics(
             "tp_divides_shared_expert_width": "shared-expert width not divisible by tp",
             "sizes_supported_by_engine": "sizes that the engine cannot launch",
             "tp_within_scale_up_domain": "tp larger than a scale-up domain",
+            "groups_within_nodes": "groups that are priced inside a node cut by nodes",
+            "workers_fit_on_nodes": "workers or replicas that the nodes cannot hold whole",
             "fp8_blocks_whole_per_rank": "blocks of 128 of fp8_block weights cut by a rank",
             "fits_in_memory": "does not fit in memory",
             "prompt_within_max_num_batched_tokens": "prompt longer than a step",

@@ -9,12 +9,13 @@ Shape legend: W workers at batches, D deployments.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.compiled import compiled, part
+from perfatlas.compiled import compiled
 from perfatlas.operators import unique_rows
+from perfatlas.parallelism import node_gpus
 from perfatlas.serving.closed_form import (
     DecodeWorker,
     PoolLoad,
@@ -25,10 +26,12 @@ from perfatlas.serving.closed_form import (
 )
 from perfatlas.verbs.search.find import LIMITS, METRICS, joined
 from perfatlas.verbs.search.limits import PER_GPU, PER_USER, frontier_points, met_limits, score_of
+from perfatlas.verbs.search.matching import matched_pairs
 from perfatlas.verbs.search.points import costs
 from perfatlas.verbs.search.pool_rows import ROLES, SIZES
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form import LoadResults
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.find import Columns
+    from perfatlas.verbs.search.matching import Pairs, Rates
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.space import Family
 
@@ -66,20 +70,6 @@ class Workers:
     rates: Rates
 
 
-class Rates(NamedTuple):
-    """Requests per second of workers (W,).
-
-    Args:
-        gpus: GPUs of a worker.
-        rate: Requests per second, roughly.
-        sure_rate: The rate that it reaches with the required probability.
-    """
-
-    gpus: FloatArray
-    rate: FloatArray
-    sure_rate: FloatArray
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Pools:
     """Workers of both roles.
@@ -95,35 +85,6 @@ class _Pools:
     decode: Workers
     prompts: PrefillWorker
     tokens: DecodeWorker
-
-
-class Pairs(NamedTuple):
-    """Deployments of workers of both roles (D,).
-
-    Args:
-        first: Prefill worker, a position.
-        second: Decode worker, a position.
-        prefill_workers: Number of prefill workers.
-        decode_workers: Number of decode workers.
-    """
-
-    first: IntArray
-    second: IntArray
-    prefill_workers: FloatArray
-    decode_workers: FloatArray
-
-    def at(self, places: IntArray | slice) -> Pairs:
-        """Return some deployments.
-
-        Args:
-            places: Their positions.
-        """
-        return Pairs(
-            self.first[places],
-            self.second[places],
-            self.prefill_workers[places],
-            self.decode_workers[places],
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,31 +103,41 @@ class Deployments:
 
 
 def deployments(
-    prefill: Workers, decode: Workers, number: int, inputs: SearchInputs
+    pools: tuple[Workers, Workers], number: int, inputs: SearchInputs, rejected: Counter[str]
 ) -> Deployments | None:
     """Return the deployments of two kinds of workers, None if no numbers of them fit.
 
     Args:
-        prefill: Prefill workers.
-        decode: Decode workers.
+        pools: Prefill workers and decode workers.
         number: Position of the family of the prefill workers among all families.
         inputs: The search.
+        rejected: Receives the number of pairs of plans that the nodes cannot hold.
     """
-    pairs = matched_pairs(prefill.rates, decode.rates, inputs)
+    prefill, decode = pools
+    systems = [one.question.placement.systems[0] for one in pools]
+    shared = systems[0] == systems[1]
+    per_node = node_gpus(systems[0]) if shared else float(inputs.most_gpus)
+    pairs = matched_pairs(prefill.rates, decode.rates, inputs, per_node)
+    placed = pairs.prefill_workers > 0.0
+    if not np.all(placed):
+        others = pairs.at(np.flatnonzero(~placed))
+        plans = np.column_stack((prefill.plan[others.first], decode.plan[others.second]))
+        rejected["workers_fit_on_nodes"] += unique_rows(plans.astype(np.float64))[0].size
+    pairs = pairs.at(np.flatnonzero(placed))
     size = pairs.first.size
     if not size:
         return None
-    pools = _Pools(
+    both = _Pools(
         prefill=prefill,
         decode=decode,
         prompts=PrefillWorker.of(prefill.question, prefill.results),
         tokens=DecodeWorker.of(decode.question, decode.results),
     )
-    judged = joined([_judged(pools, some, inputs) for some in _blocks(pairs)])
-    best = _best_batches(pools, pairs, judged, inputs)
+    judged = joined([_judged(both, some, inputs) for some in _blocks(pairs)])
+    best = _best_batches(both, pairs, judged, inputs)
     front = frontier_points(judged, judged["gpus"], judged["slo_probability"], inputs)
     kept = [
-        joined([_composed(pools, some, inputs) for some in _blocks(pairs.at(places))])
+        joined([_composed(both, some, inputs) for some in _blocks(pairs.at(places))])
         | {"family": np.full(places.size, number)}
         for places in (best, front)
     ]
@@ -298,97 +269,3 @@ def _keep_best(
                 best_G[group] = place
         elif latency_s_D[place] < latency_s_D[best]:
             best_G[group] = place
-
-
-def matched_pairs(prefill: Rates, decode: Rates, inputs: SearchInputs) -> Pairs:
-    """Return all pairs of workers that fit, with the numbers of workers that match their rates.
-
-    These have the highest rate per GPU, or with a request rate the fewest GPUs that serve it; of
-    equal ones the fewest GPUs, then the fewest prefill workers. With `gpus` they use exactly these,
-    with `max_gpus` at most these.
-
-    Args:
-        prefill: Rates of prefill workers in ascending order of their GPUs.
-        decode: Rates of decode workers, likewise.
-        inputs: The search.
-    """
-    found: list[Pairs] = []
-    wanted = (float(inputs.most_gpus), inputs.gpus is not None, inputs.request_rate or np.inf)
-    for size in np.unique(prefill.gpus).tolist():
-        some = np.flatnonzero(prefill.gpus == size)
-        most = some.size * decode.gpus.size
-        pairs = Pairs(*(np.empty(most, kind) for kind in (np.int64, np.int64, float, float)))
-        own = Rates(*(values[some] for values in prefill))
-        number = _match(pairs.first, pairs, own, decode, wanted)
-        fitting = pairs.at(slice(0, number))
-        found.append(fitting._replace(first=some[fitting.first]))
-    if not found:  # no prefill worker has a known time
-        return Pairs(*(np.empty(0, kind) for kind in (np.int64, np.int64, float, float)))
-    return Pairs(*(np.concatenate(each) for each in zip(*found, strict=True)))
-
-
-@compiled
-def _match(
-    first_D: IntArray,
-    pairs: Pairs,
-    prefill: Rates,
-    decode: Rates,
-    wanted: tuple[float, bool, float],
-) -> int:
-    """Write the deployments of prefill workers of one size; return their number.
-
-    Args:
-        first_D: Receives the prefill workers, in the order of the GPUs of the decode workers.
-        pairs: Receives the decode workers and the numbers of workers.
-        prefill: Rates of prefill workers with the same GPUs.
-        decode: Rates of decode workers in ascending order of their GPUs.
-        wanted: GPUs, whether all must be used, and the request rate, inf for none.
-    """
-    number, start, size = 0, 0, decode.gpus.shape[0]
-    while start < size:
-        end = start
-        while end < size and decode.gpus[end] == decode.gpus[start]:
-            end += 1
-        for first in range(prefill.gpus.shape[0]):
-            for second in range(start, end):
-                pairs.prefill_workers[number] = 0.0
-                _count(pairs, number, prefill, decode, (first, second), wanted)
-                if pairs.prefill_workers[number] > 0.0:
-                    first_D[number] = first
-                    pairs.second[number] = second
-                    number += 1
-        start = end
-    return number
-
-
-@part
-def _count(
-    pairs: Pairs,
-    number: int,
-    prefill: Rates,
-    decode: Rates,
-    both: tuple[int, int],
-    wanted: tuple[float, bool, float],
-) -> None:
-    """Write the numbers of workers that match the rates of two workers, if any fit."""
-    first, second = both
-    own, other, gpus = prefill.gpus[first], decode.gpus[second], wanted[0]
-    best, least, enough = -1.0, np.inf, False
-    x = 1.0
-    while own * x + other <= gpus:
-        most = (gpus - own * x) // other
-        y = most if wanted[1] else 1.0
-        while y <= most:
-            total = own * x + other * y
-            value = min(prefill.rate[first] * x, decode.rate[second] * y) / total
-            sure = min(prefill.sure_rate[first] * x, decode.sure_rate[second] * y)
-            serves = sure >= wanted[2]
-            better = serves and not enough
-            if serves == enough:
-                better = value > best or (value == best and total < least)
-                better = total < least if serves else better
-            if better and (total == gpus or not wanted[1]):
-                best, least, enough = value, total, serves
-                pairs.prefill_workers[number], pairs.decode_workers[number] = x, y
-            y += 1.0
-        x += 1.0

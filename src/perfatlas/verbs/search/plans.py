@@ -5,15 +5,17 @@ Shape legend: U plans, V values of a size.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
-from itertools import product
+from itertools import islice, product
+from math import isqrt
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.models import DenseFfn, MoeFfn
-from perfatlas.parallelism import PlanColumns, plan_rules
+from perfatlas.parallelism import PlanColumns, cuts_groups, most_replicas, node_gpus, plan_rules
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.search.launch import whole_fields
 
 if TYPE_CHECKING:
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
 
     BoolArray = NDArray[np.bool_]
 
 REPLICA: Final = ("tp", "pp", "cp", "attention_dp")
+MOST_PLANS: Final = 2_000_000  # of one combination of system, engine and formats: 112 MB
 BLOCK: Final = 128.0  # rows and columns of a block of fp8_block weights
 
 
@@ -44,12 +48,22 @@ def all_plans(
         architecture: The model; only experts are divided by attention data parallelism, ep and
             moe_tp.
         divides_prompts: Whether the engine runs context parallelism.
+
+    Raises:
+        InvalidSpecError: There are more than `MOST_PLANS`.
     """
     free = {"tp", "pp"} | ({"attention_dp"} if architecture.has_experts else set())
     free |= {"cp"} if divides_prompts else set()
-    rows = list(_rows(inputs, free, has_experts=architecture.has_experts))
+    rows = _rows(inputs, free, has_experts=architecture.has_experts)
     names = [field.name for field in fields(PlanColumns)]
-    table = np.array(rows, np.float64).reshape(len(rows), len(names))
+    row = np.dtype((np.float64, len(names)))
+    table: FloatArray = np.fromiter(islice(rows, MOST_PLANS + 1), row)
+    if len(table) > MOST_PLANS:
+        asked = "gpus" if inputs.gpus is not None else "max_gpus"
+        raise InvalidSpecError(
+            f"{inputs.most_gpus:,} GPUs have more than {MOST_PLANS:,} plans, too many for one"
+            f" search; set some of {', '.join(sorted(free, key=REPLICA.index))}, or fewer {asked}"
+        )
     return PlanColumns(**{name: table[:, place] for place, name in enumerate(names)})
 
 
@@ -113,15 +127,37 @@ def _expert_sizes(
 @cache
 def _divisors(number: int) -> tuple[tuple[int, int], ...]:
     """Return all pairs of sizes whose product is a number, the smallest first size first."""
-    return tuple((n, number // n) for n in range(1, number + 1) if number % n == 0)
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    large = [number // n for n in reversed(small) if n * n != number]
+    return tuple((n, number // n) for n in (*small, *large))
 
 
-def refusing_rules(base: Candidates, plan: PlanColumns) -> dict[str, BoolArray]:
+def placed_plans(base: Candidates, plan: PlanColumns, inputs: SearchInputs) -> PlanColumns:
+    """Return plans with as many replicas as the nodes hold, where their number is free (U,).
+
+    Args:
+        base: A candidate with their system.
+        plan: The plans.
+        inputs: The search.
+    """
+    if inputs.gpus is not None or inputs.allowed("dp"):
+        return plan
+    return replace(plan, dp=np.minimum(plan.dp, _most_replicas(base, plan, inputs.most_gpus)))
+
+
+def _most_replicas(base: Candidates, plan: PlanColumns, gpus: int) -> FloatArray:
+    """Return the replicas that the nodes of all GPUs hold (U,)."""
+    each, per_node = plan.gpus_per_replica, node_gpus(base.placement.systems[0])
+    return most_replicas(each, per_node, np.full_like(each, gpus))
+
+
+def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, BoolArray]:
     """Return the plans that each rule refuses (U,), by its name.
 
     Args:
         base: A candidate with their model, engine, formats and system.
         plan: The plans.
+        gpus: All GPUs.
 
     Source: scale-up domain: vLLM documentation, "Parallelism and Scaling" (tensor parallelism
         inside a node, pipeline parallelism between nodes). Blocks: vLLM 0.24,
@@ -132,6 +168,8 @@ def refusing_rules(base: Candidates, plan: PlanColumns) -> dict[str, BoolArray]:
     rules = dict(plan_rules(architecture, plan))
     domain = base.placement.systems[0].device.scale_up.domain_size
     rules["tp_within_scale_up_domain"] = plan.tp > domain
+    rules["groups_within_nodes"] = cuts_groups(plan, node_gpus(base.placement.systems[0]))
+    rules["workers_fit_on_nodes"] = plan.dp > _most_replicas(base, plan, gpus)
     for name in whole_fields(engine):
         ways, ranks = getattr(plan, name), plan.tp * plan.attention_dp
         rules["sizes_supported_by_engine"] = (ways != 1.0) & (ways != ranks)

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.operators import Phase, unique_rows
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import pareto_points, value_exceeded
 from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import Found, joined
 from perfatlas.verbs.search.limits import frontier_points
-from perfatlas.verbs.search.pairs import ENERGY, Rates, Workers, deployments
+from perfatlas.verbs.search.matching import Rates
+from perfatlas.verbs.search.pairs import ENERGY, Workers, deployments
 from perfatlas.verbs.search.points import LOADS, priced_points
 from perfatlas.verbs.search.pool_rows import ROLES, SIZES
 from perfatlas.verbs.search.space import PREFIX, families
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.question import SearchInputs
 
 PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
+MOST_PAIRS: Final = 12_000_000  # of workers at batches, in 2 GB
 PHASES: Final = {"prefill": Phase.PREFILL, "decode": Phase.DECODE}
 MEDIAN: Final = 0.5  # probability that a prediction is not exceeded
 # fields that both pools have in common
@@ -66,11 +69,13 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
         progress: Receives the deployments so far, some at a time.
 
     Raises:
+        InvalidSpecError: There are more than `MOST_PAIRS`.
         PerfatlasError: The only system, format and number of draft tokens is not supported.
     """
     started = time.process_time()
     found = Found()
     workers: dict[str, list[Workers]] = {role: [] for role in ROLES}
+    pairs = 0
     parts: dict[tuple[int, int], Deployments | None] = {}
     for new in zip_longest(*(_workers(inputs, role, found) for role in ROLES)):
         for role, one in zip(ROLES, new, strict=True):
@@ -79,6 +84,13 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
             if pair in parts:
                 continue
             both = workers["prefill"][pair[0]], workers["decode"][pair[1]]
+            pairs += both[0].rates.gpus.size * both[1].rates.gpus.size
+            if pairs > MOST_PAIRS:
+                raise InvalidSpecError(
+                    f"{inputs.most_gpus:,} GPUs have more than {MOST_PAIRS:,} pairs of prefill and"
+                    " decode workers, too many for one search; set some of tp, pp, attention_dp"
+                    " and ep, or fewer GPUs"
+                )
             parts[pair] = _of_pair(*both, found, inputs)
             if progress is not None and parts[pair] is not None:
                 progress(found, [part.best for part in parts.values() if part is not None])
@@ -105,7 +117,7 @@ def _of_pair(
         return None
     number = len(found.families)
     found.families += [first, second]
-    return deployments(prefill, decode, number, inputs)
+    return deployments((prefill, decode), number, inputs, found.rejected)
 
 
 def _hands_over(prefill: ModelFormats, decode: ModelFormats) -> bool:

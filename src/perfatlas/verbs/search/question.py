@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SLOS: Final = tuple(LATENCIES)
+MOST_GPUS: Final = 131_072  # of 7,168 sequences each: the 10^9 requests that may be in flight
+MOST_IN_POOLS: Final = 4096  # as max_gpus: pairs of workers are matched in all numbers
 MIXES: Final = frozenset(("request_mix", "lengths_from"))
 
 
@@ -145,6 +147,12 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
                 if inputs.gpus is None
                 else f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
             )
+        )
+    most = MOST_IN_POOLS if inputs.mode == "disaggregated" else MOST_GPUS
+    if inputs.most_gpus > most:
+        raise InvalidSpecError(
+            f"gpus = {inputs.gpus:,}: a search in mode {inputs.mode} is of at most {most:,} GPUs;"
+            " a larger deployment is several of these: search one, and divide its load"
         )
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")

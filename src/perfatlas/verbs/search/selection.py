@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.parallelism import gpus_of_nodes, most_replicas
 from perfatlas.verbs.search.limits import (
     AVAILABILITY,
     availability_of,
@@ -89,7 +90,7 @@ def judge(points: Points, inputs: SearchInputs) -> Judged:
     if inputs.request_rate is not None and inputs.max_gpus is not None:
         enough = replicas_for_rate(results, plan.gpus_per_replica, inputs)
         each, devices = plan.gpus_per_replica, _gpus_per_node(points)
-        most = most_replicas(each, devices, inputs.most_gpus)
+        most = most_replicas(each, devices, np.full_like(each, inputs.most_gpus))
         spares = spares_of(enough, most, each / devices, inputs)
         replicas = np.minimum(replicas, enough)
     gpus = plan.gpus_per_replica * replicas
@@ -114,48 +115,6 @@ def _gpus_per_node(points: Points) -> float:
     """Return the GPUs of a node of the system of points."""
     (system,) = points.family.base.placement.systems
     return float(system.node.devices)
-
-
-def most_replicas(each: FloatArray, per_node: float, gpus: int) -> FloatArray:
-    """Return the replicas that fit on nodes that hold whole ones, or are whole of one (P,).
-
-    Args:
-        each: GPUs of a replica (P,).
-        per_node: GPUs of a node.
-        gpus: All GPUs; the last node may have fewer than the others.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.verbs.search.selection import most_replicas
-        >>> most_replicas(np.array([3.0, 8.0, 12.0]), 8.0, 24).tolist()
-        [6.0, 3.0, 1.0]
-    """
-    nodes, rest = divmod(float(gpus), per_node)
-    whole = np.ceil(each / per_node)  # nodes of a replica
-    on_nodes = np.floor(nodes / whole) * np.maximum(np.floor(per_node / each), 1.0)
-    left = np.mod(nodes, whole) * per_node + rest
-    most: FloatArray = on_nodes + np.floor(left / each)
-    return most
-
-
-def gpus_of_nodes(each: FloatArray, per_node: float, replicas: FloatArray) -> FloatArray:
-    """Return the GPUs of the nodes that replicas occupy, idle ones included (P,).
-
-    Args:
-        each: GPUs of a replica (P,).
-        per_node: GPUs of a node.
-        replicas: Replicas (P,).
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.verbs.search.selection import gpus_of_nodes
-        >>> gpus_of_nodes(np.array([6.0, 3.0, 12.0]), 8.0, np.array([3.0, 4.0, 1.0])).tolist()
-        [24.0, 16.0, 16.0]
-    """
-    on_node = np.maximum(np.floor(per_node / each), 1.0)  # replicas
-    nodes = np.ceil(each / per_node) * np.ceil(replicas / on_node)
-    found: FloatArray = nodes * per_node
-    return found
 
 
 def best_loads(judged: Judged, least: float) -> IntArray:

@@ -1,4 +1,4 @@
-"""The error of a search that finds no plan, with the nearest one."""
+"""The error of a search that finds no plan, with the nearest one, and why it ranks few plans."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from perfatlas.verbs.search.text import plan_text
 
 if TYPE_CHECKING:
     from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.leaders import Leader
     from perfatlas.verbs.search.question import SearchInputs
 
 LEAST_PROBABILITY: Final = 0.05  # advice to accept less would be advice to ignore the limit
@@ -115,3 +116,17 @@ def no_simulated_plan(inputs: SearchInputs, count: int) -> InfeasibleError:
             "set num_simulated = 0 for closed forms, which leave out queueing",
         ),
     )
+
+
+def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
+    """Return that num_simulated leaves fewer plans than num_plans asks for, if so.
+
+    Args:
+        leaders: Leaders by closed forms, also those that are not simulated.
+        inputs: The search.
+    """
+    left = leaders[inputs.num_simulated : inputs.num_plans]
+    if not any(leader.probability >= inputs.min_slo_probability for leader in left):
+        return []
+    note = f"num_simulated = {inputs.num_simulated} limits the number of ranked plans"
+    return [f"{note}: raise it for num_plans = {inputs.num_plans}"]

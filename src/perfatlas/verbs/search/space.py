@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
@@ -24,11 +25,13 @@ from perfatlas.step import EngineLimits, Load, take_columns
 from perfatlas.studies import refused_by_rule
 from perfatlas.verbs.search.choices import EXCHANGE, SETTINGS, TOKENS, settings_of
 from perfatlas.verbs.search.launch import divides_prompts
-from perfatlas.verbs.search.plans import all_plans, refusing_rules
+from perfatlas.verbs.search.plans import all_plans, placed_plans, refusing_rules
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
@@ -131,12 +134,16 @@ def families(
         if any(shared == known for known, _ in told):  # plans without an exchange are known
             plan = PlanColumns(**take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0)))
         told.append((shared, exchange))
-        rules = refusing_rules(base, plan)
-        kept, counts = refused_by_rule(rules, int(plan.tp.size))
-        rejected.update({name: count * len(chunks) for name, count in counts.items()})
-        legal = PlanColumns(**take_columns(plan, np.flatnonzero(kept)))
-        if legal.tp.size:
-            yield _family(inputs, fields, base, legal, np.array(chunks))
+        plan = placed_plans(base, plan, inputs)
+        rules = refusing_rules(base, plan, inputs.most_gpus)
+        runs_UK = _distinct_chunks(inputs, fields, base, plan, np.array(chunks))
+        kept, counts = refused_by_rule(rules, int(plan.tp.size), runs_UK.sum(axis=1))
+        rejected.update(counts)
+        rows, chunk = np.nonzero(runs_UK & kept[:, None])
+        if rows.size:
+            taken = PlanColumns(**take_columns(plan, rows))
+            limits = _given_limits(inputs, np.array(chunks)[chunk])
+            yield Family(fields=fields, base=base, plan=taken, limits=limits)
 
 
 def _identity(fields: dict[str, Any], base: Candidates) -> tuple[tuple[Any, ...], tuple[str, str]]:
@@ -232,21 +239,25 @@ def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
     return (np.nan, *CHUNKS) if listed is None else tuple(float(tokens) for tokens in listed)
 
 
-def _family(
+def _distinct_chunks(
     inputs: SearchInputs,
     fields: dict[str, Any],
     base: Candidates,
     plan: PlanColumns,
     chunks: FloatArray,
-) -> Family:
-    """Return the candidates of legal plans with every limit on the tokens of a step."""
-    default_U = _limited(inputs, fields, base, plan).limits.max_num_batched_tokens
-    # the default itself is NaN and differs from all; listed ones leave it out
-    new_UK = (chunks[None, :] != default_U[:, None]) | ~np.isnan(chunks).any()
-    rows, chunk = np.nonzero(new_UK)
-    taken = PlanColumns(**take_columns(plan, rows))
-    given = _given_limits(inputs, chunks[chunk])
-    return Family(fields=fields, base=base, plan=taken, limits=given)
+) -> NDArray[np.bool_]:
+    """Return which tokens of a step each plan has, without the default of the engine twice (U, K).
+
+    The default depends on the attention-data-parallel ranks and the GPUs of a replica.
+    """
+    if not np.isnan(chunks).any():  # listed ones leave the default out
+        return np.ones((plan.tp.size, chunks.size), np.bool_)
+    sizes_UD = np.column_stack([plan.attention_dp, plan.gpus_per_replica])
+    first_G, group_U = unique_rows(sizes_UD)
+    some = PlanColumns(**take_columns(plan, first_G))
+    default_G = _limited(inputs, fields, base, some).limits.max_num_batched_tokens
+    new_GK: NDArray[np.bool_] = chunks[None, :] != default_G[:, None]  # NaN differs from all
+    return new_GK[group_U]
 
 
 def _limited(

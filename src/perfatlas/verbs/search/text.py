@@ -22,7 +22,7 @@ from perfatlas.report.text import (
 )
 from perfatlas.studies import print_sensitivities
 from perfatlas.verbs.search.choices import listed_names
-from perfatlas.verbs.search.first_plan import cost_line, nodes_line, runner_up_line
+from perfatlas.verbs.search.first_plan import cost_line, nodes_line, placement_line, runner_up_line
 from perfatlas.verbs.search.groups import LATENCIES, MOST_OBJECTIVES
 from perfatlas.verbs.search.limits import percentile_name
 from perfatlas.vocabulary.metrics import METRICS
@@ -69,6 +69,8 @@ def print_search(
     print_line(
         console, f"why the first: {plans[0]['why']}; {runner_up_line(plans, several=several)}"
     )
+    if placement := placement_line(plans):
+        print_line(console, placement)
     if nodes := nodes_line(plans[0]):
         print_line(console, nodes)
     if cost := cost_line(plans[0], answer["scenario"]):

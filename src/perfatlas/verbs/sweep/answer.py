@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
-from perfatlas.files import content_hash, format_toml, read_toml
+from perfatlas.files import content_hash, exists, format_toml, read_toml
 from perfatlas.quantities import (
     InvalidSpecError,
     UsageError,
@@ -50,6 +50,7 @@ MANY_SYSTEMS: Final = 1024  # points of a block whose systems all differ; each i
 ROW_BLOCK: Final = 64  # points of a verb that answers row by row
 FEWEST_BLOCKS: Final = 16  # of a long study, so that processes share it and results come early
 SMALL_BLOCK: Final = 256
+MOST_POINTS: Final = 100_000_000  # hours of a verb that answers tables, and 10 GB of results
 MOST_BLOCKS: Final = 100_000  # each is a file, and its best rows are in memory
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -177,7 +178,7 @@ def _is_shipped(study: str | Path) -> bool:
         InvalidSpecError: It is a name, and neither a file nor a study that comes with perfatlas.
     """
     name = str(study)
-    if Path(study).exists() or "/" in name or name.endswith(".toml"):
+    if exists(study) or "/" in name or name.endswith(".toml"):
         return False
     if name not in shipped_studies():
         hint = did_you_mean(name, shipped_studies()) or f"; they are {', '.join(shipped_studies())}"
@@ -200,10 +201,12 @@ def describe(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     """
     study = read_study(raw, name)
     size = block_points(study)
-    if study.points.size > size * MOST_BLOCKS:
+    most = min(size * MOST_BLOCKS, MOST_POINTS)
+    if study.points.size > most:
         raise InvalidSpecError(
-            f"{name}: {study.points.size:,} points are more than the {size * MOST_BLOCKS:,} of a"
-            f" sweep of {study.command}; vary fewer names or values, or sample them ([sample])"
+            f"{name}: {study.points.size:,} points are more than the {most:,} of a sweep of"
+            f" {study.command}, which take hours and 10 GB; vary fewer names or values, or sample"
+            " them ([sample], with fewer points)"
         )
     values: dict[str, Any] = dict(study.fixed)
     for axis in study.points.axes:

@@ -314,7 +314,7 @@ class Formats:
         Row(
             "Number format of expert layers.",
             default="format",
-            needs=Fact("experts"),
+            needs=Fact("expert format"),
             by_replica=True,
         ),
     ] = None

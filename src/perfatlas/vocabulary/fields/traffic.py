@@ -156,9 +156,13 @@ class Arrivals:
         Row("Prefix tokens shared by all generated prompts, in addition to isl.", needs=GENERATED),
     ] = 0
     length_distribution: Annotated[
-        Literal["fixed", "uniform", "lognormal", "empirical"],
-        Row("Distribution of generated lengths.", needs=GENERATED),
-    ] = "fixed"
+        Literal["fixed", "uniform", "lognormal", "empirical"] | None,
+        Row(
+            "Distribution of generated lengths.",
+            "fixed; output lengths of a closed loop are uniform within 10%",
+            GENERATED,
+        ),
+    ] = None
     length_spread: Annotated[
         Annotated[float, Number(unit="ratio", at_least=0.0, finite=False)] | None,
         Row(

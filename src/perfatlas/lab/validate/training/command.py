@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Final
 
-from perfatlas.commands.flags import SWITCH, File
+from perfatlas.commands.flags import SWITCH, WrittenFile
 from perfatlas.commands.output import envelope, print_json
 
 ERRORS: Final = {
@@ -30,7 +30,7 @@ TITLES: Final = {
 }
 
 
-def training(*, json: Annotated[bool, SWITCH] = False, page: File | None = None) -> int:
+def training(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None = None) -> int:
     """Compare predicted with published training steps.
 
     Args:

@@ -1,0 +1,96 @@
+"""Plans that a search recommends can be placed on the nodes that were asked."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from perfatlas.hardware import resolve_system
+from perfatlas.scenario.resolution import planned_scenario, read_scenario
+from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.search import search
+from perfatlas.verbs.simulate import simulate
+from tests.parallelism.packing import holds
+
+SIZES = ("tp", "pp", "cp", "attention_dp")
+MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-235B-A22B")
+QWEN: dict[str, Any] = {
+    "model": "Qwen/Qwen3-235B-A22B",
+    "system": "b200_sxm",
+    "isl": 4000,
+    "osl": 1000,
+}
+SPREAD: dict[str, Any] = {
+    "mode": "disaggregated",
+    "prefill_tp": 4,
+    "decode_tp": 2,
+    "decode_attention_dp": 6,
+    "decode_moe_tp": 12,
+}
+
+
+def workers_of(plan: dict[str, Any]) -> tuple[int, ...]:
+    found: list[int] = []
+    pooled = "prefill_workers" in plan
+    for role in ("prefill_", "decode_") if pooled else ("",):
+        each = 1
+        for name in SIZES:
+            each *= plan.get(f"{role}{name}", 1)
+        found += [each] * plan[f"{role}workers" if pooled else "dp"]
+    return tuple(found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_recommended_plans_fit_on_the_nodes(seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311 - a test
+    system, model = draw.choice(("h100_sxm", "b200_sxm", "gb200")), draw.choice(MODELS)
+    mode = draw.choice(("aggregated", "disaggregated", "disaggregated"))
+    asked: dict[str, Any] = {"model": model, "system": system, "mode": mode, "isl": 2000}
+    numbers = (16, 20, 24) if model == MODELS[-1] else (6, 10, 12, 20)
+    size: dict[str, Any] = {draw.choice(("gpus", "max_gpus")): draw.choice(numbers)}
+    found = search(**asked, **size, num_simulated=0, num_plans=20, osl=200)
+    hardware = resolve_system(system)
+    per_node = max(hardware.device.scale_up.domain_size, hardware.node.devices)
+    (gpus,) = size.values()
+    for plan in found.results["plans"]:
+        assert holds(workers_of(plan), gpus, per_node), plan
+
+
+def test_pools_that_two_nodes_cannot_hold_are_refused_and_counted() -> None:
+    asked: dict[str, Any] = {**QWEN, "gpus": 16, "mode": "disaggregated", "num_simulated": 0}
+    found = search(**asked, slo_ttft_s=2.0, slo_tpot_s=0.03, num_plans=20).results
+    assert found["rejected"]["workers_fit_on_nodes"] > 0
+    for plan in found["plans"]:
+        assert holds(workers_of(plan), 16, 8), plan
+        assert plan["placement"] == "2 nodes of 8 GPUs"
+
+
+def test_what_crosses_nodes_is_in_the_answer() -> None:
+    asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-R1", "system": "h100_sxm", "gpus": 16}
+    for plan in search(**asked, num_simulated=0).results["plans"]:
+        assert plan["placement"].startswith("2 nodes of 8 GPUs, crossed by ")
+        assert ("pp" in plan["placement"].split("by ")[1].split(", ")) == (plan["pp"] > 1)
+
+
+def test_other_verbs_warn_of_workers_that_nodes_cannot_hold() -> None:
+    told = "1 prefill worker of 4 GPUs and 1 decode worker of 12 take 3 nodes of 8 GPUs"
+    assert [one for one in estimate(**QWEN, **SPREAD).warnings if one.startswith(told)]
+    run = simulate(**QWEN, **SPREAD, concurrency=4, num_requests=4)
+    assert [one for one in run.warnings if one.startswith(told)]
+    row = {name: [value] for name, value in {**QWEN, **SPREAD, "method": "formula"}.items()}
+    assert told in str(estimate_table(row).columns)
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "tp": 4}
+    spread = estimate(**fields, pp=3, dp=2)
+    assert any(one.startswith("2 replicas of 12 GPUs take 4 nodes") for one in spread.warnings)
+    assert not [one for one in estimate(**fields, pp=2, dp=2).warnings if "nodes" in one]
+
+
+def test_the_default_plan_fits_on_nodes() -> None:
+    # 141 GB of weights and a long context: two replicas of 12 GPUs would take four nodes
+    for gpus in (6, 12, 20, 24, 40):
+        fields = {"model": "meta-llama/Llama-3.1-405B", "system": "h200_sxm", "gpus": gpus}
+        plan = planned_scenario(read_scenario({**fields, "format": "fp8"}))
+        each = (plan.tp or 1) * plan.pp
+        assert holds((each,) * (plan.dp or 1), gpus, 8), plan
