@@ -45,6 +45,17 @@ def test_a_refusal_under_json_is_one_object_on_stdout_and_a_message_on_stderr(
     assert capsys.readouterr().out == ""
 
 
+def test_a_scenario_that_does_not_fit_is_one_object_with_its_memory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = shlex.split(f"estimate {LLAMA.replace('8B', '70B')} --tp 1 --json")
+    assert main(words) == 4
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["results"]["memory"]["fits"] is False
+    assert answer["error"]["code"] == "infeasible"
+    assert answer["error"]["advice"] == answer["results"]["advice"]
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -60,10 +60,12 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
         kind = UsageError
     error: dict[str, Any] = {"code": kind.error_code, "exit_code": kind.exit_code}
     error["message"] = message
+    answer: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
+    answer["command"] = _command(words)
     if isinstance(problem, InfeasibleError):
-        error |= {"advice": list(problem.advice), "memory": problem.memory}
-    answer = {"schema": SCHEMA, "version": __version__, "command": _command(words), "error": error}
-    return Refused(text, kind.exit_code, answer)
+        error["advice"] = list(problem.advice)
+        answer |= problem.answer
+    return Refused(text, kind.exit_code, {**answer, "error": error})
 
 
 def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
