@@ -62,6 +62,13 @@ def compared_scenarios(
             label = " ".join([*named, *words]) or "as given"
             own = {name: v for name, v in chosen.items() if v is not None}
             found.append({**given, **shared, **own, "label": label})
+    for several in REQUIRED:
+        name, values = ALTERNATIVES[several], getattr(lists, several)
+        if values and (len(found) < 2 or not all(one.get(name) for one in found)):
+            raise InvalidSpecError(
+                f"--{several} {','.join(values)} needs --{name}, the {name} with which they are"
+                f" compared, or a second {name}"
+            )
     if len(found) < 2:
         raise InvalidSpecError(
             "a comparison needs two scenarios: give two files, or lists such as --systems"
