@@ -110,7 +110,7 @@ def test_names_of_the_algorithms() -> None:
     assert library_algorithm("all_to_all", shape(1e4, 8.0), library())[0] == "pairwise"
     assert library_algorithm("all_reduce", shape(1e4, 64.0), library())[0] == "tree"
     switch = library(efficiency_in_network=0.9)
-    assert library_algorithm("all_reduce", shape(8e7, 8.0, reduces=True), switch)[0] == "in_network"
+    assert library_algorithm("all_reduce", shape(8e7, 8.0, reduces=True), switch)[0] == "nvls"
     for size, name in ((1e4, "one_shot"), (1e6, "two_shot"), (1e8, "library")):
         assert custom_algorithm(shape(size, 8.0), custom())[0] == name
 

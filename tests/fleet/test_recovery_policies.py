@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FLEET = """
 units = 66
+spares = 2
 [[cause]]
 name = "node"
 per_unit = 1

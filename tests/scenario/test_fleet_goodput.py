@@ -81,6 +81,31 @@ def test_16384_gpus_for_54_days_are_those_of_the_reference() -> None:
     assert found.answer.results["spares"] == 32
 
 
+def test_a_job_has_spares_in_the_ratio_of_its_fleet(
+    small: dict[str, object], tmp_path: Path
+) -> None:
+    asked = small | {"spares": None, "half_width": 0.2, "duration_s": DAY, "usd_per_gpu_hour": 2}
+    path = tmp_path / "spares.toml"
+    path.write_text(SMALL.replace("units = 40", 'units = 40\nspares = 4\nspares_ref = "our rule"'))
+    # 4 spares for 36 other units: ceil(8 / 9) for 8, ceil(32 / 9) for 32, and no more than the rest
+    for gpus, spares in ((64, 1), (256, 4), (288, 4), (304, 2), (320, 0), (None, 4)):
+        found = goodput(**(asked | {"fleet": str(path), "gpus": gpus}))
+        assert found.results["spares"] == spares
+        assert found.results["gpus_held"] == found.results["gpus"] + 8 * spares
+        said = f"spares = {spares} by default: the fleet has 4 for 36 other units (our rule)"
+        assert any(said in text for text in found.warnings) == (spares > 0)
+    doubled = goodput(**(asked | {"fleet": str(path), "gpus": 288, "fleet_units": 80}))
+    assert doubled.results["spares"] == 4
+    stated = goodput(**(asked | {"fleet": str(path), "spares": 7}))
+    assert not any("by default" in text for text in stated.warnings)
+    none = goodput(**asked)  # a fleet that states none
+    assert none.results["spares"] == 0
+    assert any("there are no spares" in text for text in none.warnings)
+    path.write_text(SMALL.replace("units = 40", "units = 40\nspares = 40"))
+    with pytest.raises(InvalidSpecError, match="spares = 40: expected 0 to 39"):
+        goodput(**(asked | {"fleet": str(path)}))
+
+
 def test_buckets_factors_and_spread_belong_together(small: dict[str, object]) -> None:
     run = fleet_goodput(**small, mfu=0.4, scheduling=0.9, usd_per_gpu_hour=2.0)
     results, rows = run.answer.results, run.answer.breakdown
@@ -281,13 +306,6 @@ def test_a_rack_that_leaves_whole_needs_its_spares() -> None:
     for name in ("nodes of 8", "racks of 72 and 48 spare", "64 of 72"):
         assert found[name]["availability"] > 0.99, name
     assert found["racks of 72 with fewer"]["product"] > found["nodes of 8"]["product"]
-
-
-def test_remaining_units_that_become_spares_are_stated(small: dict[str, object]) -> None:
-    few = goodput(**{**small, "spares": None, "gpus": 8})
-    assert few.results["spares"] == 39
-    assert any("39 units, are spares of this job" in text for text in few.warnings)
-    assert not any("separate stream" in text for text in goodput(**small).warnings)
 
 
 def test_no_optimum_is_stated_without_a_closed_form(

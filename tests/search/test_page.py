@@ -75,3 +75,14 @@ def test_points_of_the_frontier_have_their_tier() -> None:
 def test_a_page_script_needs_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["search", *ASKED, "--html-script", "cdn"]) == 2
     assert "no effect without --html" in capsys.readouterr().err
+
+
+def test_the_probability_of_limits_is_shown_where_there_are_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for limit in ([], ["--slo-tpot-s", "1"]):
+        words = ["search", *ASKED, *limit, "--html", str(tmp_path / "page.html")]
+        assert main([*words, "--html-script", "none"]) == 0
+        told, page = capsys.readouterr(), (tmp_path / "page.html").read_text("utf-8")
+        for text in (told.out, page):
+            assert ("P(SLO)" in text) == bool(limit)

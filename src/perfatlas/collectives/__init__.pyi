@@ -1,3 +1,6 @@
+from .algorithms import (
+    LIBRARY_ALGORITHMS as LIBRARY_ALGORITHMS,
+)
 from .codes import (
     OPS as OPS,
     check_op as check_op,
@@ -5,6 +8,9 @@ from .codes import (
 from .fabric import (
     FABRIC_SHAPE as FABRIC_SHAPE,
     fabric_time_s as fabric_time_s,
+)
+from .levels import (
+    NODES_MEASURED as NODES_MEASURED,
 )
 from .parameters import (
     LIBRARY_FAMILY as LIBRARY_FAMILY,

@@ -5,7 +5,7 @@ Shape legend: U unique shapes, D shape columns, P parameters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 
+NVLS: Final = "nvls"  # the switch inside a domain reduces, which NCCL calls NVLS
+LIBRARY_ALGORITHMS: Final = ("ring", "tree", NVLS)
+
+
 def library_algorithm(op: str, shape_UD: FloatArray, parameters_UP: FloatArray) -> NDArray[np.str_]:
-    """Return the algorithm of a library collective: ring, tree, in_network or pairwise (U,).
+    """Return the algorithm of a library collective: ring, tree, nvls or pairwise (U,).
 
     Args:
         op: Collective operation.
@@ -33,7 +37,7 @@ def library_algorithm(op: str, shape_UD: FloatArray, parameters_UP: FloatArray) 
     ring_s_U, switch_s_U = bulk_times_s(shape_UD, p_PU, hops_U)
     small_U = shape_UD[:, 0] <= p_PU[9] * ranks_U
     named_U = np.where(hops_U < ranks_U - 1.0, "tree", "ring")
-    return np.where(~small_U & (switch_s_U < ring_s_U), "in_network", named_U)
+    return np.where(~small_U & (switch_s_U < ring_s_U), NVLS, named_U)
 
 
 def custom_algorithm(shape_UD: FloatArray, parameters_UP: FloatArray) -> NDArray[np.str_]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
+from perfatlas.collectives.algorithms import NVLS, custom_algorithm, library_algorithm
 from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import (
     FABRIC_PARAMETERS,
@@ -33,11 +33,9 @@ from perfatlas.collectives.notes import (
     SWITCH_NOTE,
     TREE_NOTE,
     assumed_fabrics,
-    refused_groups,
-    refused_pcie_groups,
+    library_notes,
 )
 from perfatlas.collectives.parameters import (
-    CUSTOM_OPERATOR,
     FABRIC_FAMILY,
     FABRIC_OPERATOR,
     LIBRARY_FAMILY,
@@ -46,6 +44,7 @@ from perfatlas.collectives.parameters import (
     all_reduce_cells,
     cell_format,
     cell_operator,
+    custom_cells,
     exchange_cells,
     fabric_cells,
     gather_cells,
@@ -218,32 +217,30 @@ def _with_latency(
 
 def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     """Return the levels with the engine's custom all-reduce for groups within one domain."""
-    cells = gather_cells(query.systems, CUSTOM_OPERATOR, query.family, "bf16", CUSTOM_PARAMETERS)
-    parameters_UP = cells.parameters_SP[query.index_U]
+    ranks_LU = query.group.ranks_LU
+    place_U = (query.index_U, ranks_LU[0])
+    cells, index_U = custom_cells(query.systems, place_U, query.family, CUSTOM_PARAMETERS)
+    parameters_UP = cells.parameters_SP[index_U]
     shape_UD = _level_shape(query, 0, np.zeros_like(query.links.in_network_U))
     time_U, latency_U = _with_latency(query, custom_time_s, shape_UD, parameters_UP)
-    ranks_LU, match_U = query.group.ranks_LU, cells.match_S[query.index_U]
+    match_U = cells.match_S[index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
     pcie_U = query.links.one_link_U > 0.0
     sizes_U = np.isin(ranks_LU[0], query.custom_groups)
     taken_U = sizes_U & (~pcie_U | np.isin(ranks_LU[0], query.pcie_groups))
-    if np.any(runs_U & ~sizes_U):
-        inner = with_fields(
-            inner, notes=(*inner.notes, refused_groups(query.family, query.custom_groups))
-        )
-    if np.any(runs_U & sizes_U & ~taken_U):
-        note = refused_pcie_groups(query.family, query.pcie_groups)
-        inner = with_fields(inner, notes=(*inner.notes, note))
-    runs_U &= taken_U & (ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED])
+    many_U = ranks_LU[0] > parameters_UP[:, CUSTOM_MEASURED]
+    left_out = (runs_U & ~sizes_U, runs_U & sizes_U & ~taken_U, runs_U & taken_U & many_U)
+    inner = with_fields(inner, notes=(*inner.notes, *library_notes(query, *left_out)))
+    runs_U &= taken_U & ~many_U
     # Sizes handed over to the library were measured with in-network reduction where available.
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
-    runs_U &= ~handed_U | (_adds_inside(query) == adds_measured(cells)[query.index_U])
+    runs_U &= ~handed_U | (_adds_inside(query) == adds_measured(cells)[index_U])
     # Priced as separate levels, so that measured rows correct them like the library's.
     alone = with_fields(
         inner,
         time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
         latency_s_LU=np.stack((latency_U, *np.zeros((2, time_U.size)))),
-        tails_U2=cells.tails_S2[query.index_U],
+        tails_U2=cells.tails_S2[index_U],
         algorithms=lambda: custom_algorithm(shape_UD, parameters_UP),
         measured_U=np.zeros(time_U.size, np.bool_),
         match_U=match_U,
@@ -370,7 +367,9 @@ def _across_nodes(
     if hops is not None:
         return np.where(crosses_U, np.where(hops.pat_U, "pat", "ring"), inside_U)
     alone_U = query.group.inside_LU[1] == 1.0
+    sharp_U = query.links.fabric_adds_U > 0.0
     named_U = np.char.add("hierarchical_", inside_U.astype(np.str_))
+    named_U = np.where(inside_U == NVLS, np.where(sharp_U, "nvls_sharp", "nvls_tree"), named_U)
     return np.where(crosses_U, np.where(alone_U, "fabric", named_U), inside_U)
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from perfatlas.collectives.query import CollectiveQuery
     from perfatlas.hardware import System
+
+    FlagArray = NDArray[np.bool_]
 
 RANKS_NOTE: Final = (
     "collectives beyond the measured number of ranks are extrapolated, with the interval of fits on"
@@ -80,6 +87,30 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def library_notes(
+    query: CollectiveQuery, refused_U: FlagArray, pcie_U: FlagArray, unmeasured_U: FlagArray
+) -> list[str]:
+    """Return the notes on groups that an engine's custom all-reduce leaves to the library.
+
+    Args:
+        query: The collective.
+        refused_U: Groups of unsupported sizes (U,).
+        pcie_U: Groups of sizes that are unsupported over PCIe (U,).
+        unmeasured_U: Groups of more ranks than were measured (U,).
+    """
+    notes = []
+    if refused_U.any():
+        notes.append(refused_groups(query.family, query.custom_groups))
+    if pcie_U.any():
+        notes.append(refused_pcie_groups(query.family, query.pcie_groups))
+    if unmeasured_U.any():
+        found = np.unique(query.index_U[unmeasured_U]).tolist()
+        notes.append(
+            unmeasured_groups(query.family, [query.systems[place].name for place in found])
+        )
+    return notes
+
+
 def refused_groups(family: str, sizes: Sequence[int]) -> str:
     """Return the note on group sizes that an engine's custom all-reduce does not support.
 
@@ -95,6 +126,24 @@ def refused_groups(family: str, sizes: Sequence[int]) -> str:
     *first, last = (str(size) for size in sizes)
     named = f"{', '.join(first)} or {last}" if first else last
     return f"{family}'s custom all-reduce supports groups of {named} ranks; others use the library"
+
+
+def unmeasured_groups(family: str, names: Sequence[str]) -> str:
+    """Return the note on groups larger than those that an engine's all-reduce was measured on.
+
+    Args:
+        family: The engine.
+        names: Names of the systems.
+
+    Example:
+        >>> from perfatlas.collectives.notes import unmeasured_groups
+        >>> unmeasured_groups("vllm", ["gb200"])
+        "vllm's custom all-reduce was measured on fewer ranks of gb200; larger groups use NCCL"
+    """
+    return (
+        f"{family}'s custom all-reduce was measured on fewer ranks of {', '.join(names)}; larger"
+        " groups use NCCL"
+    )
 
 
 def refused_pcie_groups(family: str, sizes: Sequence[int]) -> str:

@@ -38,6 +38,9 @@ FABRIC_REFERENCE: Final = "h100_sxm"
 LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server"}
 # Measured device for expert exchanges, by size of the domain (NVL72).
 DOMAIN_STAND_INS: Final = {72: "gb200"}
+# Measured device for an engine's all-reduce on more ranks than a device has rows of, by size of the
+# domain: kernels over several trays of NVL72.
+RANK_STAND_INS: Final = {72: "gb300"}
 # Integers take another path than 16-bit floats; switches do not reduce them.
 INTEGER_FORMATS: Final = ("int8",)
 RING_FORMAT: Final = "int8"
@@ -101,6 +104,43 @@ def gather_cells(
     """
     found = [_find(system.device, operator, family, format_name) for system in systems]
     return _noted(_columns(found, names), systems, operator, [])
+
+
+def custom_cells(
+    systems: Sequence[System],
+    place_U: tuple[IntArray, FloatArray],
+    family: str,
+    names: Sequence[str],
+) -> tuple[Cells, IntArray]:
+    """Return the calibrations of an engine's all-reduce, and the one that prices each shape (U,).
+
+    Groups of more ranks than were measured on a device use the device of the same domain size that
+    was measured on more (`RANK_STAND_INS`), and the answer notes it.
+
+    Args:
+        systems: Distinct systems.
+        place_U: System of each shape and ranks of its group (U,), (U,).
+        family: The engine.
+        names: Parameters, in the column order of the physics function.
+    """
+    index_U, ranks_U = place_U
+    own = gather_cells(systems, CUSTOM_OPERATOR, family, "bf16", names)
+    more_U = ranks_U > own.parameters_SP[index_U, names.index("ranks_measured")]
+    lent = [_on_more_ranks(system) for system in systems]
+    if not np.any(more_U) or lent == [*systems]:
+        return own, index_U
+    cells = gather_cells([*systems, *lent], CUSTOM_OPERATOR, family, "bf16", names)
+    return cells, index_U + more_U * len(systems)
+
+
+def _on_more_ranks(system: System) -> System:
+    """Return a system priced as the device of its domain size that was measured on more ranks."""
+    device = system.device
+    lender = RANK_STAND_INS.get(device.scale_up.domain_size, device.name)
+    if lender == device.name:
+        return system
+    name = f"{device.name} on more ranks"
+    return replace(system, device=replace(device, name=name, calibration_relative=lender))
 
 
 def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequence[str]) -> Cells:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.collectives.algorithms import NVLS
 from perfatlas.collectives.wire import ring_wire_bytes
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def sums_by_trees(query: CollectiveQuery, crosses_U: NDArray[np.bool_], inner: L
     between_U = crosses_U & (query.links.fabric_adds_U == 0.0)
     if query.op != "all_reduce" or not np.any(between_U):
         return False
-    return bool(np.any(between_U & (inner.algorithms() == "in_network")))
+    return bool(np.any(between_U & (inner.algorithms() == NVLS)))
 
 
 def two_by_tree(query: CollectiveQuery, adds_inside_U: FloatArray) -> NDArray[np.bool_]:

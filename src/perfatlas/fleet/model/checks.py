@@ -93,6 +93,11 @@ def check_fleet(fleet: Fleet) -> None:
             f"parts_needed = {fleet.parts_needed}: expected 1 to parts_per_unit,"
             f" {fleet.parts_per_unit}"
         )
+    if not 0 <= fleet.spares < fleet.units:
+        raise InvalidSpecError(
+            f"spares = {fleet.spares}: expected 0 to {fleet.units - 1}, fewer than the fleet's"
+            f" {counted(fleet.units, 'unit')}"
+        )
     repairs = [repair.name for repair in fleet.repairs]
     check_once("cause", [cause.name for cause in fleet.causes])
     check_once("repair", repairs)

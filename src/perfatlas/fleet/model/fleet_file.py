@@ -28,6 +28,7 @@ from perfatlas.files import (
     Field,
     Number,
     Record,
+    Text,
     Whole,
     known_keys,
     read_fields,
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 _COUNT: Final = Field(Whole())
 _FLEET: Final[dict[str, Field[Any]]] = {
     "units": Field(Whole(), required=True, meaning="the number of units of the fleet"),
-    **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews"), _COUNT),
+    **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews", "spares"), _COUNT),
+    "spares_ref": Field(Text()),
 }
 _PARTS: Final = ("cause", "repair", "strategy", "component", "unit", "system")
 _REPAIR: Final[dict[str, Field[Any]]] = {

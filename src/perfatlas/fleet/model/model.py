@@ -136,6 +136,8 @@ class Fleet:
         parts_per_unit: Parts of a unit that fail one by one (trays of a rack); 1 if none.
         parts_needed: Parts needed for the unit to be usable.
         crews: Maximum concurrent repairs; None for no limit.
+        spares: Units that are spares when one job uses the whole fleet.
+        spares_ref: Source of their number.
     """
 
     units: int
@@ -145,6 +147,24 @@ class Fleet:
     parts_per_unit: int = 1
     parts_needed: int = 1
     crews: int | None = None
+    spares: int = 0
+    spares_ref: str = ""
+
+    def spares_for(self, units: int) -> int:
+        """Return the spares of a job in the fleet's ratio of spares to other units, rounded up.
+
+        At most the rest of the fleet.
+
+        Args:
+            units: Units of the job.
+
+        Example:
+            >>> from perfatlas.fleet.model import resolve_fleet
+            >>> resolve_fleet("llama3").spares_for(128)  # 32 spares for 2,048 nodes
+            2
+        """
+        wanted = -(-units * self.spares // (self.units - self.spares))
+        return min(wanted, self.units - units)
 
 
 @dataclass(frozen=True, kw_only=True)

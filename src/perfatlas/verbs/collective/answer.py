@@ -12,15 +12,16 @@ from perfatlas.answer import (
     warn_unused_changes,
     with_unused_changes,
 )
-from perfatlas.collectives import cell_format
+from perfatlas.collectives import LIBRARY_ALGORITHMS, LIBRARY_FAMILY, NODES_MEASURED, cell_format
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.verbs.collective.priced import price_questions
 from perfatlas.verbs.collective.question import read_collective
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from perfatlas.hardware import System
     from perfatlas.verbs.collective.priced import PricedQuestions
     from perfatlas.verbs.collective.question import CollectiveInputs
 
@@ -68,12 +69,15 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def _rows(inputs: Sequence[CollectiveInputs]) -> Answered:
-    return Answered(price_questions(inputs).results(), list(map(_warnings, inputs)), {})
+    priced = price_questions(inputs)
+    results = priced.results()
+    return Answered(results, _warnings(priced, results), {})
 
 
 def _answer(priced: PricedQuestions) -> Answer:
     inputs, prices = priced.inputs[0], priced.found.prices
-    results = {name: cells[0] for name, cells in priced.results().items()}
+    columns = priced.results()
+    results = {name: cells[0] for name, cells in columns.items()}
     match = prices.matches[prices.match_CO[0, 0]] if prices.match_CO[0, 0] >= 0 else None
     said = [*prices.notes, *_without_effect(priced, calibrated=match is not None)]
     if inputs.tier == "measured":
@@ -88,13 +92,43 @@ def _answer(priced: PricedQuestions) -> Answer:
         results=results,
         breakdown=[single_row(inputs.op, "", results, match, "communication")],
         evidence=single_evidence(priced.systems[0], match, said, results["tier"]),
-        warnings=_warnings(inputs),
+        warnings=_warnings(priced, columns)[0],
     )
 
 
-def _warnings(inputs: CollectiveInputs) -> tuple[str, ...]:
-    """Return the warning of a group of one GPU."""
-    return (SINGLE_GPU,) if inputs.gpus == 1 else ()
+def _warnings(
+    priced: PricedQuestions, results: Mapping[str, Sequence[Any]]
+) -> list[tuple[str, ...]]:
+    """Return the warnings of each query."""
+    return [
+        tuple(_warnings_of(inputs, system, {name: cells[place] for name, cells in results.items()}))
+        for place, (inputs, system) in enumerate(zip(priced.inputs, priced.systems, strict=True))
+    ]
+
+
+def _warnings_of(
+    inputs: CollectiveInputs, system: System, results: Mapping[str, Any]
+) -> Iterator[str]:
+    if inputs.gpus == 1:
+        yield SINGLE_GPU
+    if inputs.tier == "bound":
+        return
+    nodes = -(-inputs.gpus // max(system.node.devices, system.device.scale_up.domain_size))
+    algorithm = results["algorithm"]
+    engine = inputs.kernel_family or "an engine"
+    small = inputs.op == "all_reduce" and results["bound"] == "latency" and nodes == 1
+    if small and engine != LIBRARY_FAMILY and algorithm in LIBRARY_ALGORITHMS:
+        yield (
+            f"small buffers of {inputs.gpus} GPUs of {inputs.system} are reduced by NCCL"
+            f" ({algorithm}): faster kernels of {engine} do not support this number of GPUs or were"
+            " not measured on it"
+        )
+    if nodes > NODES_MEASURED:
+        yield (
+            f"{nodes:,} nodes: collectives between nodes were measured on at most"
+            f" {NODES_MEASURED:.0f}; {algorithm} is extrapolated without congestion, and the upper"
+            " end of the interval grows with each doubling of the nodes"
+        )
 
 
 def _without_effect(priced: PricedQuestions, *, calibrated: bool) -> list[str]:

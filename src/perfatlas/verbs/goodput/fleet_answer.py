@@ -71,11 +71,11 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     Args:
         **fields: fleet (a file, llama3 or rsc1), and strategy (one of that file, or of
             strategy_file; the first by default) or checkpoint_write_s and restart_s; gpus and
-            spares (default: the whole fleet, or the rest of it), fleet_units (overrides the file),
-            checkpoint_interval_s, checkpoint_lag_s (time until durable), detection_s (overrides the
-            fleet), spare_kind, spare_start_s, fewest_gpus and replica_gpus (elastic operation),
-            duration_s or work_s (work to complete) with finish_by_s (deadline), mfu or a measured
-            step (`measured_step`), scheduling (share of the time the job is scheduled),
+            spares (default: the whole fleet, and its ratio of spares), fleet_units (overrides the
+            file), checkpoint_interval_s, checkpoint_lag_s (time until durable), detection_s
+            (overrides the fleet), spare_kind, spare_start_s, fewest_gpus and replica_gpus (elastic
+            operation), duration_s or work_s (work to complete) with finish_by_s (deadline), mfu or
+            a measured step (`measured_step`), scheduling (share of the time the job is scheduled),
             usd_per_gpu_hour, what_if, more_spares, half_width, seed, num_seeds.
 
     Raises:

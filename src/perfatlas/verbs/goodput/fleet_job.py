@@ -51,6 +51,7 @@ class FleetJob:
         interval_note: Basis of the optimum, or why there is none.
         interval_is_given: Whether the interval was set.
         strategy_is_named: Whether a file has the strategy, under its name.
+        spares_are_default: Whether the fleet decides the number of spares.
         others: Other strategies of the same file.
     """
 
@@ -60,6 +61,7 @@ class FleetJob:
     interval_note: str
     interval_is_given: bool
     strategy_is_named: bool
+    spares_are_default: bool
     others: tuple[Strategy, ...] = ()
 
     @property
@@ -81,7 +83,8 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
     """
     fleet = resolve_fleet(inputs.fleet)
     if inputs.fleet_units is not None:
-        fleet = replace(fleet, units=inputs.fleet_units)
+        spares = fleet.spares * inputs.fleet_units // fleet.units
+        fleet = replace(fleet, units=inputs.fleet_units, spares=spares)
     if inputs.detection_s is not None:
         detection = Constant(value_s=inputs.detection_s)
         fleet = replace(
@@ -113,6 +116,7 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
         interval_note=note,
         interval_is_given=inputs.checkpoint_interval_s is not None or "interval_s" in from_file,
         strategy_is_named=chosen is not None,
+        spares_are_default=inputs.spares is None and "spares" not in from_file,
         others=tuple(others),
     )
 
@@ -263,7 +267,7 @@ def _sizes(inputs: FleetGoodput, fleet: Fleet, from_file: Spares | None) -> tupl
     """Return the units of the job and the spares."""
     wanted = inputs.spares if inputs.spares is not None or from_file is None else from_file.count
     if inputs.gpus is None:
-        spares = wanted or 0
+        spares = fleet.spares if wanted is None else wanted
         if spares >= fleet.units:
             raise InfeasibleError(
                 f"spares = {spares} of {counted(fleet.units, 'unit')} leave none for the job",
@@ -283,7 +287,7 @@ def _sizes(inputs: FleetGoodput, fleet: Fleet, from_file: Spares | None) -> tupl
         )
     if units > fleet.units:
         raise _too_large(fleet, units, wanted or 0)
-    return units, fleet.units - units if wanted is None else wanted
+    return units, fleet.spares_for(units) if wanted is None else wanted
 
 
 def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:

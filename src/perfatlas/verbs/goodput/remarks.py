@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfatlas.fleet.closed_form import late_detection_remarks, snapshots_in_flight
 from perfatlas.fleet.model import NO_REPAIR_TIMES, mean_repair_s
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput
-
-MANY_SPARES: Final = 0.1  # share of the units of the job
 
 
 def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
@@ -36,14 +34,18 @@ def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
             f"the first maintenance is due after {maintenance.every_s / DAY_S:g} d, but only"
             f" {ready.job.horizon_s / DAY_S:g} d are simulated: increase duration_s"
         )
-    spares = ready.strategy.spares.count or 0
-    all_the_rest = inputs.spares is None and ready.job.units + spares == ready.job.fleet.units
-    if all_the_rest and spares > MANY_SPARES * ready.job.units:
-        notes.append(
-            f"the rest of the fleet, {counted(spares, 'unit')}, are spares of this job and are"
-            " counted as reserved; set spares to change this"
-        )
-    return [*notes, *unused_fleet_options(inputs, ready)]
+    return [*notes, *_of_spares(ready), *unused_fleet_options(inputs, ready)]
+
+
+def _of_spares(ready: FleetJob) -> list[str]:
+    """Return a remark on spares in the ratio of the fleet."""
+    fleet, count = ready.job.fleet, ready.strategy.spares.count
+    if not (ready.spares_are_default and fleet.spares and count):
+        return []
+    others = counted(fleet.units - fleet.spares, "other unit")
+    ref = f" ({fleet.spares_ref})" if fleet.spares_ref else ""
+    stated = f"the fleet has {fleet.spares:,} for {others}{ref}, scaled to this job"
+    return [f"spares = {count:,} by default: {stated}; set spares to change this"]
 
 
 def _all_units(units: int) -> str:

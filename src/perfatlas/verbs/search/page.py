@@ -24,6 +24,7 @@ from perfatlas.verbs.search.text import (
     at_most_text,
     counts_line,
     frontier_axes,
+    has_limits,
     marked_metric,
     objectives_of,
     plan_name,
@@ -71,7 +72,11 @@ def _values(best: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[Value]
     names = (Y, "ttft_s", "tpot_s", *((COST,) if best.get(COST) is not None else ()))
     return [
         Value(label="best plan", value=plan_name(best, scenario)),
-        Value(label="P(SLO)", value=format_share(best["slo_probability"])),
+        *(
+            [Value(label="P(SLO)", value=format_share(best["slo_probability"]))]
+            if has_limits(scenario)
+            else []
+        ),
         *(
             Value(
                 label=label_of(name),
@@ -86,14 +91,15 @@ def _values(best: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[Value]
 def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> Section:
     """Return the best plans, and why each is where it is."""
     names = (label_of(name, short=True) for name in SHOWN)
-    head = ["plan", "GPUs", "load", *names, "P(SLO)", "tier"]
+    limited = has_limits(scenario)
+    head = ["plan", "GPUs", "load", *names, *(["P(SLO)"] if limited else []), "tier"]
     rows = [
         [
             plan_name(plan, scenario),
             f"{plan['gpus']:,}",
             f"{_load(plan):,}",
             *(marked_metric(name, plan) for name in SHOWN),
-            format_share(plan["slo_probability"]),
+            *([format_share(plan["slo_probability"])] if limited else []),
             plan["tier"],
         ]
         for plan in plans

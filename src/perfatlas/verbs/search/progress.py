@@ -87,5 +87,6 @@ class SearchProgress:
             if row.get(name) is not None
         ]
         loaded = f" at {load:,} in flight" if load else ""
-        chance = format_share(row["slo_probability"])
-        return f"{self._name(row)}{loaded}: {', '.join(told)}, P(SLO) {chance}"
+        if self._inputs.has_limits:
+            told.append(f"P(SLO) {format_share(row['slo_probability'])}")
+        return f"{self._name(row)}{loaded}: {', '.join(told)}"

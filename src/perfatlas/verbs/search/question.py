@@ -19,7 +19,13 @@ from perfatlas.verbs.search.choices import (
     read_choices,
     refuse_contradictions,
 )
-from perfatlas.verbs.search.groups import LATENCIES, RequestLengths, SearchObjective, SearchSpace
+from perfatlas.verbs.search.groups import (
+    LATENCIES,
+    LIMITS,
+    RequestLengths,
+    SearchObjective,
+    SearchSpace,
+)
 from perfatlas.verbs.search.request_mix import (
     RequestMix,
     classes_of_trace,
@@ -115,7 +121,7 @@ class SearchInputs(
     @property
     def has_limits(self) -> bool:
         """Whether deployments must meet an SLO or serve a rate."""
-        return any(getattr(self, name) is not None for name in (*SLOS, "request_rate"))
+        return any(getattr(self, name) is not None for name in LIMITS)
 
     @property
     def all_systems(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from perfatlas.report.text import (
 from perfatlas.studies import print_sensitivities
 from perfatlas.verbs.search.choices import listed_names
 from perfatlas.verbs.search.first_plan import cost_line, nodes_line, placement_line, runner_up_line
-from perfatlas.verbs.search.groups import LATENCIES, MOST_OBJECTIVES
+from perfatlas.verbs.search.groups import LATENCIES, LIMITS, MOST_OBJECTIVES
 from perfatlas.verbs.search.limits import percentile_name
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -180,7 +180,7 @@ def _plans_table(
         **({"load": _load} if not pooled or any("concurrency" in p for p in plans) else {}),
         **_metric_columns(scenario),
         **({"90%": lambda plan: interval_text(plan, Y)} if width >= _wide(scenario) else {}),
-        "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
+        **({"P(SLO)": _probability} if has_limits(scenario) else {}),
         **({"hits": _hits} if "prefix_hit_rate" in plans[0] else {}),
         **(
             {"up": lambda plan: f"{plan['availability']:.3%}"} if "availability" in plans[0] else {}
@@ -192,6 +192,15 @@ def _plans_table(
     for plan in plans:
         table.add_row(*(cell(plan) for cell in columns.values()))
     return table
+
+
+def has_limits(scenario: Mapping[str, Any]) -> bool:
+    """Return whether a search has SLOs or a request rate; without, all plans meet them.
+
+    Args:
+        scenario: The fields of the search.
+    """
+    return any(scenario.get(name) is not None for name in LIMITS)
 
 
 def _wide(scenario: Mapping[str, Any]) -> int:
@@ -217,6 +226,10 @@ def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[
 
 def _step(plan: Mapping[str, Any]) -> str:
     return f"{plan['max_num_batched_tokens']:,}"
+
+
+def _probability(plan: Mapping[str, Any]) -> str:
+    return format_share(plan["slo_probability"])
 
 
 def _hits(plan: Mapping[str, Any]) -> str:

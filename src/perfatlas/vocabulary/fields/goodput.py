@@ -162,7 +162,7 @@ class JobFailures:
     detection_s: Annotated[Pause | None, replace(DETECTION, default="0, or the fleet's")] = None
     spares: Annotated[
         CountOrZero | None,
-        replace(SPARES, default="unlimited; with fleet, its remaining units"),
+        replace(SPARES, default="unlimited; with fleet, its ratio of spares to other units"),
     ] = None
     repair_s: Annotated[
         Duration | None, replace(NODE_REPAIR, needs=AllOf(NO_FLEET, AnySet("spares")))

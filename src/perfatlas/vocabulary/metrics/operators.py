@@ -165,6 +165,7 @@ OPERATOR: Final = (
         label="algorithm",
         holds="text",
         verbs=("collective",),
-        description="Algorithm of the collective.",
+        description="Algorithm of the collective. NVLink switches reduce in nvls (the default of"
+        " NCCL), with trees of nodes in nvls_tree, with the switches between nodes in nvls_sharp.",
     ),
 )
