@@ -11,9 +11,11 @@ STAMP := $(VENV)/.installed
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# --without-pip: works on Debian without python3-venv; pip then installs into it from outside.
+# --without-pip: works on Debian without python3-venv; pip then installs itself into it from outside, so that
+# `.venv/bin/pip install 'perfatlas[plot]'` works.
 $(BIN)/python:
 	$(PYTHON) -m venv --without-pip $(VENV)
+	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q pip
 
 $(VENV)/.runtime: pyproject.toml | $(BIN)/python
 	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e .

@@ -3245,8 +3245,8 @@ def search_training(
             them. For documents of several lengths, the mean over tokens. Default: the sequence
             length.
         moment_format: Number format of the optimizer's moments. Default: the engine's.
-        fp8_parameter_gather: Store and gather the weights of layers in FP8; needs an FP8 format.
-            Default: false.
+        fp8_parameter_gather: Store and gather the weights of layers in FP8, with lora_rank the
+            frozen ones; needs an FP8 format. Default: false.
         fused_weight_gradient: Products of weight gradients add to the accumulated gradients
             themselves, instead of a kernel per micro-batch. Default: true.
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
@@ -3830,8 +3830,8 @@ def train(
             them. For documents of several lengths, the mean over tokens. Default: the sequence
             length.
         moment_format: Number format of the optimizer's moments. Default: the engine's.
-        fp8_parameter_gather: Store and gather the weights of layers in FP8; needs an FP8 format.
-            Default: false.
+        fp8_parameter_gather: Store and gather the weights of layers in FP8, with lora_rank the
+            frozen ones; needs an FP8 format. Default: false.
         fused_weight_gradient: Products of weight gradients add to the accumulated gradients
             themselves, instead of a kernel per micro-batch. Default: true.
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid

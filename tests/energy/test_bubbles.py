@@ -103,7 +103,8 @@ def test_parts_sum_to_the_total_and_an_engine_that_hides_its_host_has_no_bubble(
 
 def test_simulated_waits_for_the_host_agree_with_the_closed_form() -> None:
     load: dict[str, Any] = {"engine": HOST_WAITS, "isl": 256, "osl": 64, "concurrency": 16}
-    run = perfatlas.simulate(model=SMALL, system="h100_sxm", num_requests=160, **load)
+    equal: dict[str, Any] = {"num_requests": 160, "length_distribution": "fixed"}
+    run = perfatlas.simulate(model=SMALL, system="h100_sxm", **equal, **load)
     found = dict(run.answer.results)
     parts = ("prefill_energy_j", "decode_energy_j", "bubble_energy_j", "idle_energy_j")
     assert sum(found[name] for name in parts) == pytest.approx(found["energy_j"])

@@ -138,7 +138,7 @@ def test_limits_that_cannot_be_kept_or_applied_are_refused(
 
 def simulated(**fields: object) -> dict[str, Any]:
     asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 1024, "osl": 64}
-    asked |= {"num_requests": 32, "concurrency": 16, "seed": 1}
+    asked |= {"num_requests": 32, "concurrency": 16, "seed": 1, "length_distribution": "fixed"}
     return dict(perfatlas.simulate(**{**asked, **fields}).results)
 
 

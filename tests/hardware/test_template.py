@@ -82,7 +82,7 @@ def test_a_file_is_written_once_and_checked(
         (["systems", "new", "chip"], "suffix .toml"),
         (["systems", "new", "none/chip.toml"], "does not exist"),
         (["systems", "new", "fresh.toml", "--base", "h2000"], "h200_sxm"),
-        (["systems", "new", "folder.toml"], "not overwritten"),
+        (["systems", "new", "folder.toml"], "not a regular file"),
         (["systems", "check", "folder.toml"], "is a folder"),
         (["systems", "check", "absent.toml"], "no file"),
         (["systems", "check", "absent.toml", "--base", "h200_sxm"], "--base applies only"),

@@ -156,7 +156,10 @@ def test_the_scenario_asks_the_same_again() -> None:
     ("change", "text"),
     [
         ({"systems": None}, "needs two scenarios"),
-        ({"model": None, "models": "Qwen/Qwen3-8B"}, "needs --model, the model with which"),
+        (
+            {"model": None, "models": "Qwen/Qwen3-8B", "systems": None},
+            "needs --model, the model with which",
+        ),
         ({"systems": "h100_sxm"}, "two scenarios are called 'h100_sxm'"),
         ({"systems": ",".join(["h200_sxm"] * 64)}, "more than the 64"),
         ({"systems": "h200_sxm,,"}, "names divided by commas"),

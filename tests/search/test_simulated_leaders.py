@@ -11,9 +11,10 @@ import perfatlas
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most, value_exceeded
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.leaders import Leader, ranking_notes
+from perfatlas.verbs.search.leaders import Leader
 from perfatlas.verbs.search.limits import ENDS
 from perfatlas.verbs.search.rows import estimate_fields
+from perfatlas.verbs.search.why import ranking_notes
 
 ASKED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -8,7 +8,6 @@ import gc
 import os
 import sys
 from contextlib import suppress
-from functools import partial
 
 from perfatlas.version import __version__
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 UNREAD = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ends
 USAGE = 2
-INVALID = 3
 DEFECT = 1
 COLLECTED_EVERY = 500_000  # new objects between two collections of garbage
 
@@ -61,7 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return UNREAD
     except OSError as problem:
-        return _exit_code_of_system_error(problem)
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        _silence_stdout()
+        _tell(f"cannot write to stdout: {problem.strerror}")
+        return DEFECT
 
 
 def _answer(words: list[str]) -> int:
@@ -109,21 +111,18 @@ def _tell(message: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def _exit_code_of_system_error(problem: OSError) -> int:
-    """Tell an error of the operating system that is no defect and return its exit code.
+def _refuse_path(problem: OSError) -> None:
+    """Refuse a path of the user that the operating system refuses, which is no defect.
 
     Raises:
-        OSError: It is a defect: it names no file, or one that comes with perfatlas.
+        InvalidSpecError: The error names a file that does not come with perfatlas.
     """
+    from perfatlas.quantities import InvalidSpecError
+
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - without pathlib
     if problem.filename is not None and not str(problem.filename).startswith(package):
-        _tell(f"cannot read or write '{problem.filename}': {problem.strerror}")
-        return INVALID
-    if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        raise problem
-    _silence_stdout()
-    _tell(f"cannot write to stdout: {problem.strerror}")
-    return DEFECT
+        told = f"cannot read or write '{problem.filename}': {problem.strerror}"
+        raise InvalidSpecError(told) from problem
 
 
 def _silence_stdout() -> None:
@@ -166,30 +165,20 @@ def _search_of_training(words: list[str]) -> list[str]:
 
 
 def _run(words: list[str]) -> int:
-    from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
+    from cyclopts import CycloptsError
 
     from perfatlas.cli.app import app
-    from perfatlas.commands.output import (
-        refusal_text,
-        unexpected_argument_text,
-        unknown_option_text,
-    )
+    from perfatlas.commands.output import print_json, refused_command
     from perfatlas.quantities import PerfatlasError
 
     try:
         code = _run_command(app, words)
-    except UnknownOptionError as problem:
-        _tell(unknown_option_text(problem))
-        return USAGE
-    except UnusedCliTokensError as problem:
-        _tell(unexpected_argument_text(problem.unused_tokens or []))
-        return USAGE
-    except CycloptsError as problem:
-        _tell(str(problem).strip())
-        return USAGE
-    except PerfatlasError as problem:
-        _tell(refusal_text(problem).removeprefix("perfatlas: ").rstrip("\n"))
-        return problem.exit_code
+    except (CycloptsError, PerfatlasError) as problem:
+        refused = refused_command(problem, words)
+        if "--json" in words:
+            print_json(refused.answer)
+        _tell(refused.text)
+        return refused.exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -202,7 +191,13 @@ def _run_command(app: App, words: list[str]) -> object:
 
     from perfatlas.commands.flags import FlagsSignature
 
-    call = partial(app, words, exit_on_error=False, print_error=False)
+    def call() -> object:
+        try:
+            return app(words, exit_on_error=False, print_error=False)
+        except OSError as problem:
+            _refuse_path(problem)
+            raise
+
     command = app.parse_commands(words)[1][-1].default_command
     signature = getattr(command, "__signature__", None)
     if isinstance(signature, FlagsSignature) and not {"--help", "-h"} & set(words):

@@ -26,4 +26,5 @@ from .provenance import (
 from .units import (
     format_quantity as format_quantity,
     parse_quantity as parse_quantity,
+    two_digits as two_digits,
 )

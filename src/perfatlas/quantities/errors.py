@@ -53,6 +53,7 @@ class InfeasibleError(PerfatlasError):
         super().__init__(" ".join((message, *advice)))
         self.advice = tuple(advice)
         self.memory = dict(memory or {})
+        self.answer: Mapping[str, object] = {}  # what --json prints beside the error
 
 
 class UnsupportedError(PerfatlasError):

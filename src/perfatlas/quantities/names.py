@@ -11,6 +11,7 @@ from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError, repr_f
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+SHORT_NAME: Final = 3  # letters up to which a name begins with the same one
 LEAST_SIMILARITY: Final = 0.6  # difflib ratio from 0 to 1
 _LONGEST_NAME: Final = 80  # characters that are compared
 _LONGEST_LIST: Final = 8  # candidates that a message lists
@@ -67,6 +68,8 @@ def nearest_name(value: str, choices: Iterable[str]) -> str | None:
             if matcher.real_quick_ratio() * weight < best or matcher.quick_ratio() * weight < best:
                 continue
             same_letters = sorted(spelling) == sorted(wanted)
+            if len(wanted) <= SHORT_NAME and wanted[:1] != spelling[:1] and not same_letters:
+                continue  # another letter at the start makes another word: an lpu is no cpu
             ratio = max(matcher.ratio(), _SAME_LETTERS if same_letters else 0.0) * weight
             if ratio > best or (ratio == best and (nearest is None or choice > nearest)):
                 best, nearest = ratio, choice

@@ -24,6 +24,7 @@ DECIMAL_PREFIXES: Final = {
 BINARY_PREFIXES: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 # dimension -> {unit spelled as written: multiple of the SI base unit}
+_LARGEST_WHOLE: Final = 1e15  # from which on digits do not tell a number
 UNITS: Final[dict[str, dict[str, float]]] = {
     "bytes": {"B": 1.0, "byte": 1.0, "bytes": 1.0, "bit": 0.125},
     "bytes_per_s": {"B/s": 1.0, "bit/s": 0.125, "b/s": 0.125, "bps": 0.125},
@@ -100,6 +101,20 @@ _SCALES: Final = (
     (1e-6, "u"),
     (1e-9, "n"),
 )
+
+
+def two_digits(value: float) -> str:
+    """Return a number with two significant digits, from 100 on whole, without an exponent.
+
+    Args:
+        value: Any number.
+
+    Example:
+        >>> from perfatlas.quantities import two_digits
+        >>> two_digits(0.123), two_digits(9.96), two_digits(234.5), two_digits(15600.0)
+        ('0.12', '10', '234', '15,600')
+    """
+    return f"{value:,.0f}" if 99.5 <= abs(value) < _LARGEST_WHOLE else f"{value:.2g}"
 
 
 def format_quantity(value: float, unit: str, *, digits: int = 3, exact: bool = True) -> str:

@@ -17,10 +17,10 @@ from .page_files import (
     write_page_files as write_page_files,
 )
 from .refusal import (
-    refusal_text as refusal_text,
     shortfall_of as shortfall_of,
-    unexpected_argument_text as unexpected_argument_text,
-    unknown_option_text as unknown_option_text,
+)
+from .refused import (
+    refused_command as refused_command,
 )
 from .table_run import (
     TableQuestion as TableQuestion,

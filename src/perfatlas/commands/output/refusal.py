@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 EXAMPLE: Final = "; for example: "
 WIDEST: Final = 100
+# flags of other tools that say at once what several of ours say
+COMPOSED: Final = {
+    "max_model_len": ("isl", "osl"),
+    "context_length": ("isl", "osl"),
+    "size": ("m", "n", "k"),
+}
 MOST_SHOWN: Final = 200  # characters of an argument that a message quotes
 
 
@@ -29,7 +35,7 @@ def refusal_text(problem: PerfatlasError) -> str:
             at the width of the terminal.
 
     Example:
-        >>> from perfatlas.commands.output import refusal_text
+        >>> from perfatlas.commands.output.refusal import refusal_text
         >>> from perfatlas.quantities import InfeasibleError
         >>> print(refusal_text(InfeasibleError("does not fit.", advice=("tp = 2 fits.",))), end="")
         perfatlas: does not fit.
@@ -67,11 +73,12 @@ def _wrapped(text: str, width: int, first: str, rest: str) -> str:
     )
 
 
-def unknown_option_text(problem: UnknownOptionError) -> str:
+def unknown_option_text(problem: UnknownOptionError, command: str) -> str:
     """Return the message for an unknown flag: one that is near, or the commands that have it.
 
     Args:
         problem: The cyclopts error.
+        command: The command, "" if it is not known.
     """
     from perfatlas.declarations import commands_with
     from perfatlas.vocabulary.fields import canonical_name
@@ -82,11 +89,17 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
     ours = canonical_name(option.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
     if ours:
         return f"Unknown option: {option}. perfatlas calls it --{ours.replace('_', '-')}."
+    plain = option.lstrip("-").replace("-", "_")
+    parts = [f"--{name}" for name in COMPOSED.get(plain, ()) if f"--{name}" in flags]
+    if parts:
+        return f"Unknown option: {option}. perfatlas takes {' and '.join(parts)} instead."
+    others = commands_with(plain)
+    belongs = f" It belongs to {', '.join(others)}." if others else ""
     meant = nearest_flag(option, flags)
     if meant:
-        return f"Unknown option: {option}. Did you mean {meant}?"
-    others = commands_with(option.lstrip("-").replace("-", "_"))
-    return f"Unknown option: {option}." + (f" It belongs to {', '.join(others)}." if others else "")
+        return f"Unknown option: {option}. Did you mean {meant}?{belongs}"
+    lists = f" `perfatlas {command} --help` lists the options." if command and not belongs else ""
+    return f"Unknown option: {option}.{belongs}{lists}"
 
 
 def unexpected_argument_text(words: Sequence[str]) -> str:
@@ -96,7 +109,7 @@ def unexpected_argument_text(words: Sequence[str]) -> str:
         words: The arguments.
 
     Example:
-        >>> from perfatlas.commands.output import unexpected_argument_text
+        >>> from perfatlas.commands.output.refusal import unexpected_argument_text
         >>> unexpected_argument_text(["order=fifo"])
         "unexpected positional argument 'order=fifo': set values with flags, as in --flag value"
     """

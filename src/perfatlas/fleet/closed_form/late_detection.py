@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.fleet.laws import mean_s, survival
 from perfatlas.fleet.model import cause_rate_per_s
-from perfatlas.quantities import counted
+from perfatlas.quantities import counted, two_digits
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Law
@@ -91,11 +91,11 @@ def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
     found = late_causes(job, strategy)
     kept = kept_for(job, strategy)
     return [
-        f"{100.0 * share:.2g}% of the errors of {cause.name} are detected after the last clean"
-        f" checkpoint was deleted, about {times:.2g} in the simulated time; the job then starts"
-        f" over. Retaining {counted(strategy.retained, 'checkpoint')} covers {kept_s:,.0f} s of"
-        f" work; retained = {kept} in the strategy makes this rare, and verify detects errors"
-        " before each checkpoint"
+        f"{two_digits(100.0 * share)}% of the errors of {cause.name} are detected after the last"
+        f" clean checkpoint was deleted, about {two_digits(times)} in the simulated time; the job"
+        f" then starts over. Retaining {counted(strategy.retained, 'checkpoint')} covers"
+        f" {kept_s:,.0f} s of work; retained = {kept} in the strategy makes this rare, and verify"
+        " detects errors before each checkpoint"
         for cause, share, times in found
     ]
 

@@ -25,6 +25,7 @@ from perfatlas.quantities import (
     counted,
     did_you_mean,
     repr_for_error,
+    two_digits,
 )
 
 if TYPE_CHECKING:
@@ -321,9 +322,9 @@ def check_events(rate_per_s: float, horizon_s: float) -> None:
     """
     if rate_per_s * horizon_s > MOST_EVENTS:
         raise InvalidSpecError(
-            f"{rate_per_s * horizon_s:.1e} failures are expected, one every {1 / rate_per_s:.2g}"
-            f" s: the limit per replica is {MOST_EVENTS:,}; check the unit of the rates or shorten"
-            " the horizon"
+            f"{rate_per_s * horizon_s:.1e} failures are expected, one every"
+            f" {two_digits(1 / rate_per_s)} s: the limit per replica is {MOST_EVENTS:,}; check the"
+            " unit of the rates or shorten the horizon"
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.fleet.closed_form import LITTLE
 from perfatlas.fleet.laws import BUCKETS, IDLE, NEVER, SLOWS, STOPS, TICKS_PER_SECOND
 from perfatlas.fleet.simulator.replica import FIELDS
-from perfatlas.quantities import counted
+from perfatlas.quantities import counted, two_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,9 +203,9 @@ class Outcome:
             if True in self._held_by_peers:
                 holds = "only peers hold at the end and a wider failure would lose"
             said.append(
-                f"{100.0 * self.unsaved / self.goodput:.2g}% of the useful work is at the end of"
-                f" the run, which {holds}: goodput is {saved:.3g} without it; use a longer horizon"
-                " or more frequent checkpoints"
+                f"{two_digits(100.0 * self.unsaved / self.goodput)}% of the useful work is at the"
+                f" end of the run, which {holds}: goodput is {saved:.3g} without it; use a longer"
+                " horizon or more frequent checkpoints"
             )
         if not self.converged:
             said.append(

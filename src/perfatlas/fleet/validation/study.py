@@ -35,7 +35,7 @@ from perfatlas.fleet.validation.agreement_patterns import (
 from perfatlas.fleet.validation.anchor_rules import llama3_settings, rsc_mttf
 from perfatlas.fleet.validation.anchors import STATUSES, published_anchors
 from perfatlas.fleet.validation.check_values import CheckValue, Exactness, check_values, exactness
-from perfatlas.quantities import counted
+from perfatlas.quantities import counted, two_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,7 +127,7 @@ def _failures(
     if chance < UNLIKELY:
         found.append(
             f"all {counted(len(rows), 'point')}: sum of squares {total:.0f}, chi-square"
-            f" probability {chance:.2g}"
+            f" probability {two_digits(chance)}"
         )
     found += [
         f"{value.name}: ours {value.ours:.8g}, known {value.known}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fleet.laws import Exponential, mean_s, residual, sample_s
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, two_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,8 +59,8 @@ def failure_times(
     expected = whole * (1.0 + extra) * horizon_s / mean_s(cause.lifetime)
     if expected > MOST_FAILURES:
         raise InvalidSpecError(
-            f"cause {cause.name!r} fails about {expected:.2g} times in {horizon_s:g} s: expected"
-            f" at most {MOST_FAILURES:,}"
+            f"cause {cause.name!r} fails about {two_digits(expected)} times in {horizon_s:g} s:"
+            f" expected at most {MOST_FAILURES:,}"
         )
     first = residual(cause.lifetime) if cause.ages == "mixed" else cause.lifetime
     times, where = [np.zeros(0)], [np.zeros(0, np.int64)]

@@ -18,6 +18,7 @@ from perfatlas.serving.closed_form import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+LARGE_MEMORY: Final = "4TB"
 BLOCK: Final = 16  # tokens of a cache block of vLLM; the last one of a prompt is computed again
 
 
@@ -26,8 +27,8 @@ def with_cached_prompts(
 ) -> list[dict[str, Any]]:
     """Return scenarios with the mean cached prefix of their requests.
 
-    The mean batch of a run did fit in its cache: where it does not with the assumed lengths, the
-    cache is as large as it needs to be.
+    The mean batch of a run did fit in its cache, as sequences share the blocks of repeated prompts:
+    where it does not with the assumed lengths, the memory is larger.
 
     Args:
         rows: Rows of the file (N).
@@ -55,19 +56,16 @@ def _capacities(fields: Sequence[dict[str, Any]]) -> list[float]:
     return found
 
 
-def _cached(
-    row: Mapping[str, str], fields: Mapping[str, Any], capacity: float
-) -> dict[str, int | None]:
-    """Return the cached prefix of a run, and the blocks that its mean batch needs."""
+def _cached(row: Mapping[str, str], fields: Mapping[str, Any], capacity: float) -> dict[str, Any]:
+    """Return the cached prefix of a run, and its system, with the memory that its batch needs."""
     isl, osl, batch = fields["isl"], fields["osl"], fields["concurrency"]
-    held, ranks = batch * (isl + osl), fields["attention_dp"] or 1
-    blocks = None
-    if held > capacity:
-        blocks = math.ceil(held / BLOCK / ranks) + batch
+    ranks, system = fields["attention_dp"] or 1, fields["system"]
+    if batch * (isl + osl) > capacity:
+        system = f"{system}{{device.memory.capacity={LARGE_MEMORY}}}"
     share = repeated_share(row) * kept_share(
         batch, isl, osl, _requests(row), max(capacity - batch * (isl + osl / 2), 0.0)
     )
-    return {"prefix": min(round(share / ranks * isl), isl - BLOCK), "kv_blocks": blocks}
+    return {"prefix": min(round(share / ranks * isl), isl - BLOCK), "system": system}
 
 
 def repeated_share(row: Mapping[str, str]) -> float:

@@ -189,13 +189,10 @@ def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any
 
 
 def _values(question: Candidates) -> tuple[NDArray[np.bool_], dict[str, FloatArray]]:
-    """Return whether candidates fit in memory, and their `VALUES`, each (C,).
-
-    Those whose blocks are stated did fit: sequences share the blocks of repeated prompts.
-    """
+    """Return whether candidates fit in memory, and their `VALUES`, each (C,)."""
     evaluation = evaluate(question)
     columns, energy = result_columns(question, evaluation), evaluation.energy
-    return evaluation.memory.fits | np.isfinite(question.limits.kv_blocks), {
+    return evaluation.memory.fits, {
         "dynamic": energy.dynamic_j,
         "on": energy.on_w,
         "cap": energy.cap_w,

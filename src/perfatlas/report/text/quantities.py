@@ -36,6 +36,7 @@ LEAST_SHARE: Final = 1e-8  # below it a share is printed as a limit
 SMALL_SUM: Final = 0.1  # below which cents say too little [USD]
 LARGE_SUM: Final = 1000.0  # from which on cents say nothing [USD]
 LONG_S: Final = 999.5  # seconds from which on they are written whole
+TRILLION: Final = 1e12  # digits of ten and more of them are not read
 MISSING: Final = "-"
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 MOST_DECIMALS: Final = 6
@@ -57,7 +58,7 @@ def unit_of(key: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a number with three significant digits, integers in full, with thousands separators.
+    """Return a number with three significant digits, integers in full, very large ones as counts.
 
     Args:
         value: Any number.
@@ -66,9 +67,13 @@ def format_number(value: float) -> str:
         >>> from perfatlas.report.text import format_number
         >>> format_number(12345.6), format_number(51.97), format_number(8.0)
         ('12,346', '52.0', '8')
+        >>> format_number(15.6e12)
+        '15.6 trillion'
     """
     if not math.isfinite(value):
         return f"{value:g}"
+    if abs(value) >= 9.9995 * TRILLION:
+        return f"{value / TRILLION:,.4g} trillion"
     if abs(value) >= 999.5 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:#.3g}".removesuffix(".")

@@ -168,7 +168,7 @@ def _print_block(console: Console, rows: Sequence[Sequence[str]], block: Sequenc
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     table.add_column("", no_wrap=True)
     for column in block:
-        table.add_column(rows[0][column], justify="right", overflow="fold")
+        table.add_column(rows[0][column], justify="right")
     for row in rows[1:]:
         table.add_row(f"  {row[0]}", *(row[column] for column in block))
     print_plain(console, table)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_ITEMS: Final = 12  # length up to which a list of numbers is shown in full
 LONGEST_BRIEF: Final = 72  # letters of a value in brief output
-NOTHING: Final = frozenset({"0 s", "0 B"})  # values of parts that an entry does not have
+NOTHING: Final = frozenset({"0 s", "0 B", "no"})  # of parts that an entry does not have
 GENERAL: Final = "general"  # group of values whose name has no prefix
 SOURCES: Final = ("source", "sources")
 

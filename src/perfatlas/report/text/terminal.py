@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
+LEAST_FOLDED: Final = 8  # columns of a name that is broken
 NARROWEST: Final = 40  # columns; a narrower terminal wraps
 PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "≥": ">="})
 
@@ -61,15 +63,39 @@ def print_plain(
 ) -> None:
     """Write a table or text without trailing spaces.
 
+    A number is never cut: a table whose words do not fit is wider than the terminal.
+
     Args:
         console: From `open_terminal`.
         thing: Table or text.
         style: Style, such as a color.
         wrap: Whether long lines are wrapped.
     """
+    from rich.table import Table
+
+    width = console.width
+    if isinstance(thing, Table):
+        console.width = max(width, _least_width(console, thing))
     with console.capture() as written:
         console.print(thing, style=style, soft_wrap=not wrap)
+    console.width = width
     console.file.write(encodable(TRAILING_SPACE.sub("", written.get()), console.encoding))
+
+
+def _least_width(console: Console, table: Table) -> int:
+    """Return the width of a table without a word cut, and hold its columns to it."""
+    from rich.measure import Measurement
+
+    total = table.padding[1] * (len(table.columns) - 1)
+    for column in table.columns:
+        cells = [column.header, *column.cells]
+        sizes = [Measurement.get(console, console.options, cell) for cell in cells]
+        if column.no_wrap:
+            column.min_width = max(size.maximum for size in sizes)
+        elif column.overflow != "fold":  # which breaks names on purpose
+            column.min_width = max(size.minimum for size in sizes)
+        total += column.min_width or LEAST_FOLDED
+    return total
 
 
 def encodable(text: str, encoding: str) -> str:

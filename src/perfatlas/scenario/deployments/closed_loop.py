@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
 from perfatlas.scenario.deployments.generated import closed_loop_lengths
 from perfatlas.scenario.deployments.services import (
     Service,
+    check_room,
     run_traffic,
     service,
 )
@@ -125,7 +126,7 @@ def steady_state(
     if rejects_prompts(ready.entry.question)[0]:
         raise prompt_rejection(ready.entry.question)
     requests = resolved.requests
-    _check_room(int(requests.isl_N.max()), int(requests.osl_N.max()), ready)
+    check_room(int(requests.isl_N.max()), int(requests.osl_N.max()), ready)
     results, at_percentile = _measured(ready, resolved, window, percentile)
     for found in (results, at_percentile):
         found |= {f"{name}_{end}": None for name in found for end in ("low", "high")}
@@ -158,10 +159,10 @@ def latencies_from_start(
     prompts, as there; percentiles leave them out.
 
     Args:
-        scenario: As for `steady_state`, which takes its clients evenly spread.
-        known: As for `steady_state`.
-        percentile: As for `steady_state`.
-        sample: As for `steady_state`.
+        scenario: As for `steady_state`, as all arguments.
+        known: Price tables.
+        percentile: Percentile of latencies.
+        sample: Requests to draw from.
 
     Returns:
         Means, or percentiles, with `_low` and `_high`.
@@ -180,10 +181,10 @@ def latencies_from_start(
     measured = slice(warm, osl_N.size - clients), percentile
     results, at_percentile = _measured(ready, resolved, *measured)
     _add_ends(ready, (resolved, None), measured, (results, at_percentile))
-    _widen(results)
-    _widen(at_percentile)
     found = {name: value for name, value in results.items() if name.startswith(NAMES)}
-    return found | at_percentile
+    found |= at_percentile
+    _widen(found)
+    return found
 
 
 def _add_ends(
@@ -333,24 +334,6 @@ def _lengths_note(scenario: Scenario, sample: RequestSample | None) -> str:
         low, high = range_around(scenario.osl, scenario.osl_spread)
         return f"all with {scenario.isl:,} input and {low:,} to {high:,} output tokens (uniform)"
     return f"all with {scenario.isl:,} input and {scenario.osl:,} output tokens"
-
-
-def _check_room(isl: int, most_osl: int, ready: Service) -> None:
-    """Refuse requests that do not fit in the cache, including draft tokens of two steps."""
-    for role, pool in (ready.named or {"": ready.entry}).items():
-        limits = pool.limits
-        osl = 1 if role == "prefill" else most_osl
-        tokens = isl + osl - 1 + 2 * limits.draft_tokens
-        room = limits.kv_blocks * limits.block_size
-        if tokens <= room:
-            continue
-        drafts = f" and {limits.draft_tokens} draft tokens" if limits.draft_tokens else ""
-        where = f"{role} worker: " if role else ""
-        raise InfeasibleError(
-            f"{where}a request of {isl:,} + {osl:,} tokens{drafts} needs a KV cache of"
-            f" {tokens:,} tokens, but it holds {room:,}",
-            advice=("use more GPUs, a smaller cache format or shorter requests",),
-        )
 
 
 def _in_flight(scenario: Scenario) -> int:

@@ -353,3 +353,30 @@ def by_holders(notes: Sequence[Sequence[str]]) -> list[str]:
 def _kind_numbers(numbers: Sequence[int]) -> str:
     *first, last = map(str, numbers)
     return f"kinds {', '.join(first)} and {last}" if first else f"kind {last}"
+
+
+def check_room(isl: int, most_osl: int, ready: Service) -> None:
+    """Refuse requests that do not fit in the cache, including draft tokens of two steps.
+
+    Args:
+        isl: Longest prompt.
+        most_osl: Most output tokens.
+        ready: What serves them.
+
+    Raises:
+        InfeasibleError: A request does not fit.
+    """
+    for role, pool in (ready.named or {"": ready.entry}).items():
+        limits = pool.limits
+        osl = 1 if role == "prefill" else most_osl
+        tokens = isl + osl - 1 + 2 * limits.draft_tokens
+        room = limits.kv_blocks * limits.block_size
+        if tokens <= room:
+            continue
+        drafts = f" and {limits.draft_tokens} draft tokens" if limits.draft_tokens else ""
+        where = f"{role} worker: " if role else ""
+        raise InfeasibleError(
+            f"{where}a request of {isl:,} + {osl:,} tokens{drafts} needs a KV cache of"
+            f" {tokens:,} tokens, but it holds {room:,}",
+            advice=("use more GPUs, a smaller cache format or shorter requests",),
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import interval_remark, node_notes, pool_node_notes
+from perfatlas.quantities import two_digits
 from perfatlas.scenario.deployments.replica_results import (
     operation_warnings,
     requests_were,
@@ -130,10 +131,10 @@ def _front_ends_hold_back(ready: Service, resolved: ResolvedTraffic, outcome: Ou
         return []
     notes = (
         f"front ends send output tokens {100.0 * busiest:.0f}% of the time, and clients wait"
-        f" {late_N[done_N].mean() / TICKS_PER_SECOND:.2g} s for tokens that engines have computed:"
-        " to raise the rate, use a larger stream_interval or more server_processes, not faster"
-        " GPUs; whether the wait falls before or after the first token depends on how requests"
-        " overlap, and thus on the start of the traffic"
+        f" {two_digits(late_N[done_N].mean() / TICKS_PER_SECOND)} s for tokens that engines have"
+        " computed: to raise the rate, use a larger stream_interval or more server_processes, not"
+        " faster GPUs; whether the wait falls before or after the first token depends on how"
+        " requests overlap, and thus on the start of the traffic"
     )
     return [notes]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.stats import chi2
 
-from perfatlas.quantities import InfeasibleError, counted
+from perfatlas.quantities import InfeasibleError, counted, two_digits
 from perfatlas.telemetry.fits.distributions import FAMILIES, log_likelihood
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class Fitness:
         verdict = "fits" if self.p_value >= 0.05 else "does not fit"
         return (
             f"{self.family} {verdict}: chi-square {self.statistic:.1f} with"
-            f" {counted(self.degrees, 'degree')}, p = {self.p_value:.2g}; worst between {low:.3g}"
-            f" and {high:.3g}: {cell}"
+            f" {counted(self.degrees, 'degree')}, p = {two_digits(self.p_value)}; worst between"
+            f" {low:.3g} and {high:.3g}: {cell}"
         )
 
 

@@ -226,12 +226,20 @@ def _gathered_weights(question: TrainingQuestion, stages: StageColumns) -> list[
     Frozen weights do not change: they are gathered only where ZeRO-3 shards them.
     """
     each = state_bytes(question).gathered
-    whole_C1 = (question.layouts.zero >= 3)[:, None]
-    dense_CS = np.where(whole_C1, stages.dense_CS, stages.trained_dense_CS)
-    expert_CS = np.where(whole_C1, stages.expert_CS, stages.trained_expert_CS)
+    if question.recipe.lora_rank:  # adapters are in 16 bits
+        whole_C1 = (question.layouts.zero >= 3)[:, None]
+        adapters = (stages.trained_dense_CS, stages.trained_expert_CS)
+        dense_CS = np.where(whole_C1, stages.dense_CS - adapters[0], 0.0)
+        expert_CS = np.where(whole_C1, stages.expert_CS - adapters[1], 0.0)
+    else:
+        adapters = (np.zeros_like(stages.dense_CS), np.zeros_like(stages.expert_CS))
+        dense_CS, expert_CS = stages.trained_dense_CS, stages.trained_expert_CS
     ends_CS = np.minimum(stages.ends_CS, dense_CS)  # embedding and head stay in 16 bits
-    dense_CS = dense_CS * each + ends_CS * (WEIGHT_BYTES - each)
-    return [stages.over_ranks(one).max(axis=1) for one in (dense_CS, expert_CS * each)]
+    bytes_CS = (dense_CS * each + ends_CS * (WEIGHT_BYTES - each), expert_CS * each)
+    return [
+        stages.over_ranks(one_CS + WEIGHT_BYTES * own_CS).max(axis=1)
+        for one_CS, own_CS in zip(bytes_CS, adapters, strict=True)
+    ]
 
 
 def _reduced(

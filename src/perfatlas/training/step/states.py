@@ -37,12 +37,12 @@ class StateBytes(NamedTuple):
     """Bytes per parameter.
 
     Args:
-        weights: Stored weights of layers.
-        end_weights: Stored weights of the embedding and the head.
-        frozen: Weights without gradients.
+        weights: Stored trained weights of layers.
+        end_weights: Stored trained weights of the embedding and the head.
+        frozen: Stored weights of layers without gradients.
         states: Master weights and moments of layers.
         end_states: Master weights and moments of the embedding and the head.
-        gathered: Weights of layers as they are gathered.
+        gathered: Weights of layers as they are gathered; adapters are gathered in 16 bits.
     """
 
     weights: float
@@ -62,6 +62,8 @@ def state_bytes(question: TrainingQuestion) -> StateBytes:
     Source: ZeRO (arXiv 1910.02054), section 3.1; FSDP2 (PyTorch, `MixedPrecisionPolicy`) stores
         fp32 weights, which are the master weights; FP8 weights: Megatron-LM, `--fp8-param-gather`;
         formats of moments: `--exp-avg-dtype`, of which DeepSeek-V3 uses bf16 (arXiv 2412.19437).
+        Frozen weights: Transformer Engine documentation, `fp8_model_init`: layers keep the FP8
+        copy alone, for inference and LoRA-like fine-tuning.
     """
     recipe = question.recipe
     each = MOMENT_BYTES[question.moment_format]
@@ -74,7 +76,8 @@ def state_bytes(question: TrainingQuestion) -> StateBytes:
         return StateBytes(trained, trained, WEIGHT_BYTES, states, adam, gathered)
     copies = FP8_COPIES.get(question.formats.gemm, 1.0)
     stored = FP8_BYTES * copies if recipe.fp8_parameter_gather else WEIGHT_BYTES
-    return StateBytes(stored, WEIGHT_BYTES, WEIGHT_BYTES, states, adam, gathered)
+    trained = WEIGHT_BYTES if _frozen(question) else stored  # adapters are in 16 bits
+    return StateBytes(trained, WEIGHT_BYTES, stored, states, adam, gathered)
 
 
 def sole_weight_bytes(question: TrainingQuestion) -> float:
@@ -135,13 +138,15 @@ def stored_weights(question: TrainingQuestion, stages: StageColumns) -> FloatArr
         (stages.expert_CS, stages.trained_expert_CS, np.zeros_like(stages.ends_CS)),
     ):
         frozen_CS = held_CS - trained_CS
-        trained_ends_CS = np.minimum(ends_CS, trained_CS) if not _frozen(question) else 0.0
+        trained_ends_CS = 0.0 if _frozen(question) else np.minimum(ends_CS, trained_CS)
+        frozen_ends_CS = np.minimum(ends_CS, frozen_CS) if _frozen(question) else 0.0
         layers_CS = trained_CS - trained_ends_CS
         parts.append(
             stages.over_ranks(
                 layers_CS * each.weights
                 + trained_ends_CS * each.end_weights
                 + frozen_CS * each.frozen
+                + frozen_ends_CS * (WEIGHT_BYTES - each.frozen)
             )
         )
     return sharded_sum(question, parts[0], parts[1], 3)

@@ -47,7 +47,7 @@ def compared_scenarios(
     lists = AlternativeInputs.read({n: v for n, v in fields.items() if n in ALTERNATIVES})
     shared = {name: v for name, v in fields.items() if name not in ALTERNATIVES and v is not None}
     varied = {
-        name: (shared.get(name), *getattr(lists, several))
+        name: (*_base(several, shared, scenarios), *getattr(lists, several))
         for several, name in ALTERNATIVES.items()
         if getattr(lists, several)
     }
@@ -62,19 +62,19 @@ def compared_scenarios(
             label = " ".join([*named, *words]) or "as given"
             own = {name: v for name, v in chosen.items() if v is not None}
             found.append({**given, **shared, **own, "label": label})
-    if len(found) < 2:
-        raise InvalidSpecError(
-            "a comparison needs two scenarios: give two files, or --models, --systems, --engines or"
-            " --formats, whose values are compared with that of --model, --system, --engine or"
-            " --format"
-        )
     for several in REQUIRED:
         name, values = ALTERNATIVES[several], getattr(lists, several)
-        if values and not all(one.get(name) for one in found):
+        if values and (len(found) < 2 or not all(one.get(name) for one in found)):
             raise InvalidSpecError(
                 f"--{several} {','.join(values)} needs --{name}, the {name} with which they are"
-                " compared"
+                f" compared, or a second {name}"
             )
+    if len(found) < 2:
+        raise InvalidSpecError(
+            "a comparison needs two scenarios: give two files, or lists such as --systems"
+            " h100_sxm,h200_sxm, --models, --engines or --formats; the first, or that of --system,"
+            " --model, --engine or --format, is the base"
+        )
     if len(found) > MOST:
         raise InvalidSpecError(
             f"{len(found)} scenarios are more than the {MOST} of a comparison; use"
@@ -84,3 +84,11 @@ def compared_scenarios(
     if twice := next((one for one in labels if labels.count(one) > 1), ""):
         raise InvalidSpecError(f"two scenarios are called {twice!r}; give different ones")
     return found
+
+
+def _base(
+    several: str, shared: Mapping[str, Any], scenarios: Sequence[Mapping[str, Any]] | None
+) -> tuple[Any, ...]:
+    """Return the value that listed ones are compared with, none where the first of them is it."""
+    value = shared.get(ALTERNATIVES[several])
+    return () if value is None and several in REQUIRED and not scenarios else (value,)

@@ -144,7 +144,7 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
 
     if extra.trace is not None:
         check_writable(extra.trace)
-    with _print_memory_error(set_fields, as_json=output.json):
+    with _with_memory_answer(set_fields):
         answer = perfatlas.estimate(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields)
     if extra.trace is not None:
@@ -159,18 +159,20 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
 
 
 @contextlib.contextmanager
-def _print_memory_error(set_fields: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
-    """Print the JSON answer of a scenario that does not fit before its error goes to stderr."""
+def _with_memory_answer(set_fields: Mapping[str, Any]) -> Iterator[None]:
+    """Give the error of a scenario that does not fit what --json prints of its memory."""
     try:
         yield
     except InfeasibleError as problem:
-        if as_json and problem.memory:
+        if problem.memory:
             from perfatlas.commands.output import envelope
 
             memory = {**problem.memory, "fits": False}
             results = {"memory": memory, "advice": list(problem.advice)}
             notes = (shortfall_of(problem),)
-            print_json(envelope("estimate", results=results, scenario=set_fields, warnings=notes))
+            problem.answer = envelope(
+                "estimate", results=results, scenario=set_fields, warnings=notes
+            )
         raise
 
 
@@ -207,7 +209,7 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
     over = extra.frontier_over
     for path in extra.page.files().values():
         check_writable(path)
-    with _print_memory_error(set_fields, as_json=output.json):
+    with _with_memory_answer(set_fields):
         answer = perfatlas.frontier(over=over, progress=late_lines(), **set_fields).to_dict()
     line = reproduced("estimate --frontier", set_fields)
     if over != "batch":
@@ -236,7 +238,7 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     import perfatlas
 
-    with _print_memory_error(set_fields, as_json=output.json):
+    with _with_memory_answer(set_fields):
         answer = perfatlas.explain(**extra.of_explain, **set_fields).to_dict()
     if output.json:
         print_json(answer)

@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.answer import BOTTLENECK, node_notes, pool_node_notes, raised_step_notes
 from perfatlas.energy import board_energy
 from perfatlas.parallelism import GATHERING
+from perfatlas.quantities import two_digits
 from perfatlas.serving.closed_form import (
     MIN_BOUND_SHARE,
     beside_prompt,
@@ -138,7 +139,7 @@ def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:
         if load.osl[c] > 1.0 and held - max(reached, 1.0) >= 1.0:
             texts.append(
                 f"TPOT is priced at {held:g} sequences per decode worker but only about"
-                f" {reached:.2g} are reached, so it is too high"
+                f" {two_digits(reached)} are reached, so it is too high"
             )
         if texts:
             first = f"prefill limits the rate to {rate_C[c]:.3g} requests/s"

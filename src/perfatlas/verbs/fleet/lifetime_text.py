@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import format_toml
-from perfatlas.quantities import counted
+from perfatlas.quantities import counted, two_digits
 from perfatlas.report.text import print_labelled, print_line, print_plain, print_rows
 from perfatlas.verbs.fleet.text import print_written
 
@@ -111,7 +111,7 @@ def _remarks(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     if weibull is not None:
         shape, chance = weibull["shape"]["value"], results["constant_hazard_p"]
         often = "more" if shape > 1.0 else "less"
-        p = f"p = {chance:.2g}" if chance else "p < 1e-300"
+        p = f"p = {two_digits(chance)}" if chance else "p < 1e-300"
         sign = (
             f"Weibull shape {shape:.4g}: failures become {often} frequent with age; p-value of a"
             f" constant hazard: {p}"

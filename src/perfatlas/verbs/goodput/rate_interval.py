@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.laws import mean_s
 from perfatlas.fleet.model import cause_rate_per_s, published_rates, read_evidence
-from perfatlas.quantities import parse_duration
+from perfatlas.quantities import parse_duration, two_digits
 from perfatlas.sampling import rate_posterior
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class RateInterval:
             return unsure + scaled
         rest = f"; treated as exact: {', '.join(self.unknown)}" if self.unknown else ""
         return (
-            f"the interval includes the failure rate, ± {100.0 * self.share:.2g}% by its number of"
-            f" failures{rest}{scaled}"
+            f"the interval includes the failure rate, ± {two_digits(100.0 * self.share)}% by its"
+            f" number of failures{rest}{scaled}"
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import averaged, half_widths
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, two_digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,8 +56,9 @@ def over_seeds(answers: list[Answer]) -> Answer:
     points = 100.0 * results["goodput_seed_half_width"]
     note = (
         f"results are means over {count:,} simulations with seeds {found[0]['seed']} to"
-        f" {found[-1]['seed']}, each until half_width is met: goodput ± {points:.2g} points (90%"
-        " confidence interval of the mean over seeds); the interval shown is the mean of theirs"
+        f" {found[-1]['seed']}, each until half_width is met: goodput ± {two_digits(points)} points"
+        " (90% confidence interval of the mean over seeds); the interval shown is the mean of"
+        " theirs"
     )
     evidence = replace(first.evidence, assumptions=(note, *first.evidence.assumptions))
     warnings = dict.fromkeys(text for answer in answers for text in answer.warnings)

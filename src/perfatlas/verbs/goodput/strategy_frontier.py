@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
 from perfatlas.fleet.simulator import simulate_until
-from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.quantities import InvalidSpecError, counted, two_digits
 from perfatlas.studies import pareto_points
 from perfatlas.verbs.goodput.fleet_answer import decided_fields, ended_shares, most_replicas
 from perfatlas.verbs.goodput.fleet_job import fleet_job
@@ -217,8 +217,8 @@ def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
     label = "idle spares" if most == _SPARES else BUCKETS[most]
     return (
         f"of each GPU-hour held {100.0 * rows[best]['useful_share_of_held']:.4g}% is useful; the"
-        f" next, {strategy_text(rows[other])}, is {100.0 * behind:.2g} points behind and loses"
-        f" {100.0 * more[most]:.2g} points more to {label}"
+        f" next, {strategy_text(rows[other])}, is {two_digits(100.0 * behind)} points behind and"
+        f" loses {two_digits(100.0 * more[most])} points more to {label}"
     )
 
 
@@ -262,7 +262,7 @@ def _warnings(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) ->
         told.append(
             f"{len(wide):,} of {len(rows):,} strategies stopped after"
             f" {counted(wide[0].ticks_RF.shape[0], 'replica')}: their goodput is known to ±"
-            f" {100.0 * widest:.2g} points or better"
+            f" {two_digits(100.0 * widest)} points or better"
         )
     if other is None:
         return told
@@ -274,6 +274,7 @@ def _warnings(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) ->
     if behind < width:
         told.append(
             f"the best two strategies differ by less than the error of the simulation"
-            f" ({100.0 * behind:.2g} of ± {100.0 * width:.2g} points); set a smaller half_width"
+            f" ({two_digits(100.0 * behind)} of ± {two_digits(100.0 * width)} points); set a"
+            " smaller half_width"
         )
     return told

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.model import recovery_policies
-from perfatlas.quantities import counted
+from perfatlas.quantities import counted, two_digits
 from perfatlas.verbs.goodput.question import SimpleGoodput
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def half_width_text(half_width: float, outcome: Outcome) -> str:
     """
     met = outcome.half_width / outcome.goodput if outcome.goodput else 0.0
     replicas = counted(outcome.ticks_RF.shape[0], "replica")
-    return f"half_width = {half_width:g} was asked for, {met:.2g} is met with {replicas}"
+    return f"half_width = {half_width:g} was asked for, {two_digits(met)} is met with {replicas}"
 
 
 def unused_spare_options(inputs: SpareNodes, spares: int) -> list[str]:

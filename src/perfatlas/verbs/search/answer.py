@@ -41,8 +41,6 @@ from perfatlas.verbs.search.launch import (
 from perfatlas.verbs.search.launch_nodes import NODE_DEVICES
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
-    rank_change,
-    ranking_notes,
     simulated_leaders,
     with_known_percentiles,
     without_exceeded,
@@ -60,7 +58,14 @@ from perfatlas.verbs.search.rows import (
 )
 from perfatlas.verbs.search.runner_up import runner_up_lacks, tied_plans
 from perfatlas.verbs.search.shortfall import fewer_plans_note, no_plan, no_simulated_plan
-from perfatlas.verbs.search.why import SIMULATION, gain_of_next_load, held_back, reason_of
+from perfatlas.verbs.search.why import (
+    SIMULATION,
+    gain_of_next_load,
+    held_back,
+    rank_change,
+    ranking_notes,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

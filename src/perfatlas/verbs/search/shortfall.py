@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InfeasibleError, PerfatlasError, counted
+from perfatlas.quantities import InfeasibleError, PerfatlasError, counted, two_digits
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.choices import EXCHANGE, SIZES
@@ -66,7 +66,7 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         f"none of {found.size:,} candidates meets all limits with probability"
         f" {inputs.min_slo_probability:g}; the nearest is"
         f" {nearest.get('system', nearest.get('prefill_system'))}, {plan_text(nearest)}{loaded},"
-        f" with probability {nearest['slo_probability']:.2g}: {', '.join(missed)}",
+        f" with probability {two_digits(nearest['slo_probability'])}: {', '.join(missed)}",
         advice=(
             "relax the limit that is missed",
             "use more GPUs, or a system with more bandwidth",

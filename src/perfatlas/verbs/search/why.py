@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.search.find import NO_GAIN
 from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import AVAILABILITY, HIGHER, RATE
+from perfatlas.verbs.search.limits import AVAILABILITY, HIGHER, PER_GPU, RATE
 from perfatlas.verbs.search.rows import deficit
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -145,3 +145,79 @@ def _bounds(steps: Sequence[Mapping[str, Any]]) -> str:
         bound = max(shares, key=lambda name: shares[name])
         told.append(f"{phase} is bound by {bound} ({shares[bound]:.0%})")
     return ", ".join(told)
+
+
+def rank_change(leader: Leader, rank: int, found: Found) -> str:
+    """Return how the simulation changed the rank of a plan and its metrics, in words.
+
+    Args:
+        leader: The plan, simulated or not.
+        rank: Its rank in the answer, from 1.
+        found: The candidates, with its metrics by closed forms.
+    """
+    if not leader.at_first:
+        return f"not simulated: {leader.note}" if leader.note else ""
+    before = {name: float(found.leading[name][leader.place]) for name in (PER_GPU, "ttft_s")}
+    moved = f"rank {leader.rank} to {rank}" if leader.rank != rank else f"stays at rank {rank}"
+    loads = [int(one["concurrency"]) for one in (leader.at_first, leader.row)]
+    load = f"load {loads[0]:,} to {loads[1]:,}, " if loads[0] != loads[1] else ""
+    rate = f"{before[PER_GPU]:,.4g} to {leader.row[PER_GPU]:,.4g} tokens/s/GPU"
+    wait = f"TTFT {before['ttft_s']:.3g} s to {leader.row['ttft_s']:.3g} s with queueing"
+    counts = [int(one.get("dp", 1)) for one in (leader.at_first, leader.row)]
+    more = f"{counts[0]} to {counts[1]} replicas, " if counts[0] != counts[1] else ""
+    return f"{moved} when simulated: {more}{load}{rate}, {wait}"
+
+
+def ranking_notes(leaders: list[Leader]) -> list[str]:
+    """Return how the ranking by closed forms changed, and why, in sentences.
+
+    Args:
+        leaders: Leaders in the order of their simulated metrics.
+    """
+    simulated = [leader for leader in leaders if leader.row["method"] == "simulate"]
+    if not simulated:
+        none = f"none of the {len(leaders)} best plans is" if leaders[1:] else "the plan is not"
+        return [f"{none} simulated: {leaders[0].note}"]
+    first = next(leader for leader in leaders if leader.rank == 1)
+    now = leaders.index(first) + 1
+    moved = sum(leader.rank != place for place, leader in enumerate(leaders, start=1))
+    verb = "is" if len(simulated) == 1 else "are"
+    count = "the plan is simulated"
+    if len(simulated) < len(leaders):
+        count = f"{len(simulated)} of the {len(leaders)} best plans {verb} simulated"
+        count += " (the others cannot be, and have no queueing)"
+    elif len(leaders) > 1:
+        count = f"the {len(leaders)} best plans are simulated"
+    notes = _before_simulated(leaders[: leaders.index(simulated[0])])
+    if now == 1:
+        others = f"; {moved} others change rank" if moved else ""
+        return [f"{count}: the best by closed forms stays first{others}", *notes]
+    fallen = f"{count}: the best by closed forms falls to rank {now}; {moved} plans change rank"
+    notes = [fallen, *notes]
+    if first.at_first:
+        told = first.at_first
+        notes.append(
+            f"at {told['concurrency']:,} requests in flight, the best by closed forms has a TTFT"
+            f" of {told['ttft_s']:.3g} s with queueing and {told['formula_ttft_s']:.3g} s without"
+        )
+    return notes
+
+
+def _before_simulated(leaders: list[Leader]) -> list[str]:
+    """Return that the first plans are not simulated and what to do, if so.
+
+    Args:
+        leaders: Those before the first simulated one.
+    """
+    if not leaders:
+        return []
+    rank = len(leaders)
+    plans = "the first plan is" if rank == 1 else f"the first {rank} plans are"
+    why = f"{plans} ranked by closed forms, which leave out queueing and may favor them"
+    staged = all(leader.row.get("pp", 1) > 1 for leader in leaders)
+    alone = "; set pp = 1 to search plans that can be simulated" if staged else ""
+    told = (
+        f"{why}: prefer the best simulated plan, at rank {rank + 1}, unless a benchmark of both"
+        f" confirms the order{alone}"
+    )
+    return [told]

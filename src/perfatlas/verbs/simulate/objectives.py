@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.quantities import two_digits
 from perfatlas.sampling import Precision, batch_precision
 
 if TYPE_CHECKING:
@@ -65,12 +66,12 @@ class SloCheck(NamedTuple):
         side = "within" if self.reserve.value >= 0.0 else "above"
         apart, half_width = self.reserve
         if self.statistic == "mean":
-            value = f"{self.value_s:.4g} ± {half_width:.2g}"
+            value = f"{self.value_s:.4g} ± {two_digits(half_width)}"
             return f"mean {self.name} is {value}, {side} the SLO of {self.slo_s:g}"
         share = float(self.statistic[1:]) + 100.0 * apart
         return (
             f"{self.statistic} {self.name} is {self.value_s:.4g}, {side} the SLO of {self.slo_s:g},"
-            f" which {share:.4g} ± {100.0 * half_width:.2g}% of the requests meet"
+            f" which {share:.4g} ± {two_digits(100.0 * half_width)}% of the requests meet"
         )
 
 

@@ -16,7 +16,7 @@ from perfatlas.models import parameter_counts
 from perfatlas.quantities import InfeasibleError, format_quantity
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems, take_layouts
 from perfatlas.training.step import state_bytes, training_steps
-from perfatlas.verbs.train.recipe import refused_by_recipe
+from perfatlas.verbs.train.recipe import FP8_FORMATS, refused_by_recipe
 from perfatlas.verbs.train.results import memory_of
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def does_not_fit(
         f"the step needs {_bytes(facts['total_bytes'])} per GPU ({listed}) and a GPU has"
         f" {_bytes(facts['capacity_bytes'])}."
     )
-    found = changes_that_fit(inputs, question, at)
-    advice = tuple(f"set {change}" for change in found)
+    found = (*_fp8_weights(inputs, question, at), *changes_that_fit(inputs, question, at))
+    advice = tuple(f"set {change}" for change in found[:MOST_ADVICE])
     if not advice and (pinned := _pinning(question.recipe)):
         advice = (f"leave out {pinned}: no change of recompute, zero or micro_batch fits with it",)
     elif not advice:
@@ -76,6 +76,22 @@ def does_not_fit(
             ),
         )
     return InfeasibleError(message, advice=advice, memory=facts)
+
+
+def _fp8_weights(inputs: TrainInputs, question: TrainingQuestion, at: int) -> tuple[str, ...]:
+    """Return FP8 frozen weights as a change, empty unless a candidate with adapters then fits."""
+    if not question.recipe.lora_rank or question.formats.gemm not in FP8_FORMATS:
+        return ()
+    narrow = replace(question.recipe, fp8_parameter_gather=True)
+    place = np.array([at])
+    one = replace(
+        question,
+        recipe=narrow,
+        layouts=take_layouts(question.layouts, place),
+        index_C=question.index_C[place],
+    )
+    fits = bool(training_steps(one).memory.fits[0])
+    return ("fp8_parameter_gather = true",) if fits and not inputs.fp8_parameter_gather else ()
 
 
 def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -> list[str]:

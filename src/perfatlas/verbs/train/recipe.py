@@ -84,11 +84,6 @@ def check_recipe(inputs: TrainInputs, format_name: str) -> None:
             f"fp8_parameter_gather needs an FP8 format of matrix products; format = {format_name};"
             f" use {', '.join(FP8_FORMATS)}"
         )
-    if inputs.fp8_parameter_gather and inputs.lora_rank:
-        raise InvalidSpecError(
-            "fp8_parameter_gather stores trained weights in FP8; with lora_rank those are adapters"
-            " in bf16, and frozen weights stay in bf16; leave out one of them"
-        )
     if inputs.optimizer_offload and inputs.offload_bandwidth is None:
         raise InvalidSpecError(
             "optimizer_offload needs offload_bandwidth, the rate at which the host reads and writes"

@@ -35,7 +35,7 @@ NO_FLEET: Final = NotSet("fleet", "describes how nodes fail and are repaired")
 NODE_MTBF: Final = Row(
     "Mean time between failures of one node.",
     needs=NO_FLEET,
-    elsewhere=("mtbf_node_s", "node_mttf_s", "mttf_node_s"),
+    elsewhere=("mtbf_node_s", "node_mttf_s", "mttf_node_s", "node_mtbf"),
 )
 NODE_REPAIR: Final = Row(
     "Mean time to repair a failed node.",

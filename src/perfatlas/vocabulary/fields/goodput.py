@@ -122,7 +122,7 @@ class JobFailures:
         Row(
             "Mean time to interruption of the job.",
             needs=NO_FLEET,
-            elsewhere=("mtti", "mtbf_s", "mttf_s", "mtbi_s"),
+            elsewhere=("mtti", "mtbf", "mtbf_s", "mttf", "mttf_s", "mtbi_s"),
         ),
     ] = None
     node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None

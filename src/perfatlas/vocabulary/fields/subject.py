@@ -99,7 +99,7 @@ UsdPerKwh = Annotated[float, Number(at_least=0.0, at_most=1e6)]
 POWER_CAP: Final = Row(
     "Power limit of a GPU [W]: its clock is lowered until it draws no more.",
     default="the TDP, at which kernels were measured",
-    elsewhere=("power_limit", "power_cap"),
+    elsewhere=("power_limit", "power_cap", "power"),
 )
 PUE: Final = Row(
     "Power usage effectiveness: power of the facility over that of its nodes.",

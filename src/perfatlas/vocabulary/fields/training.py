@@ -40,7 +40,7 @@ class TrainingBatch:
 
     sequence_length: Annotated[
         Size,
-        Row("Tokens per sequence.", elsewhere=("seq_len", "seq_length", "max_seq_len")),
+        Row("Tokens per sequence.", elsewhere=("seq", "seq_len", "seq_length", "max_seq_len")),
     ] = 4096
     global_batch: Annotated[
         Count,

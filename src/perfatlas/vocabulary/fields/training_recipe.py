@@ -105,7 +105,8 @@ class TrainingRecipe:
     fp8_parameter_gather: Annotated[
         bool,
         Row(
-            "Store and gather the weights of layers in FP8; needs an FP8 format.",
+            "Store and gather the weights of layers in FP8, with lora_rank the frozen ones; needs"
+            " an FP8 format.",
             elsewhere=("fp8_param_gather", "fp8_param"),
         ),
     ] = False

@@ -1,0 +1,108 @@
+"""What a refused command line writes: a message, with --json also an object, and the exit code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
+
+from perfatlas.commands.output.refusal import (
+    refusal_text,
+    unexpected_argument_text,
+    unknown_option_text,
+)
+from perfatlas.quantities import InfeasibleError, PerfatlasError, UsageError
+from perfatlas.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LISTED: Final = re.compile(r"[^,\s]+(,[^,\s]+)+")
+KINDS_FIRST: Final = ("show", "new", "check")  # actions of a catalog, which its kind precedes
+
+
+class Refused(NamedTuple):
+    """A refused command line.
+
+    Args:
+        text: The message, without the name of the program.
+        exit_code: The exit code.
+        answer: The object that --json prints in place of an answer.
+    """
+
+    text: str
+    exit_code: int
+    answer: dict[str, Any]
+
+
+def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str]) -> Refused:
+    """Return what a refused command line writes.
+
+    Args:
+        problem: The error.
+        words: The arguments after `perfatlas`.
+
+    Example:
+        >>> from perfatlas.commands.output import refused_command
+        >>> from perfatlas.quantities import InvalidSpecError
+        >>> words = ["kernel", "gemm", "--json"]
+        >>> refused_command(InvalidSpecError("m is missing"), words).answer["error"]
+        {'code': 'invalid', 'exit_code': 3, 'message': 'm is missing'}
+    """
+    from perfatlas.answer import SCHEMA
+
+    if isinstance(problem, PerfatlasError):
+        text = refusal_text(problem).removeprefix("perfatlas: ").rstrip("\n")
+        kind, message = type(problem), str(problem)
+    else:
+        text = message = _usage_text(problem, words)
+        kind = UsageError
+    error: dict[str, Any] = {"code": kind.error_code, "exit_code": kind.exit_code}
+    error["message"] = message
+    answer: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
+    answer["command"] = _command(words)
+    if isinstance(problem, InfeasibleError):
+        error["advice"] = list(problem.advice)
+        answer |= problem.answer
+    return Refused(text, kind.exit_code, {**answer, "error": error})
+
+
+def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
+    """Return the message of an error of the library that reads command lines."""
+    if isinstance(problem, UnknownOptionError):
+        return unknown_option_text(problem, _command(words))
+    if isinstance(problem, UnusedCliTokensError):
+        return unexpected_argument_text(problem.unused_tokens or [])
+    text = str(problem).strip()
+    if words[:1] == ["catalog"] and words[1:2] and words[1] in KINDS_FIRST:
+        rest = " ".join(words[1:])
+        return f"{text} The catalog comes first: perfatlas catalog systems {rest}"
+    return text + _table_hint(words)
+
+
+def _table_hint(words: Sequence[str]) -> str:
+    """Return the command that answers each of several values of a flag, "" without any."""
+    from perfatlas.declarations import commands, has_fields
+
+    name = _command(words)
+    place = next((n for n, word in enumerate(words) if LISTED.fullmatch(word)), 0)
+    if not place or not has_fields(name) or not words[place - 1].startswith("--"):
+        return ""
+    if not (commands()[name][1].table or commands()[name][1].row):
+        return ""
+    field = words[place - 1][2:].replace("-", "_")
+    rows = "\\n".join((field, *words[place].split(",")))
+    rest = " ".join([*words[: place - 1], *words[place + 1 :]])
+    return (
+        f" For several values, give a table: printf '{rows}\\n' > rows.csv; perfatlas {rest}"
+        " --table rows.csv --output answers.csv"
+    )
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return the command that words begin with, "" if there is none."""
+    from perfatlas.declarations import commands
+
+    known = commands()
+    return next((name for n in (2, 1) if (name := " ".join(words[:n])) in known), "")

@@ -1,0 +1,117 @@
+"""What refused command lines write: messages with a way on, and one object under --json."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.declarations import commands
+from perfatlas.quantities import nearest_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LLAMA = "--model meta-llama/Llama-3.1-8B --system h100_sxm"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "kind"),
+    [
+        (f"estimate {LLAMA} --batch abc", 2, "usage"),
+        (f"estimate {LLAMA} --batchh 8", 2, "usage"),
+        (f"estimate {LLAMA} word", 2, "usage"),
+        (f"estimate {LLAMA} --tp 3", 3, "invalid"),
+        (f"estimate {LLAMA} --format none", 5, "unsupported"),
+        (f"search {LLAMA} --gpus 1 --slo-tpot-s 1e-6 --num-simulated 0", 4, "infeasible"),
+        (f"simulate {LLAMA} --requests {'a' * 300} ", 3, "invalid"),
+        ("catalog systems show none", 3, "invalid"),
+    ],
+)
+def test_a_refusal_under_json_is_one_object_on_stdout_and_a_message_on_stderr(
+    line: str, code: int, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*shlex.split(line), "--json"]) == code
+    written = capsys.readouterr()
+    answer = json.loads(written.out)
+    assert (answer["error"]["code"], answer["error"]["exit_code"]) == (kind, code)
+    assert set(answer) == {"schema", "version", "command", "error"}
+    assert answer["command"] == (line.split(maxsplit=1)[0])
+    assert written.err.startswith("perfatlas: ")
+    assert main(shlex.split(line)) == code
+    assert capsys.readouterr().out == ""
+
+
+def test_a_scenario_that_does_not_fit_is_one_object_with_its_memory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = shlex.split(f"estimate {LLAMA.replace('8B', '70B')} --tp 1 --json")
+    assert main(words) == 4
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["results"]["memory"]["fits"] is False
+    assert answer["error"]["code"] == "infeasible"
+    assert answer["error"]["advice"] == answer["results"]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (f"estimate {LLAMA} --power 500", "perfatlas calls it --power-cap-w"),
+        ("goodput --gpus 1024 --mtbf 3h", "perfatlas calls it --mtti-s"),
+        ("collective --system h100_sxm --op all_reduce --size 1MB", "perfatlas calls it --bytes"),
+        ("kernel gemm --system h100_sxm --size 4096", "takes --m and --n and --k instead"),
+        (f"train {LLAMA} --gpus 8 --seq 4096", "perfatlas calls it --sequence-length"),
+        (f"estimate {LLAMA} --max-model-len 4096", "takes --isl and --osl instead"),
+        (f"estimate {LLAMA} --formats bf16,fp8", "It belongs to compare, search"),
+        (f"estimate {LLAMA} --zzzzzz 1", "`perfatlas estimate --help` lists the options"),
+        ("catalog show h100", "perfatlas catalog systems show h100"),
+    ],
+)
+def test_an_unknown_flag_names_ours(
+    line: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(line)) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_several_values_of_a_flag_are_answered_by_the_command_that_the_message_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split("kernel gemm --system h100_sxm --m 1,16 --n 4096 --k 4096")) == 2
+    told = capsys.readouterr().err.partition("give a table: ")[2]
+    rows, _, command = told.partition(" > rows.csv; perfatlas ")
+    (tmp_path / "rows.csv").write_text(shlex.split(rows)[1].replace("\\n", "\n"))
+    assert main(shlex.split(command)) == 0
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 3
+
+
+def test_the_first_of_listed_systems_is_the_base(capsys: pytest.CaptureFixture[str]) -> None:
+    model = "--model meta-llama/Llama-3.1-8B --batch 8 --json"
+    assert main(shlex.split(f"compare --systems h100_sxm,h200_sxm {model}")) == 0
+    listed = json.loads(capsys.readouterr().out)["results"]
+    assert main(shlex.split(f"compare --system h100_sxm --systems h200_sxm {model}")) == 0
+    assert json.loads(capsys.readouterr().out)["results"] == listed
+
+
+def test_a_short_name_is_no_misspelling_of_one_with_another_first_letter() -> None:
+    assert nearest_name("lpu", ["cpu", "gb200"]) is None
+    assert nearest_name("cpi", ["cpu", "gb200"]) == "cpu"
+
+
+SLOW = ("validate", "calibrate", "fleet", "simulate", "search")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_number_of_a_table_is_cut(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    examples = [one.example for name, (_, one) in commands().items() if not name.startswith(SLOW)]
+    asked = [*filter(None, examples), f"estimate {LLAMA} --gpus 8 --frontier", "catalog systems"]
+    for line in asked:
+        main(shlex.split(line))
+        assert "…" not in capsys.readouterr().out, line
