@@ -1449,7 +1449,8 @@ def goodput(
         failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
             Default: 1. Needs no fleet.
         detection_s: Time until a failure is detected [s]. Default: 0, or the fleet's.
-        spares: Spare nodes of the job. Default: unlimited; with fleet, its remaining units.
+        spares: Spare nodes of the job. Default: unlimited; with fleet, its ratio of spares to
+            other units.
         repair_s: Mean time to repair a failed node [s]. Needs no fleet and spares.
         fleet: Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.
         fleet_units: Units (nodes or racks) of the fleet. Default: from the fleet file. Needs
@@ -1647,7 +1648,8 @@ def goodput_frontier(
         failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
             Default: 1. Needs no fleet.
         detection_s: Time until a failure is detected [s]. Default: 0, or the fleet's.
-        spares: Spare nodes of the job. Default: unlimited; with fleet, its remaining units.
+        spares: Spare nodes of the job. Default: unlimited; with fleet, its ratio of spares to
+            other units.
         repair_s: Mean time to repair a failed node [s]. Needs no fleet and spares.
         fleet: Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.
         fleet_units: Units (nodes or racks) of the fleet. Default: from the fleet file. Needs
@@ -2864,8 +2866,9 @@ def required_replicas(
     Returns:
         The simulation with that number. Its results also contain `required_replicas`, or
         `required_prefill_workers` and `required_decode_workers`, with `_low` and `_high` for steps
-        faster or slower by the errors of measured serving runs; None where no number meets the
-        SLOs.
+        faster or slower by the errors of measured serving runs, and `_p80` for those that meet the
+        SLOs with a probability of 80%; None where no number meets them. `slo_probability` is the
+        probability that the number found meets them.
 
     Raises:
         InfeasibleError: No number meets the SLOs, or the model does not fit.
