@@ -254,6 +254,8 @@ def _answer(
         steps, grounds, warned = _priced(read_scenario(fields))
         following = leaders[number + 1] if number + 1 < len(leaders) else None
         plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
+        if not inputs.has_limits:
+            plan["slo_probability"] = None
         plan["placement"] = placement_of(leader.row)
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
