@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pytest
 
 from perfatlas.answer.repetitions import averaged, half_widths
 from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.deployments.generated import closed_loop_lengths
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import Simulation, simulate
 
@@ -216,3 +218,16 @@ def test_requests_beyond_the_context_length_are_warned_of() -> None:
     assert any("2 requests of up to 400,004 tokens" in text for text in done.warnings)
     assert done.results["requests_completed"] == 2
     assert not any("context" in text for text in usual.warnings)
+
+
+def test_default_lengths_of_a_closed_loop_fit_where_equal_ones_do() -> None:
+    tight = {**SMALL, "isl": 1000, "osl": 1000, "kv_blocks": 125, "num_requests": 12}
+    assert simulate(**tight, concurrency=4).answer.results["requests_rejected"] == 0
+
+
+@pytest.mark.parametrize("osl", [1, 2, 5, 128])
+def test_default_lengths_of_a_closed_loop_keep_their_mean(osl: int) -> None:
+    osl_N = closed_loop_lengths(osl, 4000, seed=0)
+    assert osl_N.mean() == pytest.approx(osl, rel=0.01)
+    assert osl_N.min() >= 1
+    assert (np.ptp(osl_N) > 0) == (osl > 1)

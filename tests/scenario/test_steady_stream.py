@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from perfatlas.jobs.model import Cluster, Mix, generate_jobs, with_running_jobs
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.schedule import fleet_schedule, jobs, steady_stream
 from perfatlas.verbs.schedule.text import print_schedule
@@ -148,3 +149,16 @@ def test_a_stream_that_begins_with_no_running_job_is_undecided_where_it_is_short
     found = fleet_schedule(nodes=3000, load=0.9).answer
     assert found.results["stability"] == "undecided"
     assert any("too short to measure the steady state" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_a_stream_begins_as_full_as_its_load(load: float) -> None:
+    cluster = Cluster(nodes=500)
+    mix = Mix(jobs=5000, job_rate=None, load=load, run_median_s=600, run_sigma=1.0, max_job_gpus=64)
+    share = []
+    for seed in range(20):
+        stream = with_running_jobs(generate_jobs(mix, cluster), cluster, seed)
+        gpus = np.asarray(stream.gpus_J[: stream.running])
+        share.append(gpus.sum() / cluster.gpus)
+        assert (np.asarray(stream.submit_J[: stream.running]) == 0).all()
+    assert np.mean(share) == pytest.approx(load, rel=0.03)

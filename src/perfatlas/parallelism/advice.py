@@ -71,6 +71,7 @@ def shortfall_advice(
     footprint = memory_footprint(one)
     sentences = [_shortfall(one, footprint)]
     changes = [
+        *_fewer_blocks(one, footprint),
         *_wider(one, "tp", accepts, states_gpus=states_gpus),
         *_wider(one, "pp", accepts, states_gpus=states_gpus),
         *_wider(one, "attention_dp", accepts, states_gpus=states_gpus),
@@ -80,6 +81,15 @@ def shortfall_advice(
         *_larger_device(one, devices or {}, accepts),
     ]
     return sentences + (changes or _everything(one, accepts, states_gpus=states_gpus))
+
+
+def _fewer_blocks(question: MemoryInputs, footprint: MemoryColumns) -> list[str]:
+    """Advise the most blocks that the device holds, where the user set more."""
+    most = float(footprint.max_blocks[0])
+    fewer = replace(question, load=replace(question.load, kv_blocks=np.array([most])))
+    if not (float(question.load.kv_blocks[0]) > most and memory_footprint(fewer).fits[0]):
+        return []
+    return [f"omit kv_blocks, or set kv_blocks to at most {most:,.0f}."]
 
 
 def _bytes(value: float) -> str:
@@ -108,8 +118,7 @@ def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
         return (
             f"kv_blocks = {float(load.kv_blocks[0]):,.0f} do not fit: a GPU of"
             f" {_bytes(float(question.memory_bytes[0]))} holds at most {most:,.0f} blocks of"
-            f" {float(load.block_size[0]):g} tokens beside the rest ({parts}); omit kv_blocks to"
-            " derive the cache from memory."
+            f" {float(load.block_size[0]):g} tokens beside weights, activations and the engine."
         )
     return (
         f"the load does not fit: {asked:g} sequences of"

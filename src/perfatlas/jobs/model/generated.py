@@ -15,6 +15,8 @@ from perfatlas.jobs.model.records import LONGEST, TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError, counted
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.jobs.model.model import Cluster
 
 KINDS: Final = ("part of a node", "one node", "several nodes")
@@ -92,8 +94,8 @@ def with_running_jobs(jobs: Jobs, cluster: Cluster, seed: int) -> Jobs:
     """Return a stream of jobs that begins with those that run in its steady state.
 
     Without a queue, the running jobs are a Poisson number of mean rate x mean run time. A job is
-    among them in proportion to its run time, and is at a uniform point of it. Only as many begin as
-    the cluster holds.
+    among them in proportion to its run time, and is at a uniform point of it. Those that the
+    cluster does not hold wait at the start, behind the others.
 
     Args:
         jobs: Generated jobs.
@@ -102,13 +104,13 @@ def with_running_jobs(jobs: Jobs, cluster: Cluster, seed: int) -> Jobs:
 
     Source: the M/G/infinity queue in equilibrium (Ross, Introduction to Probability Models, 5.3).
 
-    Limits: Jobs that wait at the start are left out, so that a warm-up remains.
+    Limits: The queue of the steady state is only that of these jobs, so that a warm-up remains.
     """
     rng = np.random.default_rng((seed, 1))
     run_J, gpus_J = np.asarray(jobs.run_J, np.float64), np.asarray(jobs.gpus_J)
     number = rng.poisson(run_J.sum() / max(float(jobs.submit_J[-1]), 1.0))
     drawn_N = rng.choice(jobs.size, number, p=run_J / run_J.sum())
-    drawn_N = drawn_N[np.cumsum(gpus_J[drawn_N]) <= cluster.gpus]
+    drawn_N = drawn_N[np.argsort(~_fitting(gpus_J[drawn_N], cluster.gpus), kind="stable")]
     left_N = np.ceil(run_J[drawn_N] * rng.uniform(size=drawn_N.size)).astype(np.int64)
     place = np.concatenate((drawn_N, np.arange(jobs.size)))
     return replace(
@@ -119,6 +121,15 @@ def with_running_jobs(jobs: Jobs, cluster: Cluster, seed: int) -> Jobs:
         kind_J=None if jobs.kind_J is None else np.asarray(jobs.kind_J)[place],
         running=drawn_N.size,
     )
+
+
+def _fitting(gpus_N: NDArray[np.int64], capacity: int) -> NDArray[np.bool_]:
+    """Return which jobs a number of GPUs holds, in order, without those that do not fit (N,)."""
+    fitting_N, free = np.zeros(gpus_N.size, np.bool_), capacity
+    for n, gpus in enumerate(gpus_N.tolist()):
+        if gpus <= free:
+            fitting_N[n], free = True, free - gpus
+    return fitting_N
 
 
 def _check_span(mix: Mix, span_s: float) -> None:

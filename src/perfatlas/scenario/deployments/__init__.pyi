@@ -52,6 +52,7 @@ from .replica_results import (
 from .services import (
     Service as Service,
     fleet_of as fleet_of,
+    holds_all as holds_all,
     reseeded as reseeded,
     run_traffic as run_traffic,
     service as service,

@@ -84,7 +84,7 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     lengths: str = traffic.length_distribution or "fixed"
     if closed and traffic.length_distribution is None and (scenario.concurrency or 1) > 1:
         osl_N = closed_loop_lengths(scenario.osl, osl_N.size, traffic.seed)
-        lengths = f"of outputs uniform within {CLOSED_LOOP_SPREAD:.0%}"
+        lengths = f"of outputs uniform from {osl_N.min():,} to {osl_N.max():,}"
     how = f"{scenario.concurrency} in flight" if closed else f"{traffic.request_rate:g} requests/s"
     arrival = "closed" if closed else traffic.arrival or "poisson"
     if arrival == "ramp":
@@ -113,7 +113,8 @@ def closed_loop_lengths(osl: int, count: int, seed: int) -> NDArray[np.int64]:
     """Return the output tokens of the requests of a closed loop by default (N,).
 
     Equal requests that start together would end together for ever, and wait for each other's
-    prompts each time: lengths vary uniformly within a tenth. The mean is kept.
+    prompts each time: lengths vary uniformly within a tenth, at least by one token. The mean is
+    kept.
 
     Args:
         osl: Mean output tokens.
@@ -122,7 +123,7 @@ def closed_loop_lengths(osl: int, count: int, seed: int) -> NDArray[np.int64]:
 
     Source: assumption: a tenth is enough to lose the phase within some requests of each client.
     """
-    width = int(CLOSED_LOOP_SPREAD * osl)
+    width = min(max(int(CLOSED_LOOP_SPREAD * osl), 1), osl - 1)
     return uniform_lengths(count, (osl - width, osl + width), "osl", seed)
 
 

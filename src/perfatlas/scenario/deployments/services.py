@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import ClientDelays, Outcome
+    from perfatlas.serving.requests import Requests
     from perfatlas.step import Candidates
 
 POOLS: Final = ("prefill", "decode")
@@ -353,6 +354,21 @@ def by_holders(notes: Sequence[Sequence[str]]) -> list[str]:
 def _kind_numbers(numbers: Sequence[int]) -> str:
     *first, last = map(str, numbers)
     return f"kinds {', '.join(first)} and {last}" if first else f"kind {last}"
+
+
+def holds_all(ready: Service, requests: Requests) -> bool:
+    """Return whether every request fits in the caches and in the context of the model.
+
+    Args:
+        ready: What serves them.
+        requests: The requests.
+    """
+    context = ready.entry.question.model.architecture.max_position_embeddings or np.inf
+    try:
+        check_room(int(requests.isl_N.max()), int(requests.osl_N.max()), ready)
+    except InfeasibleError:
+        return False
+    return bool((requests.isl_N + requests.osl_N).max() <= context)
 
 
 def check_room(isl: int, most_osl: int, ready: Service) -> None:

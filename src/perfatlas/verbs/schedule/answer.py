@@ -179,6 +179,7 @@ def _steady_state(
     """Return a run with the remarks on its steady state, and the results of it."""
     if stream is not None:
         found, notes = stream.results(), [stream.note(run.jobs.size)]
+        found["jobs_at_start"] = run.jobs.running
         unsettled = unfilled_warning(results, outcome, stream=True)
         warnings = stream.warnings() + unsettled
         if unsettled and found["stability"] == "stable":

@@ -30,7 +30,7 @@ def results_of(
         load: Requested GPU-time over capacity.
     """
     results = {
-        "jobs": outcome.jobs.size,
+        "jobs": outcome.jobs.size - outcome.jobs.running,
         "nodes": outcome.cluster.nodes,
         "gpus": outcome.cluster.gpus,
         **figures(outcome),

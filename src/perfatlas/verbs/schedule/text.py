@@ -133,10 +133,16 @@ def schedule_headline(answer: Answered) -> str:
         else:
             words.append(f"{_option(name)} {_value(name, value)}".rstrip())
     of = (
-        f"fleet schedule of {counted(results['jobs'], 'job')} on {counted(results['gpus'], 'GPU')}"
-        f" in {counted(results['nodes'], 'node')}"
+        f"fleet schedule of {counted(results['jobs'], 'job')}{_at_start(results)}"
+        f" on {counted(results['gpus'], 'GPU')} in {counted(results['nodes'], 'node')}"
     )
     return f"{of}: {', '.join(words)}" if words else of
+
+
+def _at_start(results: Mapping[str, Any]) -> str:
+    """Return how many jobs of the steady state begin with the schedule, "" for none."""
+    count = results.get("jobs_at_start") or 0
+    return f" and {count:,} of the steady state at the start" if count else ""
 
 
 def _option(name: str) -> str:

@@ -178,7 +178,8 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
             last = middle  # fewer requests than the batches of a pool
             continue
         meets = tried.probability >= inputs.min_slo_probability
-        if meets or tried.excess < best.excess:
+        misses = best.probability < inputs.min_slo_probability
+        if meets or (misses and tried.excess < best.excess):
             best = tried
         first, last = (first, middle) if meets else (middle + 1, last)
     return best

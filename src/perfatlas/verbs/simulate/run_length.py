@@ -12,6 +12,7 @@ from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
     has_steady_rate,
+    holds_all,
     most_in_time,
     offered_load,
     price_ends,
@@ -132,6 +133,10 @@ def sized_run(
     """
     resolved = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, resolved, known)
+    default_lengths = traffic.length_distribution is None and traffic.requests is None
+    if default_lengths and resolved.concurrency > 1 and not holds_all(ready, resolved.requests):
+        traffic = traffic.model_copy(update={"length_distribution": "fixed"})
+        resolved = resolve_traffic(traffic, scenario)
     if not has_steady_rate(traffic, scenario):
         return Run(traffic, resolved, ready)
     load = load or offered_load(scenario, traffic, known, watch=watch).load

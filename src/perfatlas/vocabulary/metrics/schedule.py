@@ -47,6 +47,13 @@ JOBS: Final = (
         " largest load with a steady state.",
     ),
     Metric(
+        name="jobs_at_start",
+        label="jobs at the start",
+        holds="count",
+        verbs=SCHEDULE,
+        description="Jobs of the steady state that run or wait at the start, beside submitted ones.",
+    ),
+    Metric(
         name="warm_up_jobs",
         label="warm-up jobs",
         holds="count",
