@@ -88,7 +88,11 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
 
 
 def library_notes(
-    query: CollectiveQuery, refused_U: FlagArray, pcie_U: FlagArray, unmeasured_U: FlagArray
+    query: CollectiveQuery,
+    refused_U: FlagArray,
+    pcie_U: FlagArray,
+    unmeasured_U: FlagArray,
+    likely_U: FlagArray,
 ) -> list[str]:
     """Return the notes on groups that an engine's custom all-reduce leaves to the library.
 
@@ -97,6 +101,7 @@ def library_notes(
         refused_U: Groups of unsupported sizes (U,).
         pcie_U: Groups of sizes that are unsupported over PCIe (U,).
         unmeasured_U: Groups of more ranks than were measured (U,).
+        likely_U: Groups whose interval begins at the extrapolated kernel (U,).
     """
     notes = []
     if refused_U.any():
@@ -107,6 +112,11 @@ def library_notes(
         found = np.unique(query.index_U[unmeasured_U]).tolist()
         notes.append(
             unmeasured_groups(query.family, [query.systems[place].name for place in found])
+        )
+    if likely_U.any():
+        notes.append(
+            f"the interval of larger groups than {query.family}'s custom all-reduce was measured on"
+            " begins at this kernel, extrapolated, and ends at the library"
         )
     return notes
 
