@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.quantities import significant
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -80,7 +82,7 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
         if source is not None and source.kind == "assumed":
             note = (
                 f"the network between nodes is assumed: {system.fabric.name}, {system.node.nics}"
-                f" NICs of {system.node.nic_bandwidth / 1e9:.4g} GB/s per node of"
+                f" NICs of {significant(system.node.nic_bandwidth / 1e9, 4)} GB/s per node of"
                 f" {system.device.name}"
             )
             found[note] = None
