@@ -89,7 +89,7 @@ def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
             "line 3: TIMESTAMP = '2023-02-30 18:17:04.03': day",
         ),
         ("azure", "9999-12-31 23:59:59,5,5", "supported years are 1678 to 2261"),
-        ("azure", "2024-11-16 18:17:04.03,5,5", "line 3: arrives 3.16224e.07 s after the start"),
+        ("azure", "2024-11-16 18:17:04.03,5,5", "line 3: arrives 31,622,[0-9]+ s after the start"),
         ("azure", '2023-11-16 18:17:04.03,"5,5', "line 3: not CSV"),
         ("burstgpt", "nan,m,4,1,5,x", "line 3: Timestamp = 'nan' is not a number"),
         ("burstgpt", "inf,m,4,1,5,x", "line 3: Timestamp = 'inf' is not a number"),
