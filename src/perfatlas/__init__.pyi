@@ -2984,8 +2984,8 @@ def search(
         mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
             and decode pools. Default: aggregated.
         systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
-        max_gpus: Maximum GPUs of a deployment, instead of gpus: as many replicas as fit, or as few
-            as serve request_rate. Default: gpus.
+        max_gpus: Maximum GPUs of a deployment, instead of gpus, up to 4096: as many replicas as
+            fit, or as few as serve request_rate. Default: gpus.
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.
             Default: format.
         kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.

@@ -17,6 +17,7 @@ from perfatlas.collectives import (
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.quantities import UsageError
+from perfatlas.scenario.resolution import kernel_engine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -265,3 +266,29 @@ def test_collectives_priced_together_are_those_priced_alone(op: str) -> None:
         alone = priced(np.array([place]))
         assert together.time_s_CO[place] == alone.time_s_CO[0]
         assert together.low_s_CO[place] == alone.low_s_CO[0]
+
+
+@pytest.mark.parametrize("system", ["gb200", "gb300"])
+@pytest.mark.parametrize("family", ["", "trtllm", "vllm"])
+def test_the_low_end_of_a_doubled_group_is_near_the_group_inside_a_domain(
+    system: str, family: str
+) -> None:
+    # beyond the measured ranks the library is the price, and the measured kernel the low end
+    engine = kernel_engine(family or None)
+    prices = price_collectives(
+        CollectiveShapes(
+            op="all_reduce",
+            bytes=np.repeat(2.0 ** np.arange(10, 24, 2), 6),
+            ranks=np.tile(2.0 ** np.arange(1, 7), 7),
+            stride=np.ones(42),
+        ),
+        systems=[resolve_system(system)],
+        system_index_U=np.zeros(42, np.int64),
+        tier="auto",
+        implementation=Implementation(
+            family=engine.kernel_family, custom_groups=all_reduce_groups(engine)
+        ),
+    ).prices
+    low_BN, time_BN = prices.low_s_CO.reshape(7, 6), prices.time_s_CO.reshape(7, 6)
+    assert (low_BN[:, 1:] <= 2.0 * time_BN[:, :-1]).all()
+    assert (low_BN <= time_BN).all()

@@ -552,7 +552,7 @@ def test_contradictions_are_refused(
         ({"effect": "slows"}, "slowdown above 1"),
         ({"effect": "corrupts"}, "set verify"),
         ({"lifetime": Exponential(mean_s=2e-3)}, "check the unit of the rates"),
-        ({"lifetime": Exponential(mean_s=1e-6)}, r"a rate of 1e\+06 /s: expected"),
+        ({"lifetime": Exponential(mean_s=1e-6)}, r"a rate of 1,000,000 /s: expected"),
         ({"lifetime": Exponential(mean_s=1e19)}, r"to 3.6e\+18 s \(1e-6 FIT\)"),
         ({"repair": "swop"}, "unknown repair 'swop'; known: 'swap'"),
         ({"units": 9}, "units = 9 at once in a fleet of 8 units: expected at most 8"),

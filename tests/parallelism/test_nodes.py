@@ -69,6 +69,21 @@ def test_what_fits_is_packed(
 def test_the_fewest_nodes_of_pools() -> None:
     assert nodes_of_pools((6.0, 4.0), (2.0, 1.0), 8.0) == 3.0
     assert nodes_of_pools((6.0, 2.0), (2.0, 2.0), 8.0) == 2.0
+    assert nodes_of_pools((5.0, 4.0), (1e9, 4.0), 8.0) == 1e9 + 2.0
+
+
+@settings(max_examples=200)
+@given(workers, workers, st.sampled_from((4, 6, 8)))
+def test_one_node_less_does_not_hold_the_pools(
+    first: tuple[int, int], second: tuple[int, int], per_node: int
+) -> None:
+    sizes = float(first[0]), float(second[0])
+    counts = float(first[1]), float(second[1])
+    nodes = nodes_of_pools(sizes, counts, float(per_node))
+    assert pools_fit(sizes, counts, nodes * per_node, per_node)
+    used = sizes[0] * counts[0] + sizes[1] * counts[1]
+    less = (nodes - 1.0) * per_node
+    assert less < used or not pools_fit(sizes, counts, less, per_node)
 
 
 @pytest.mark.parametrize(

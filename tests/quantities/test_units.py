@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.quantities import InvalidSpecError, format_quantity, parse_quantity
+from perfatlas.quantities import InvalidSpecError, format_quantity, parse_quantity, significant
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,12 @@ def test_rejects_other_dimensions(text: str | float, dimension: str) -> None:
 def test_formatting_keeps_three_digits(value: float) -> None:
     text = format_quantity(value, "B/s", digits=6)
     assert parse_quantity(text, "bytes_per_s") == pytest.approx(value, rel=1e-4)
+
+
+@given(st.floats(1e-4, 9e14), st.integers(2, 6))
+def test_significant_digits_have_no_exponent_and_round_to_the_value(
+    value: float, digits: int
+) -> None:
+    text = significant(value, digits)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=0.5 * 10.0 ** (1 - digits))

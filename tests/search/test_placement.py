@@ -11,6 +11,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
+from perfatlas.verbs.search.plan_nodes import crossing_of
 from perfatlas.verbs.simulate import simulate
 from tests.parallelism.packing import holds
 
@@ -72,19 +73,33 @@ def test_what_crosses_nodes_is_in_the_answer() -> None:
     for plan in search(**asked, num_simulated=0).results["plans"]:
         assert plan["placement"].startswith("2 nodes of 8 GPUs, crossed by ")
         assert ("pp" in plan["placement"].split("by ")[1].split(", ")) == (plan["pp"] > 1)
+        assert plan["placement"].endswith(f"crossed by {'; '.join(crossing_of(plan))}")
 
 
 def test_other_verbs_warn_of_workers_that_nodes_cannot_hold() -> None:
-    told = "1 prefill worker of 4 GPUs and 1 decode worker of 12 take 3 nodes of 8 GPUs"
-    assert [one for one in estimate(**QWEN, **SPREAD).warnings if one.startswith(told)]
-    run = simulate(**QWEN, **SPREAD, concurrency=4, num_requests=4)
-    assert [one for one in run.warnings if one.startswith(told)]
+    told = (
+        "1 prefill worker of 4 GPUs and 1 decode worker of 12 take 3 nodes of 8 GPUs and leave"
+        " 8 GPUs idle: on fewer nodes, one would share a node with another"
+    )
+    assert told in estimate(**QWEN, **SPREAD).warnings
+    assert told in simulate(**QWEN, **SPREAD, concurrency=4, num_requests=4).warnings
     row = {name: [value] for name, value in {**QWEN, **SPREAD, "method": "formula"}.items()}
     assert told in str(estimate_table(row).columns)
     fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "tp": 4}
     spread = estimate(**fields, pp=3, dp=2)
     assert any(one.startswith("2 replicas of 12 GPUs take 4 nodes") for one in spread.warnings)
     assert not [one for one in estimate(**fields, pp=2, dp=2).warnings if "nodes" in one]
+    three = estimate(model="meta-llama/Llama-3.1-8B", system="h100_sxm", tp=1, pp=5, dp=3)
+    assert any(one.endswith("span more nodes than its price assumes") for one in three.warnings)
+
+
+def test_many_workers_are_placed_at_once_and_counted_in_groups_of_digits() -> None:
+    pools: dict[str, Any] = {"prefill_tp": 1, "prefill_pp": 5, "decode_tp": 4, "decode_workers": 4}
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm"}
+    asked |= {"mode": "disaggregated", "method": "formula", "isl": 4000, "osl": 500}
+    found = estimate(**asked, **pools, prefill_workers=1_000_000_000, decode_batch=128)
+    told = "take 1,000,000,002 nodes of 8 GPUs and leave 3,000,000,000 GPUs idle"
+    assert any(told in one for one in found.warnings)
 
 
 def test_the_default_plan_fits_on_nodes() -> None:

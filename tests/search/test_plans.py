@@ -35,6 +35,7 @@ def test_plans_of_very_many_gpus_are_listed_by_their_divisors() -> None:
     ("asked", "told"),
     [
         ({"gpus": 10**9}, "at most 131,072 GPUs"),
+        ({"max_gpus": 10**9}, "^max_gpus = 1,000,000,000.*at most 4,096.*; gpus, .* 131,072"),
         ({"gpus": 10**5, "mode": "disaggregated"}, "at most 4,096 GPUs"),
     ],
 )

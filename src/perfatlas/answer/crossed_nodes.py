@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
 
-NOT_PRICED: Final = "on fewer nodes, one would span more nodes than its price assumes"
+SHARES: Final = "share a node with another"
+SPANS: Final = "span more nodes than its price assumes"
 
 
 def node_notes(question: Candidates) -> Iterator[tuple[int, str]]:
@@ -44,8 +45,9 @@ def node_notes(question: Candidates) -> Iterator[tuple[int, str]]:
         yield (
             c,
             (
-                f"{plan.dp[c]:g} replicas of {each_C[c]:g} GPUs take {whole / node_C[c]:g} nodes of"
-                f" {node_C[c]:g} GPUs and leave {whole - plan.ranks[c]:g} GPUs idle: {NOT_PRICED}"
+                f"{counted(int(plan.dp[c]), 'replica')} of {counted(int(each_C[c]), 'GPU')} take"
+                f" {_left_idle(whole, float(node_C[c]), float(plan.ranks[c]))}:"
+                f" {_unpriced((float(each_C[c]),), float(node_C[c]))}"
             ),
         )
 
@@ -93,9 +95,23 @@ def pool_node_notes(
         yield (
             c,
             (
-                f"{counted(int(counts[0]), 'prefill worker')} of {sizes[0]:g} GPUs and"
-                f" {counted(int(counts[1]), 'decode worker')} of {sizes[1]:g} take {nodes:g} nodes"
-                f" of {per_node:g} GPUs and leave {nodes * per_node - total:g} GPUs idle:"
-                f" {NOT_PRICED}"
+                f"{counted(int(counts[0]), 'prefill worker')} of {counted(int(sizes[0]), 'GPU')}"
+                f" and {counted(int(counts[1]), 'decode worker')} of {sizes[1]:,.0f} take"
+                f" {_left_idle(nodes * per_node, per_node, total)}: {_unpriced(sizes, per_node)}"
             ),
         )
+
+
+def _left_idle(whole: float, per_node: float, used: float) -> str:
+    """Return the nodes of a number of GPUs, and how many of the GPUs have no worker."""
+    nodes, idle = counted(int(whole / per_node), "node"), counted(int(whole - used), "GPU")
+    return f"{nodes} of {counted(int(per_node), 'GPU')} and leave {idle} idle"
+
+
+def _unpriced(sizes: Sequence[float], per_node: float) -> str:
+    """Return what one of some workers would do on fewer nodes."""
+    smaller, larger = min(sizes), max(sizes)
+    ways = [SHARES] if larger > per_node else []
+    if larger <= per_node or (smaller < per_node and per_node % smaller > 0.0):
+        ways.append(SPANS)
+    return f"on fewer nodes, one would {' or '.join(ways)}"

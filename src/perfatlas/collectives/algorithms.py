@@ -14,6 +14,8 @@ from perfatlas.collectives.physics import bulk_times_s, latency_hops, one_shot_t
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfatlas.collectives.query import CollectiveQuery
+    from perfatlas.collectives.rings import FabricTimes
     from perfatlas.operators import FloatArray
 
 
@@ -51,3 +53,26 @@ def custom_algorithm(shape_UD: FloatArray, parameters_UP: FloatArray) -> NDArray
     one_U, two_U = one_shot_times_s(shape_UD, p_PU)
     named_U = np.where(one_U <= two_U, "one_shot", "two_shot")
     return np.where(shape_UD[:, 0] > p_PU[5], "library", named_U)
+
+
+def across_nodes(
+    query: CollectiveQuery,
+    crosses_U: NDArray[np.bool_],
+    inside_U: NDArray[np.str_],
+    hops: FabricTimes | None,
+) -> NDArray[np.str_]:
+    """Return the algorithms of groups, of those that span nodes with what they run inside (U,).
+
+    Args:
+        query: The collective.
+        crosses_U: Groups that span nodes (U,).
+        inside_U: Algorithms inside a node (U,).
+        hops: Times of hops over all ranks; None for collectives without them.
+    """
+    if hops is not None:
+        return np.where(crosses_U, np.where(hops.pat_U, "pat", "ring"), inside_U)
+    alone_U = query.group.inside_LU[1] == 1.0
+    sharp_U = query.links.fabric_adds_U > 0.0
+    named_U = np.char.add("hierarchical_", inside_U.astype(np.str_))
+    named_U = np.where(inside_U == NVLS, np.where(sharp_U, "nvls_sharp", "nvls_tree"), named_U)
+    return np.where(crosses_U, np.where(alone_U, "fabric", named_U), inside_U)

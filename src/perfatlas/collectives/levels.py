@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.collectives.algorithms import NVLS, custom_algorithm, library_algorithm
+from perfatlas.collectives.algorithms import across_nodes, custom_algorithm, library_algorithm
 from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import (
     FABRIC_PARAMETERS,
@@ -230,10 +230,16 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     taken_U = sizes_U & (~pcie_U | np.isin(ranks_LU[0], query.pcie_groups))
     many_U = ranks_LU[0] > parameters_UP[:, CUSTOM_MEASURED]
     left_out = (runs_U & ~sizes_U, runs_U & sizes_U & ~taken_U, runs_U & taken_U & many_U)
-    inner = with_fields(inner, notes=(*inner.notes, *library_notes(query, *left_out)))
+    handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
+    # Larger groups than were measured are priced as the library's, but the kernel may be faster.
+    likely_U = runs_U & many_U & ~handed_U & ~pcie_U
+    inner = with_fields(
+        inner,
+        tails_U2=_or_kernel(inner, time_U, cells.tails_S2[index_U, 0], likely_U),
+        notes=(*inner.notes, *library_notes(query, *left_out, likely_U)),
+    )
     runs_U &= taken_U & ~many_U
     # Sizes handed over to the library were measured with in-network reduction where available.
-    handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
     runs_U &= ~handed_U | (_adds_inside(query) == adds_measured(cells)[index_U])
     # Priced as separate levels, so that measured rows correct them like the library's.
     alone = with_fields(
@@ -259,6 +265,15 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         matches=(*inner.matches, *own.matches),
         notes=(*inner.notes, *own.notes) if np.any(runs_U) else inner.notes,
     )
+
+
+def _or_kernel(
+    inner: LevelTimes, time_U: FloatArray, low_U: FloatArray, likely_U: FlagArray
+) -> FloatArray:
+    """Return the quantiles of the library, widened to those of a kernel that may run (U, 2)."""
+    ratio_U = np.divide(time_U, inner.time_s_LU[0], out=np.ones_like(time_U), where=likely_U)
+    kernel_U = np.where(likely_U, np.log(ratio_U) + low_U, np.inf)
+    return widened(inner.tails_U2, np.column_stack((kernel_U, np.full_like(time_U, -np.inf))))
 
 
 def _adds_inside(query: CollectiveQuery) -> FloatArray:
@@ -301,7 +316,7 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         algorithms=lambda: np.where(
             tree_U,
             "hierarchical_tree",
-            _across_nodes(query, crosses_U, inner.algorithms(), hops),
+            across_nodes(query, crosses_U, inner.algorithms(), hops),
         ),
         notes=(
             *inner.notes,
@@ -358,19 +373,6 @@ def _with_hops(
     )
     hops = ring_between_nodes_s(group.ranks_U, np.maximum(group.ranks_LU[2], 1.0), fabric)
     return hops._replace(latency_s_U=hops.latency_s_U - inner_s_U)
-
-
-def _across_nodes(
-    query: CollectiveQuery, crosses_U: FlagArray, inside_U: Names, hops: FabricTimes | None
-) -> Names:
-    """Return the names of algorithms, of groups that span nodes with what they run inside (U,)."""
-    if hops is not None:
-        return np.where(crosses_U, np.where(hops.pat_U, "pat", "ring"), inside_U)
-    alone_U = query.group.inside_LU[1] == 1.0
-    sharp_U = query.links.fabric_adds_U > 0.0
-    named_U = np.char.add("hierarchical_", inside_U.astype(np.str_))
-    named_U = np.where(inside_U == NVLS, np.where(sharp_U, "nvls_sharp", "nvls_tree"), named_U)
-    return np.where(crosses_U, np.where(alone_U, "fabric", named_U), inside_U)
 
 
 def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool) -> list[str]:

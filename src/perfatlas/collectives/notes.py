@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.quantities import significant
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -80,7 +82,7 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
         if source is not None and source.kind == "assumed":
             note = (
                 f"the network between nodes is assumed: {system.fabric.name}, {system.node.nics}"
-                f" NICs of {system.node.nic_bandwidth / 1e9:.4g} GB/s per node of"
+                f" NICs of {significant(system.node.nic_bandwidth / 1e9, 4)} GB/s per node of"
                 f" {system.device.name}"
             )
             found[note] = None
@@ -88,7 +90,11 @@ def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
 
 
 def library_notes(
-    query: CollectiveQuery, refused_U: FlagArray, pcie_U: FlagArray, unmeasured_U: FlagArray
+    query: CollectiveQuery,
+    refused_U: FlagArray,
+    pcie_U: FlagArray,
+    unmeasured_U: FlagArray,
+    likely_U: FlagArray,
 ) -> list[str]:
     """Return the notes on groups that an engine's custom all-reduce leaves to the library.
 
@@ -97,6 +103,7 @@ def library_notes(
         refused_U: Groups of unsupported sizes (U,).
         pcie_U: Groups of sizes that are unsupported over PCIe (U,).
         unmeasured_U: Groups of more ranks than were measured (U,).
+        likely_U: Groups whose interval begins at the extrapolated kernel (U,).
     """
     notes = []
     if refused_U.any():
@@ -107,6 +114,11 @@ def library_notes(
         found = np.unique(query.index_U[unmeasured_U]).tolist()
         notes.append(
             unmeasured_groups(query.family, [query.systems[place].name for place in found])
+        )
+    if likely_U.any():
+        notes.append(
+            f"the interval of larger groups than {query.family}'s custom all-reduce was measured on"
+            " begins at this kernel, extrapolated, and ends at the library"
         )
     return notes
 

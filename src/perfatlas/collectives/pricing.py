@@ -189,9 +189,11 @@ def price_collectives(
 
 
 def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
-    """Return the fastest implementation for each shape, the first of equally fast ones."""
+    """Return the fastest implementation for each shape, of equally fast ones the lowest low end."""
     records = [p.prices for p in priced]
-    chosen_U1 = np.argmin(np.stack([p.time_s_CO for p in records]), axis=0)
+    time_FU1 = np.stack([p.time_s_CO for p in records])
+    low_FU1 = np.stack([p.low_s_CO for p in records])
+    chosen_U1 = np.argmin(np.where(time_FU1 == time_FU1.min(axis=0), low_FU1, np.inf), axis=0)
 
     def algorithms() -> NDArray[np.str_]:
         named_FU = np.stack([p.algorithm_U for p in priced])

@@ -29,6 +29,7 @@ from .fields import (
     sub_tables as sub_tables,
 )
 from .folders import (
+    home_variable as home_variable,
     make_folder as make_folder,
     user_folder as user_folder,
 )

@@ -63,6 +63,12 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise InvalidSpecError(
-            f"cannot create the folder '{folder}': {problem.strerror}; set PERFATLAS_HOME to a"
+            f"cannot create the folder '{folder}': {problem.strerror}; set {home_variable()} to a"
             " folder that can be written"
         ) from problem
+
+
+def home_variable() -> str:
+    """Return the name of the variable PERFATLAS_HOME, with its value where it is set."""
+    home = os.environ.get(VARIABLES[0])
+    return f"{VARIABLES[0]} (now '{home}')" if home else VARIABLES[0]

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files.folders import user_folder
+from perfatlas.files.folders import home_variable, user_folder
 from perfatlas.quantities import InfeasibleError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _scratch_file() -> IO[bytes]:
     except OSError as error:
         raise InfeasibleError(
             f"cannot write temporary arrays to {folder}: {error.strerror}",
-            advice=("set PERFATLAS_HOME to a writable folder",),
+            advice=(f"set {home_variable()} to a writable folder",),
         ) from error
 
 
@@ -157,7 +157,7 @@ def _report_full_disk() -> Iterator[None]:
         raise InfeasibleError(
             f"cannot store temporary arrays in {user_folder('cache')}: {error.strerror}",
             advice=(
-                "free disk space, or set PERFATLAS_HOME to another disk",
+                f"free disk space, or set {home_variable()} to another disk",
                 "read fewer requests",
             ),
         ) from error

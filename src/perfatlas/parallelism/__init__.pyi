@@ -30,6 +30,7 @@ from .nodes import (
 from .plan import (
     PlanColumns as PlanColumns,
     default_moe_split as default_moe_split,
+    gpus_of_sizes as gpus_of_sizes,
     plan_problems as plan_problems,
     plan_rules as plan_rules,
 )

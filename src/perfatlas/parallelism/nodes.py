@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.compiled import part
+from perfatlas.parallelism.plan import IN_REPLICA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ EXTENTS: Final = {
     "ep": ("tp", "attention_dp"),
     "moe_tp": ("moe_tp",),
     "cp": ("tp", "attention_dp", "cp"),
-    "pp": ("tp", "attention_dp", "cp", "pp"),
+    "pp": IN_REPLICA,
 }
 
 
@@ -152,10 +153,16 @@ def nodes_of_pools(
         >>> nodes_of_pools((4.0, 12.0), (1.0, 1.0), 8.0)
         3.0
     """
-    nodes = -(-(sizes[0] * counts[0] + sizes[1] * counts[1]) // per_node)
-    while not pools_fit(sizes, counts, nodes * per_node, per_node):
-        nodes += 1.0
-    return nodes
+    least = -(-(sizes[0] * counts[0] + sizes[1] * counts[1]) // per_node)
+    apart = gpus_of_nodes(np.array(sizes), per_node, np.array(counts))  # on nodes of their own
+    most = float(apart.sum()) // per_node
+    while least < most:  # workers that fit on some nodes fit on more
+        middle = (least + most) // 2.0
+        if pools_fit(sizes, counts, middle * per_node, per_node):
+            most = middle
+        else:
+            least = middle + 1.0
+    return most
 
 
 def cuts_groups(plan: PlanColumns, per_node: FloatArray | float) -> BoolArray:

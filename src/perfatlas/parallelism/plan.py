@@ -7,8 +7,9 @@ moe_tp innermost.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +29,14 @@ from perfatlas.models import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from perfatlas.operators import FloatArray
 
 BoolArray = NDArray[np.bool_]
-# Upper limit of the search for the nearest valid size.
-_MOST_WAYS: Final = 65536
+Size = TypeVar("Size", int, float, "FloatArray")
+IN_REPLICA: Final = ("tp", "attention_dp", "cp", "pp")  # sizes that multiply to its GPUs
+_MOST_WAYS: Final = 65536  # limit of the search for the nearest valid size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +64,26 @@ class PlanColumns:
     @property
     def gpus_per_replica(self) -> FloatArray:
         """Return GPUs per replica (C,)."""
-        return self.tp * self.attention_dp * self.cp * self.pp
+        return gpus_of_sizes(vars(self))
 
     @property
     def ranks(self) -> FloatArray:
         """Return GPUs of all replicas (C,)."""
         return self.gpus_per_replica * self.dp
+
+
+def gpus_of_sizes(sizes: Mapping[str, Size]) -> Size:
+    """Return the GPUs of a replica or worker with sizes, which are numbers or columns (C,).
+
+    Args:
+        sizes: Sizes by name; those that are missing are 1.
+
+    Example:
+        >>> from perfatlas.parallelism import gpus_of_sizes
+        >>> gpus_of_sizes({"tp": 8, "pp": 2, "dp": 3})
+        16
+    """
+    return cast("Size", math.prod(sizes.get(name, 1) for name in IN_REPLICA))
 
 
 def default_moe_split(
@@ -377,8 +393,7 @@ def _divides(size: _Divided, all_sizes: list[_Divided], column: FloatArray) -> _
 
 def _nearest(sizes: list[_Divided], by: str, value: float) -> str:
     """Return the nearest valid values of a plan field on both sides, as "8 or 16"."""
-    bound = min(size.size for size in sizes if size.by == by and not size.copied)
-    bound = min(bound, _MOST_WAYS)
+    bound = min(_MOST_WAYS, *(one.size for one in sizes if one.by == by and not one.copied))
     ways = np.arange(1.0, bound + 1.0)
     valid = ways[np.logical_and.reduce([size.allows(ways) for size in sizes if size.by == by])]
     chosen = np.concatenate([valid[valid < value][-1:], valid[valid > value][:1]])

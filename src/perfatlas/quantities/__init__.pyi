@@ -26,5 +26,6 @@ from .provenance import (
 from .units import (
     format_quantity as format_quantity,
     parse_quantity as parse_quantity,
+    significant as significant,
     two_digits as two_digits,
 )

@@ -114,7 +114,23 @@ def two_digits(value: float) -> str:
         >>> two_digits(0.123), two_digits(9.96), two_digits(234.5), two_digits(15600.0)
         ('0.12', '10', '234', '15,600')
     """
-    return f"{value:,.0f}" if 99.5 <= abs(value) < _LARGEST_WHOLE else f"{value:.2g}"
+    return significant(value, 2)
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number with some significant digits, whole from 10^digits on, without an exponent.
+
+    Args:
+        value: Any number.
+        digits: Significant digits.
+
+    Example:
+        >>> from perfatlas.quantities import significant
+        >>> significant(0.12345), significant(999.5), significant(31536000.0)
+        ('0.123', '1,000', '31,536,000')
+    """
+    whole = 10.0**digits - 0.5 <= abs(value) < _LARGEST_WHOLE
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
 
 def format_quantity(value: float, unit: str, *, digits: int = 3, exact: bool = True) -> str:

@@ -77,8 +77,9 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     text = str(problem).strip()
     if words[:1] == ["catalog"] and words[1:2] and words[1] in KINDS_FIRST:
         rest = " ".join(words[1:])
-        return f"{text} The catalog comes first: perfatlas catalog systems {rest}"
-    return text + _table_hint(words)
+        return f"{text.rstrip('.')}. The catalog comes first: perfatlas catalog systems {rest}"
+    hint = _table_hint(words)
+    return f"{text.rstrip('.')}. {hint}" if hint else text
 
 
 def _table_hint(words: Sequence[str]) -> str:
@@ -95,7 +96,7 @@ def _table_hint(words: Sequence[str]) -> str:
     rows = "\\n".join((field, *words[place].split(",")))
     rest = " ".join([*words[: place - 1], *words[place + 1 :]])
     return (
-        f" For several values, give a table: printf '{rows}\\n' > rows.csv; perfatlas {rest}"
+        f"For several values, give a table: printf '{rows}\\n' > rows.csv; perfatlas {rest}"
         " --table rows.csv --output answers.csv"
     )
 

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import home_variable
 from perfatlas.quantities import printable
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ COMPILING: Final = "perfatlas: compiling the simulator (once; later runs start i
 
 NOT_KEPT: Final = (
     "compiled code cannot be kept in '{}' ({}), so each run compiles again: set XDG_CACHE_HOME or"
-    " PERFATLAS_HOME to a folder that can be written"
+    " {} to a folder that can be written"
 )
 
 
@@ -97,10 +98,12 @@ class CompileNotice:
         """End the line before other output."""
         if self._not_kept and not self._told_not_kept:
             self._told_not_kept = True
-            folder, reason = self._not_kept
+            (folder, reason), home = self._not_kept, home_variable()
             end = "\n" if self._printed else ""
             self._printed = False
-            sys.stderr.write(printable(f"{end}perfatlas: {NOT_KEPT.format(folder, reason)}\n"))
+            sys.stderr.write(
+                printable(f"{end}perfatlas: {NOT_KEPT.format(folder, reason, home)}\n")
+            )
         if self._printed and self._seconds:
             sys.stderr.write(f" (took {self._seconds:.1f} s)\n")
             self._printed, self._seconds = False, 0.0

@@ -18,6 +18,7 @@ from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
 from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency, what_is_lost
 from perfatlas.fleet.laws import Constant, mean_s
 from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, needed_level, not_memoryless
+from perfatlas.quantities import significant
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Job, Level, Strategy
@@ -131,8 +132,9 @@ def restart_remark(strategy: Strategy, mtti_s: float, goodput: float) -> str:
     if restart_s <= mtti_s or not strategy.restart_exposed:
         return ""
     return (
-        f"a restart takes {restart_s:.3g} s and the job, while it can fail, is interrupted every"
-        f" {mtti_s:.3g} s, which is less than a restart takes: {what_is_lost(goodput)}"
+        f"a restart takes {significant(restart_s)} s and the job, while it can fail, is interrupted"
+        " every"
+        f" {significant(mtti_s)} s, which is less than a restart takes: {what_is_lost(goodput)}"
     )
 
 

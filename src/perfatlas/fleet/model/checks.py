@@ -25,6 +25,7 @@ from perfatlas.quantities import (
     counted,
     did_you_mean,
     repr_for_error,
+    significant,
     two_digits,
 )
 
@@ -144,9 +145,12 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
     check_law(cause.lifetime, f"{where}: lifetime")
     lifetime_s = mean_s(cause.lifetime)
     if not MEANS_S[0] <= lifetime_s <= MEANS_S[1]:
-        rate = f", which is a rate of {1.0 / lifetime_s:.3g} /s" if lifetime_s > 0.0 else ""
+        rate = (
+            f", which is a rate of {significant(1.0 / lifetime_s)} /s" if lifetime_s > 0.0 else ""
+        )
         raise InvalidSpecError(
-            f"{where}: a mean lifetime of {lifetime_s:.3g} s{rate}: expected {MEANS_S[0]:g} s to"
+            f"{where}: a mean lifetime of {significant(lifetime_s)} s{rate}: expected"
+            f" {MEANS_S[0]:g} s to"
             f" {MEANS_S[1]:g} s (1e-6 FIT); check the unit"
         )
     if (cause.per_unit > 0.0) == (cause.shared > 0.0):

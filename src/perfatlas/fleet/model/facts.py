@@ -8,6 +8,7 @@ from perfatlas.fleet.laws import Exponential, mean_s
 from perfatlas.fleet.model.catalog import published_rates
 from perfatlas.fleet.model.checks import cause_rate_per_s
 from perfatlas.fleet.model.packing import fleet_rate_per_s
+from perfatlas.quantities import significant
 from perfatlas.telemetry.history import xid_meaning
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def initial_ages_text(fleet: Fleet) -> list[str]:
     for cause in fleet.causes:
         if isinstance(cause.lifetime, Exponential):
             continue
-        age = f"{cause.age_s / DAY_S:.4g} d old" if cause.age_s else "new"
+        age = f"{significant(cause.age_s / DAY_S, 4)} d old" if cause.age_s else "new"
         began = "of mixed ages (steady state)" if cause.ages == "mixed" else age
         found.setdefault(began, []).append(cause.name)
     return [

@@ -39,7 +39,7 @@ from perfatlas.fleet.model.identity import (
     what_differs,
 )
 from perfatlas.fleet.model.model import NO_TIME, REACHES
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, significant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,7 +155,8 @@ def grown(packed: Packed) -> Packed:
     if packed.job_1["full"][0] == 3:
         days = packed.job_1["now"][0] / TICKS_PER_SECOND / 86400.0
         raise InvalidSpecError(
-            f"a replica met {MOST_EVENTS:,} failures within {days:.3g} days: worn-out parts with"
+            f"a replica met {MOST_EVENTS:,} failures within {significant(days)} days: worn-out"
+            " parts with"
             " as_old repairs fail ever faster; shorten the horizon, or repair them as new"
         )
     if packed.job_1["full"][0] == 2:

@@ -18,7 +18,7 @@ from perfatlas.fleet.closed_form import (
     renewal_efficiency,
 )
 from perfatlas.fleet.model import find_duration, find_rate
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, significant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -250,7 +250,8 @@ def _effective(_: Figure) -> Found:
         why += (
             f": writes of {min(writes_s):g} to {max(writes_s):g} s, restarts of"
             f" {min(restarts_s) / 60:g} to {max(restarts_s) / 60:g} min, intervals of"
-            f" {shortest_s:.3g} s to {longest_s / 60:.3g} min; ours is the efficiency at the"
+            f" {significant(shortest_s)} s to {significant(longest_s / 60)} min; ours is the"
+            " efficiency at the"
             " optimal interval over all pairs tried"
         )
     best = [100.0 * s.best for s in settings]
@@ -275,7 +276,8 @@ def _measured(figure: Figure) -> Found:
     return Found(
         ours=ours,
         why="the rate at which running jobs of 1,024 GPUs were interrupted, for any cause, as in"
-        f" the figure; failures attributed to hardware give {hardware:.4g} {figure.unit}",
+        f" the figure; failures attributed to hardware give {significant(hardware, 4)}"
+        f" {figure.unit}",
         arithmetic=figure.gpus == MEASURED_GPUS,
     )
 

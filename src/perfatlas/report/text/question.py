@@ -169,11 +169,11 @@ def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
     if not scenario.get("system") or "tp" not in scenario:
         return ""
     from perfatlas.hardware import resolve_system
-    from perfatlas.parallelism import crossing_groups, node_gpus
+    from perfatlas.parallelism import crossing_groups, gpus_of_sizes, node_gpus
 
     system = resolve_system(str(scenario["system"]))
     size = int(node_gpus(system))
-    gpus = math.prod(int(scenario.get(name, 1)) for name in ("tp", "pp", "cp", "attention_dp"))
+    gpus = int(gpus_of_sizes(scenario))
     nodes = replicas * -(-gpus // size) if gpus > size else -(-replicas // (size // gpus))
     crossing = ", ".join(crossing_groups({n: scenario.get(n, 1) for n in PLAN}, size))
     across = f" crossed by {crossing}" if crossing else ""

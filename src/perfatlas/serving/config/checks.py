@@ -114,7 +114,7 @@ def check_links(fleet: Fleet, requests: Requests) -> None:
         time = group.link.time(longest)
         if time > LONGEST_STEP:
             raise InvalidSpecError(
-                f"the KV cache of {longest} tokens takes {time / 1e12:.3g} s over the link of"
+                f"the KV cache of {longest} tokens takes {time / 1e12:,.0f} s over the link of"
                 f" engine type {k}; the maximum is 1,000 s: use shorter prompts or a faster link"
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.serving.config.checks import SAFE
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def check_front(fleet: Fleet, requests: Requests) -> None:
         total = each * int(tokens.sum())
         if total > SAFE:
             raise InvalidSpecError(
-                f"{name} {each}: front ends need {total / 1e12:.3g} s for {int(tokens.sum()):,}"
+                f"{name} {each}: front ends need {significant(total / 1e12)} s for"
+                f" {int(tokens.sum()):,}"
                 " tokens; the maximum is 1,000,000 s: simulate fewer requests"
             )

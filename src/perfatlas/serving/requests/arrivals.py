@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND
 from perfatlas.vocabulary.fields import LONGEST_S
 
@@ -234,7 +234,8 @@ def _times(gap_N: NDArray[np.float64], request_rate: float) -> Ticks:
 def _check_span(last_s: float, count: int) -> None:
     if not last_s <= LONGEST_S:
         raise InvalidSpecError(
-            f"the last of {count} requests would arrive after {last_s:.3g} s; a simulation is "
+            f"the last of {count} requests would arrive after {significant(last_s)} s; a simulation"
+            " is "
             f"limited to {LONGEST_S:g} s: increase the rate or reduce the number of requests"
         )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.files import large_array, release_pages
-from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
 from perfatlas.serving.requests.lengths import LONGEST_TOKENS
 from perfatlas.vocabulary.fields import LONGEST_S
@@ -74,7 +74,8 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
     last_s = float(requests.arrival_N[-1:].sum()) / TICKS_PER_SECOND / factor
     if last_s > LONGEST_S:
         raise InvalidSpecError(
-            f"rate factor {factor:g} puts the last arrival at {last_s:.3g} s; a simulation is "
+            f"rate factor {factor:g} puts the last arrival at {significant(last_s)} s; a simulation"
+            " is "
             f"limited to {LONGEST_S:g} s: select a window of the requests first"
         )
     arrival_N = large_array(requests.arrival_N.shape[0], np.int64)
@@ -224,7 +225,8 @@ def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> ND
         longer_B = np.maximum(up_B if round_up else near_B, 1.0)
         if longer_B.max() > LONGEST_TOKENS:
             raise InvalidSpecError(
-                f"factor {factor:g} yields a length of {longer_B.max():.3g} tokens; the maximum is "
+                f"factor {factor:g} yields a length of {significant(longer_B.max())} tokens; the"
+                " maximum is "
                 f"{LONGEST_TOKENS}"
             )
         scaled_N[some] = longer_B

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.files import GrowingColumn, large_array
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.traces.blocks import refuse
 from perfatlas.serving.traces.fields import NO_LABEL
@@ -145,7 +145,8 @@ class GrowingTrace:
             raise refuse(
                 self.path,
                 f"{columns.place} {columns.number_B[row]}",
-                f"arrives {after_s_B[row]:.6g} s after the start of the trace; a simulation is "
+                f"arrives {significant(after_s_B[row], 6)} s after the start of the trace; a"
+                " simulation is "
                 f"limited to {LONGEST_S:g} s: read a window of the trace (start_s, end_s or first)",
             )
         self._keep(columns, keep_B, self._ticks(after_B[keep_B]), named)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.files import Number, check_regular
-from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error, significant
 from perfatlas.serving.requests import (
     LONGEST_TOKENS,
     TICKS_PER_SECOND,
@@ -146,7 +146,8 @@ def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
                 raise refuse(
                     path,
                     f"window at {window.start_s:g} s",
-                    f"{total + expected:.3g} requests so far; the maximum is {MAX_REQUESTS}: use "
+                    f"{significant(total + expected)} requests so far; the maximum is"
+                    f" {MAX_REQUESTS}: use "
                     "a shorter span or a lower rate_factor",
                 )
             parts.append(_window_requests(window, span, lengths, (seed, client)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.stats import chi2
 
-from perfatlas.quantities import InfeasibleError, counted, two_digits
+from perfatlas.quantities import InfeasibleError, counted, significant, two_digits
 from perfatlas.telemetry.fits.distributions import FAMILIES, log_likelihood
 
 if TYPE_CHECKING:
@@ -60,13 +60,14 @@ class Fitness:
         worst = int(np.argmax(np.abs(self.found_J - self.expected_J) / np.sqrt(self.expected_J)))
         low, high = self.edges_J[worst], self.edges_J[worst + 1]
         cell = (
-            f"{counted(int(self.found_J[worst]), 'failure')}, expected {self.expected_J[worst]:.3g}"
+            f"{counted(int(self.found_J[worst]), 'failure')}, expected"
+            f" {significant(self.expected_J[worst])}"
         )
         verdict = "fits" if self.p_value >= 0.05 else "does not fit"
         return (
             f"{self.family} {verdict}: chi-square {self.statistic:.1f} with"
             f" {counted(self.degrees, 'degree')}, p = {two_digits(self.p_value)}; worst between"
-            f" {low:.3g} and {high:.3g}: {cell}"
+            f" {significant(low)} and {significant(high)}: {cell}"
         )
 
 

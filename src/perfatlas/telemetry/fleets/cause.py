@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from perfatlas.quantities import InfeasibleError, counted
+from perfatlas.quantities import InfeasibleError, counted, significant
 from perfatlas.sampling import RatePosterior, rate_posterior
 from perfatlas.telemetry.fits import (
     LATE_S,
@@ -280,11 +280,16 @@ def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tupl
     known age keep their fitted distribution.
     """
     seen_s = 1.0 / rate.observed_per_s
-    told = f"the {law.family} fit has a mean of {law.mean / DAY_S:.4g} d"
+    told = f"the {law.family} fit has a mean of {significant(law.mean / DAY_S, 4)} d"
     if is_long_in_use:
-        return with_mean(law, seen_s), [f"{told}, scaled to the observed {seen_s / DAY_S:.4g} d"]
+        return with_mean(law, seen_s), [
+            f"{told}, scaled to the observed {significant(seen_s / DAY_S, 4)} d"
+        ]
     return law, [
-        f"{told}; the observed units, at their ages, had one failure in {seen_s / DAY_S:.4g} d"
+        (
+            f"{told}; the observed units, at their ages, had one failure in"
+            f" {significant(seen_s / DAY_S, 4)} d"
+        )
     ]
 
 

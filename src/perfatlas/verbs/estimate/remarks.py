@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.answer import BOTTLENECK, node_notes, pool_node_notes, raised_step_notes
 from perfatlas.energy import board_energy
 from perfatlas.parallelism import GATHERING
-from perfatlas.quantities import two_digits
+from perfatlas.quantities import significant, two_digits
 from perfatlas.serving.closed_form import (
     MIN_BOUND_SHARE,
     beside_prompt,
@@ -142,7 +142,7 @@ def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:
                 f" {two_digits(reached)} are reached, so it is too high"
             )
         if texts:
-            first = f"prefill limits the rate to {rate_C[c]:.3g} requests/s"
+            first = f"prefill limits the rate to {significant(rate_C[c])} requests/s"
             notes[c] = ("; ".join((first, *texts, "use more prefill_workers")),)
     return notes
 

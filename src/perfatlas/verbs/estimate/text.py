@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import significant
 from perfatlas.report.text import (
     format_value,
     interval_text,
@@ -120,7 +121,7 @@ def print_clock_frontier(
     title = METRICS[f"frontier.{over}"].label
     chart = line_chart(
         [
-            (row["tpot_s"] * MILLISECONDS, row[ENERGY], f"{row[over]:.4g}")
+            (row["tpot_s"] * MILLISECONDS, row[ENERGY], f"{significant(row[over], 4)}")
             for row in rows
             if row.get("tpot_s")
         ],
@@ -160,7 +161,9 @@ def _clock_table(
         table.add_column(BOUND_TITLE, no_wrap=True, header_style="dim")
     for row in rows:
         bound = [str(row.get("decode_bound") or "")] if has_bounds else []
-        table.add_row(f"{row[over]:.4g}", *(marked_value(row, name) for name in names), *bound)
+        table.add_row(
+            f"{significant(row[over], 4)}", *(marked_value(row, name) for name in names), *bound
+        )
     return table
 
 

@@ -20,7 +20,7 @@ from perfatlas.fleet.closed_form import (
     young_interval_s,
 )
 from perfatlas.fleet.laws import Validity
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.interruptions import (
@@ -105,7 +105,8 @@ def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) ->
     given_s = inputs.checkpoint_interval_s
     if given_s is not None and given_s < least_s:
         raise InvalidSpecError(
-            f"checkpoint_interval_s = {given_s:g} is shorter than the {least_s:.4g} s in which"
+            f"checkpoint_interval_s = {given_s:g} is shorter than the {significant(least_s, 4)} s"
+            " in which"
             " storage takes a checkpoint; raise it, or checkpoint_bytes_per_s of train"
         )
     if given_s is not None or least_s == 0.0 or is_simulated(inputs):

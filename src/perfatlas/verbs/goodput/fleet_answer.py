@@ -14,7 +14,7 @@ from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s
 from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
 from perfatlas.fleet.model import initial_ages_text, recovery_policies
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
-from perfatlas.quantities import InvalidSpecError, counted, two_digits
+from perfatlas.quantities import InvalidSpecError, counted, significant, two_digits
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.deadline_probability import (
     check_date,
@@ -319,7 +319,8 @@ def _beside(expected: Expected, outcome: Outcome) -> str:
         days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
         errors = (outcome.goodput - expected.goodput) / outcome.standard_error
         return (
-            f"{notes}, in steady state; the {days:.3g} d simulated are {two_digits(abs(errors))}"
+            f"{notes}, in steady state; the {significant(days)} d simulated are"
+            f" {two_digits(abs(errors))}"
             f" standard errors {'above' if errors > 0.0 else 'below'} it"
         )
     return f"{notes}; it does not model {', '.join(expected.leaves_out)}"
@@ -376,5 +377,7 @@ def _assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> lis
         )
     notes += unevaluated_changes(ready) if inputs.what_if else []
     if inputs.work_s is not None:
-        notes.append(f"a job not finished after {ready.job.horizon_s / DAY_S:.4g} d is abandoned")
+        notes.append(
+            f"a job not finished after {significant(ready.job.horizon_s / DAY_S, 4)} d is abandoned"
+        )
     return notes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfatlas.fleet.model import PublishedRate, find_rate
-from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
+from perfatlas.quantities import InvalidSpecError, counted, repr_for_error, significant
 from perfatlas.sampling import exact_rate_interval
 from perfatlas.verbs.goodput.question import DAY_S, SimpleGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER, NINETY
@@ -122,7 +122,7 @@ def _published(rate: PublishedRate, inputs: SimpleGoodput, gpus: int) -> Interru
         mtti_s=mtti_s,
         low_s=ends[0],
         high_s=ends[1],
-        source=f"{rate.name}, {rate.rate_kind}, {rate.per_day:.3g} per day per {rate.of}"
+        source=f"{rate.name}, {rate.rate_kind}, {significant(rate.per_day)} per day per {rate.of}"
         f" ({rate.source}; {rate.evidence}); interval: {known}{scaling}",
     )
 

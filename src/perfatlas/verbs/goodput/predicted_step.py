@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.verbs.goodput.topology import topology_of
 from perfatlas.verbs.goodput.training_metrics import JOINED
@@ -187,7 +187,8 @@ def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:
         results |= _to_tokens(results, predicted.tokens, gpus, predicted.usd_per_gpu_hour)
     jitter = step["waterfall"]["jitter"] / step["step_time_s"]
     note = (
-        f"the step of {step['step_time_s']:.4g} s is predicted; waiting for the slowest rank is"
+        f"the step of {significant(step['step_time_s'], 4)} s is predicted; waiting for the slowest"
+        " rank is"
         f" {jitter:.1%} of it and part of the MFU, and not counted again; stragglers that stay slow"
         " are those of the fleet"
     )
@@ -214,9 +215,11 @@ def _checkpoint_notes(step: Answer) -> tuple[str, ...]:
         results[f"checkpoint_{name}_s"] for name in ("stall", "save", "read")
     )
     note = (
-        f"a checkpoint stalls the job for {stall_s:.4g} s, and storage has it after {save_s:.4g} s;"
+        f"a checkpoint stalls the job for {significant(stall_s, 4)} s, and storage has it after"
+        f" {significant(save_s, 4)} s;"
         " an interruption before that loses the work since the checkpoint before, and no other"
-        f" checkpoint begins; every restart reads one in {read_s:.4g} s, beside restart_s"
+        f" checkpoint begins; every restart reads one in {significant(read_s, 4)} s, beside"
+        " restart_s"
     )
     return (note,)
 

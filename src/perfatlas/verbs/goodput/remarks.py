@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.fleet.closed_form import late_detection_remarks, snapshots_in_flight
 from perfatlas.fleet.model import NO_REPAIR_TIMES, mean_repair_s
-from perfatlas.quantities import counted
+from perfatlas.quantities import counted, significant
 from perfatlas.verbs.goodput.question import DAY_S
 from perfatlas.verbs.goodput.topology import units_of_another_size
 from perfatlas.verbs.goodput.unused_options import unused_fleet_options
@@ -92,8 +92,10 @@ def _overlaps(strategy: Strategy) -> list[str]:
         count = float(snapshots_in_flight(due_s, level.write_s, level.lag_s))
         if count > 1.0:
             notes.append(
-                f"snapshots overlap: {level.name} is due after every {due_s:.4g} s of work and"
-                f" durable {level.lag_s:.4g} s later, so up to {count:.0f} are in flight at once;"
+                f"snapshots overlap: {level.name} is due after every {significant(due_s, 4)} s of"
+                " work and"
+                f" durable {significant(level.lag_s, 4)} s later, so up to {count:.0f} are in"
+                " flight at once;"
                 " memory and bandwidth are assumed to suffice; a longer checkpoint_interval_s"
                 " needs less"
             )

@@ -19,7 +19,7 @@ from perfatlas.fleet.model import (
     Strategy,
 )
 from perfatlas.fleet.simulator import chosen_interval_s, exact_sum, simulate_until
-from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.quantities import InvalidSpecError, counted, significant
 from perfatlas.verbs.goodput.interruptions import (
     bucket_rows,
     frequency,
@@ -164,8 +164,8 @@ def run(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
     if most < 2:
         raise InvalidSpecError(
             f"duration_s = {inputs.duration_s:g} has {expected:.1e} failures, one every"
-            f" {mtti_s:.3g} s: too many to simulate; shorten duration_s to"
-            f" {MOST_FAILURES / 100 * mtti_s:.3g} or use method exact"
+            f" {significant(mtti_s)} s: too many to simulate; shorten duration_s to"
+            f" {significant(MOST_FAILURES / 100 * mtti_s)} or use method exact"
         )
     job, strategy = _posed(inputs, mtti_s, interval_s)
     return simulate_until(

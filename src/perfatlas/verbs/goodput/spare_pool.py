@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
-from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.quantities import InvalidSpecError, counted, significant
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet
@@ -110,7 +110,7 @@ def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> Pool:
         per_s[cause.units] = per_s.get(cause.units, 0.0) + events
     names = ", ".join(cause.name for cause in out)
     hours = repair_s / 3600.0
-    notes = [f"nodes fail by {names}, and return after {hours:.3g} h on average"]
+    notes = [f"nodes fail by {names}, and return after {significant(hours)} h on average"]
     if many := [cause for cause in out if cause.units > 1]:
         named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)
         notes.append(f"nodes that fail together: {named}; each is repaired separately")

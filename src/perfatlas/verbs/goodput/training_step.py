@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMETER
-from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
 
 if TYPE_CHECKING:
     from perfatlas.models import ParameterCounts
@@ -87,22 +87,26 @@ def measured_step(inputs: Goodput) -> StepFacts:
         each = CHECKPOINT_BYTES_PER_PARAMETER
         state_bytes = each * counts.total
         notes.append(
-            f"a checkpoint has {state_bytes / 1e12:.4g} TB: {each:g} bytes per parameter of"
-            f" {counts.total / 1e9:.4g} billion (16-bit weights, 32-bit copy and two moments of"
+            f"a checkpoint has {significant(state_bytes / 1e12, 4)} TB: {each:g} bytes per"
+            " parameter of"
+            f" {significant(counts.total / 1e9, 4)} billion (16-bit weights, 32-bit copy and two"
+            " moments of"
             " Adam; arXiv 1910.02054)"
         )
     write_s = None
     if inputs.checkpoint_bytes_per_s is not None:
         write_s = _write_s(inputs, state_bytes, inputs.checkpoint_bytes_per_s)
         notes.append(
-            f"writing it takes {write_s:.4g} s at {inputs.checkpoint_bytes_per_s / 1e9:g} GB/s for"
+            f"writing it takes {significant(write_s, 4)} s at"
+            f" {inputs.checkpoint_bytes_per_s / 1e9:g} GB/s for"
             " the whole job"
         )
     work, peak = _work(inputs, counts)
     if work is not None and counts is not None:
         notes.append(
             f"MFU: {FLOP_PER_PARAMETER:g} FLOP per token for each of"
-            f" {_multiplied(counts) / 1e9:.4g} billion active parameters (arXiv 2001.08361),"
+            f" {significant(_multiplied(counts) / 1e9, 4)} billion active parameters (arXiv"
+            " 2001.08361),"
             f" without attention over the context; the step time of {inputs.step_time_s:g} s is an"
             f" input, not estimated; dense {inputs.format} peak of {inputs.system}"
         )

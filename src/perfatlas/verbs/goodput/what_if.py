@@ -15,6 +15,7 @@ from perfatlas.fleet.closed_form import kept_for
 from perfatlas.fleet.laws import TICKS_PER_SECOND, mean_s, scaled
 from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy, not_memoryless
 from perfatlas.fleet.simulator import chosen_interval_s, simulate
+from perfatlas.quantities import significant
 from perfatlas.verbs.goodput.fleet_job import whole_units
 from perfatlas.verbs.goodput.rate_interval import scaled_rates
 from perfatlas.vocabulary.metrics import gpu_hours
@@ -193,7 +194,7 @@ def _of_checkpoints(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
         name = "best interval found" if not_memoryless(fleet, strategy) else "optimal interval"
-        assumes = f"{best.interval_s:.4g} s of work between"
+        assumes = f"{significant(best.interval_s, 4)} s of work between"
         yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
 
 
@@ -208,7 +209,9 @@ def _at_its_best(inputs: FleetGoodput, ready: FleetJob, changed: Strategy) -> tu
     if best_s is None:
         return changed, _SAME_INTERVAL
     what = "the best found" if not_memoryless(ready.job.fleet, changed) else "the optimum"
-    return replace(changed, interval_s=best_s), f"{best_s:.4g} s of work between, {what} then"
+    return replace(
+        changed, interval_s=best_s
+    ), f"{significant(best_s, 4)} s of work between, {what} then"
 
 
 def _of_silent_errors(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:

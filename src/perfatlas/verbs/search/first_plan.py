@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.answer import comparison_note
 from perfatlas.report.text import format_share
-from perfatlas.verbs.search.plan_nodes import crosses
+from perfatlas.verbs.search.plan_nodes import crossing_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,12 +40,14 @@ def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
 
     Example:
         >>> from perfatlas.verbs.search.first_plan import placement_line
-        >>> nodes = ("2 nodes of 8 GPUs", "2 nodes of 8 GPUs, crossed by pp")
-        >>> placement_line([{"placement": text} for text in nodes])
+        >>> first = {"system": "h200_sxm", "tp": 8, "pp": 1, "dp": 2}
+        >>> first["placement"] = "2 nodes of 8 GPUs"
+        >>> placement_line([first, first | {"pp": 2, "dp": 1}])
         'placement of the first: 2 nodes of 8 GPUs; plan 2 crosses nodes'
     """
-    first, *others = [str(plan["placement"]) for plan in plans]
-    crossing = [str(number) for number, text in enumerate(others, start=2) if crosses(text)]
+    first = str(plans[0]["placement"])
+    others = enumerate(plans[1:], start=2)
+    crossing = [str(number) for number, plan in others if crossing_of(plan)]
     if first.startswith("1 ") and not crossing:
         return ""
     verb = "plan {} crosses" if len(crossing) == 1 else "plans {} cross"

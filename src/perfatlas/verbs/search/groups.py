@@ -102,10 +102,10 @@ class SearchSpace:
         Row("Further systems to search besides system, such as b200_sxm,gb200.", "none"),
     ] = None
     max_gpus: Annotated[
-        Annotated[int, Number(at_least=1, at_most=4096)] | None,
+        Annotated[int, Number(at_least=1, at_most=10**9)] | None,
         Row(
-            "Maximum GPUs of a deployment, instead of gpus: as many replicas as fit, or as few as"
-            " serve request_rate.",
+            "Maximum GPUs of a deployment, instead of gpus, up to 4096: as many replicas as fit, or"
+            " as few as serve request_rate.",
             default="gpus",
         ),
     ] = None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.parallelism import crossing_groups, gpus_of_nodes, node_gpus, nodes_of_pools
+from perfatlas.parallelism import (
+    crossing_groups,
+    gpus_of_nodes,
+    gpus_of_sizes,
+    node_gpus,
+    nodes_of_pools,
+)
 from perfatlas.quantities import counted
 from perfatlas.verbs.search.find import PLAN
 from perfatlas.verbs.search.pool_rows import ROLES
@@ -16,6 +22,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.hardware import System
+
+
+class _Workers(NamedTuple):
+    """Equal workers of a plan, or its replicas, which have no role.
+
+    Args:
+        role: Pool, "" for replicas.
+        sizes: Sizes by name.
+        system: Their system.
+        number: How many there are.
+    """
+
+    role: str
+    sizes: Mapping[str, Any]
+    system: System
+    number: float
+
+    @property
+    def nodes(self) -> float:
+        """Nodes that they occupy alone."""
+        each, per_node = np.array([float(gpus_of_sizes(self.sizes))]), node_gpus(self.system)
+        return float(gpus_of_nodes(each, per_node, np.array([self.number]))[0]) / per_node
 
 
 def placement_of(row: Mapping[str, Any]) -> str:
@@ -29,41 +57,51 @@ def placement_of(row: Mapping[str, Any]) -> str:
         >>> placement_of({"system": "h200_sxm", "tp": 8, "pp": 2, "dp": 2})
         '4 nodes of 8 GPUs, crossed by pp'
     """
-    if "prefill_workers" not in row:
-        return _placed(row, resolve_system(str(row["system"])), int(row["dp"]))
-    pools = [{name: row.get(f"{role}_{name}", 1) for name in PLAN} for role in ROLES]
-    systems = [resolve_system(str(row[f"{role}_system"])) for role in ROLES]
-    counts = [int(row[f"{role}_workers"]) for role in ROLES]
-    if systems[0] != systems[1]:
-        placed = map(_placed, pools, systems, counts)
-        return "; ".join(f"{role}: {text}" for role, text in zip(ROLES, placed, strict=True))
-    per_node = node_gpus(systems[0])
-    sizes, both = (_gpus(pools[0]), _gpus(pools[1])), (float(counts[0]), float(counts[1]))
-    crossing = [
-        f"{', '.join(names)} of {role} workers"
-        for role, pool in zip(ROLES, pools, strict=True)
-        if (names := crossing_groups(pool, per_node))
-    ]
-    nodes = _named(nodes_of_pools(sizes, both, per_node), systems[0])
-    return f"{nodes}, crossed by {'; '.join(crossing)}" if crossing else nodes
+    pools = _workers_of(row)
+    first, last = pools[0], pools[-1]
+    if first.system == last.system:
+        nodes = first.nodes
+        if first.role:
+            sizes = float(gpus_of_sizes(first.sizes)), float(gpus_of_sizes(last.sizes))
+            nodes = nodes_of_pools(sizes, (first.number, last.number), node_gpus(first.system))
+        placed = _named(nodes, first.system)
+    else:
+        placed = "; ".join(f"{one.role}: {_named(one.nodes, one.system)}" for one in pools)
+    crossing = crossing_of(row)
+    return f"{placed}, crossed by {'; '.join(crossing)}" if crossing else placed
 
 
-def crosses(placement: str) -> bool:
-    """Return whether a group of a plan communicates across nodes.
+def crossing_of(row: Mapping[str, Any]) -> list[str]:
+    """Return the groups of a plan that communicate across nodes, in a text for each pool.
 
     Args:
-        placement: Its placement.
+        row: A row of the answer.
+
+    Example:
+        >>> from perfatlas.verbs.search.plan_nodes import crossing_of
+        >>> crossing_of({"system": "h200_sxm", "tp": 16, "pp": 2, "dp": 1})
+        ['tp, pp']
     """
-    return "crossed by" in placement
+    return [
+        ", ".join(names) + (f" of {one.role} workers" if one.role else "")
+        for one in _workers_of(row)
+        if (names := crossing_groups(one.sizes, node_gpus(one.system)))
+    ]
 
 
-def _placed(sizes: Mapping[str, Any], system: System, replicas: int) -> str:
-    """Return the nodes of equal replicas and what crosses them."""
-    each, per_node = np.array([_gpus(sizes)]), node_gpus(system)
-    whole = float(gpus_of_nodes(each, per_node, np.array([float(replicas)]))[0])
-    crossing = crossing_groups(sizes, per_node)
-    nodes = _named(whole / per_node, system)
-    return f"{nodes}, crossed by {', '.join(crossing)}" if crossing else nodes
+def _workers_of(row: Mapping[str, Any]) -> list[_Workers]:
+    """Return the workers of each pool of a plan, or its replicas."""
+    if "prefill_workers" not in row:
+        return [_Workers("", row, resolve_system(str(row["system"])), float(row["dp"]))]
+    return [
+        _Workers(
+            role=role,
+            sizes={name: row.get(f"{role}_{name}", 1) for name in PLAN},
+            system=resolve_system(str(row[f"{role}_system"])),
+            number=float(row[f"{role}_workers"]),
+        )
+        for role in ROLES
+    ]
 
 
 def _named(nodes: float, system: System) -> str:
@@ -71,8 +109,3 @@ def _named(nodes: float, system: System) -> str:
     per_node = node_gpus(system)
     kind = "node" if per_node == system.node.devices else "domain"
     return f"{counted(int(nodes), kind)} of {counted(int(per_node), 'GPU')}"
-
-
-def _gpus(sizes: Mapping[str, Any]) -> float:
-    """Return the GPUs of a worker."""
-    return float(np.prod([sizes.get(name, 1) for name in ("tp", "pp", "cp", "attention_dp")]))

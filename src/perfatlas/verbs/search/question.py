@@ -154,6 +154,12 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
                 else f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
             )
         )
+    if (inputs.max_gpus or 0) > MOST_IN_POOLS:
+        raise InvalidSpecError(
+            f"max_gpus = {inputs.max_gpus:,}: must be at most {MOST_IN_POOLS:,}, as all sizes up to"
+            f" it are searched; gpus, which is one size, takes up to {MOST_GPUS:,} except in mode"
+            " disaggregated"
+        )
     most = MOST_IN_POOLS if inputs.mode == "disaggregated" else MOST_GPUS
     if inputs.most_gpus > most:
         raise InvalidSpecError(

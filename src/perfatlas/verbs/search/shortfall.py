@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InfeasibleError, PerfatlasError, counted, two_digits
+from perfatlas.quantities import InfeasibleError, PerfatlasError, counted, significant, two_digits
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.choices import EXCHANGE, SIZES
@@ -48,13 +48,14 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
     place = int(ranked(found, inputs)[0])
     nearest = plan_row(found, place, inputs)
     missed = [
-        f"{slo.removeprefix('slo_')} = {1e3 * nearest[name]:.4g} ms (limit {1e3 * limit:.4g} ms)"
+        f"{slo.removeprefix('slo_')} = {significant(1e3 * nearest[name], 4)} ms (limit"
+        f" {significant(1e3 * limit, 4)} ms)"
         for slo, name in LATENCIES.items()
         if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None
     ]
     if inputs.request_rate is not None:
         served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.mix.mean_osl
-        missed.append(f"{served:.4g} requests/s (at least {inputs.request_rate:g})")
+        missed.append(f"{significant(served, 4)} requests/s (at least {inputs.request_rate:g})")
     if inputs.availability is not None and not found.candidates["spares_fit"][place]:
         missed.append(
             f"its spare replicas for availability = {inputs.availability:g} do not fit on"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import significant
 from perfatlas.verbs.search.find import NO_GAIN
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.limits import AVAILABILITY, HIGHER, PER_GPU, RATE
@@ -161,8 +162,13 @@ def rank_change(leader: Leader, rank: int, found: Found) -> str:
     moved = f"rank {leader.rank} to {rank}" if leader.rank != rank else f"stays at rank {rank}"
     loads = [int(one["concurrency"]) for one in (leader.at_first, leader.row)]
     load = f"load {loads[0]:,} to {loads[1]:,}, " if loads[0] != loads[1] else ""
-    rate = f"{before[PER_GPU]:,.4g} to {leader.row[PER_GPU]:,.4g} tokens/s/GPU"
-    wait = f"TTFT {before['ttft_s']:.3g} s to {leader.row['ttft_s']:.3g} s with queueing"
+    rate = (
+        f"{significant(before[PER_GPU], 4)} to {significant(leader.row[PER_GPU], 4)} tokens/s/GPU"
+    )
+    wait = (
+        f"TTFT {significant(before['ttft_s'])} s to {significant(leader.row['ttft_s'])} s with"
+        " queueing"
+    )
     counts = [int(one.get("dp", 1)) for one in (leader.at_first, leader.row)]
     more = f"{counts[0]} to {counts[1]} replicas, " if counts[0] != counts[1] else ""
     return f"{moved} when simulated: {more}{load}{rate}, {wait}"
@@ -198,7 +204,8 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
         told = first.at_first
         notes.append(
             f"at {told['concurrency']:,} requests in flight, the best by closed forms has a TTFT"
-            f" of {told['ttft_s']:.3g} s with queueing and {told['formula_ttft_s']:.3g} s without"
+            f" of {significant(told['ttft_s'])} s with queueing and"
+            f" {significant(told['formula_ttft_s'])} s without"
         )
     return notes
 

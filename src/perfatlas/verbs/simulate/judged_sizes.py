@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from perfatlas.quantities import InfeasibleError, counted
+from perfatlas.quantities import InfeasibleError, counted, significant
 from perfatlas.scenario.deployments import (
     OfferedLoad,
     has_steady_rate,
@@ -289,7 +289,10 @@ def beyond_capacity(load: OfferedLoad) -> str:
     Args:
         load: The rate and the capacity.
     """
-    return f"the rate exceeds their capacity of {load.capacity_requests_per_s:.4g} requests/s"
+    return (
+        f"the rate exceeds their capacity of {significant(load.capacity_requests_per_s, 4)}"
+        " requests/s"
+    )
 
 
 def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) -> Judgement:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import two_digits
+from perfatlas.quantities import significant, two_digits
 from perfatlas.sampling import Precision, batch_precision
 
 if TYPE_CHECKING:
@@ -66,11 +66,12 @@ class SloCheck(NamedTuple):
         side = "within" if self.reserve.value >= 0.0 else "above"
         apart, half_width = self.reserve
         if self.statistic == "mean":
-            value = f"{self.value_s:.4g} ± {two_digits(half_width)}"
+            value = f"{significant(self.value_s, 4)} ± {two_digits(half_width)}"
             return f"mean {self.name} is {value}, {side} the SLO of {self.slo_s:g}"
         share = float(self.statistic[1:]) + 100.0 * apart
         return (
-            f"{self.statistic} {self.name} is {self.value_s:.4g}, {side} the SLO of {self.slo_s:g},"
+            f"{self.statistic} {self.name} is {significant(self.value_s, 4)}, {side} the SLO of"
+            f" {self.slo_s:g},"
             f" which {share:.4g} ± {two_digits(100.0 * half_width)}% of the requests meet"
         )
 
@@ -138,7 +139,7 @@ def missed_slos(traffic: Traffic, values: Mapping[str, float]) -> str:
     """
     statistic = _statistic_name(traffic)
     said = [
-        f"{statistic} {name} is {values[name]:.4g}, above the SLO of {most:g}"
+        f"{statistic} {name} is {significant(values[name], 4)}, above the SLO of {most:g}"
         for name, most in traffic.objectives().items()
         if values.get(name, 0.0) > most
     ]

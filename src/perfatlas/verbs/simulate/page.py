@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.quantities import significant
 from perfatlas.report.charts import (
     BLUE,
     BROWN,
@@ -307,7 +308,7 @@ def _marks(series: Columns) -> list[Span]:
     for at_s, before, after in zip(series["time_s"][1:], number, number[1:], strict=False):
         if before != after:
             name = "replicas start to serve" if after > before else "replicas stop"
-            text = f"{at_s:.4g} s: {before:g} to {after:g} replicas"
+            text = f"{significant(at_s, 4)} s: {before:g} to {after:g} replicas"
             marks.append(Span(name, at_s, at_s, UP if after > before else DOWN, text))
     return marks if len(marks) <= MAX_MARKS else []
 

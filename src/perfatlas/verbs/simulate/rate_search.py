@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, significant
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
@@ -119,7 +119,7 @@ class Search:
             InvalidSpecError: There are too many, or they come from a file.
         """
         had = resolve_traffic(self.traffic, self.scenario).requests.isl_N.size
-        known = f"; {self.met * self.unit:.4g} requests/s is met" if self.met else ""
+        known = f"; {significant(self.met * self.unit, 4)} requests/s is met" if self.met else ""
         if self.traffic.requests is not None:
             raise InvalidSpecError(
                 f"the {had:,} requests of {self.traffic.requests} are too few to determine the"
@@ -190,13 +190,14 @@ def _bracketed(search: Search, first: float, bounds: tuple[float, float]) -> Non
         if factor <= low:
             raise InfeasibleError(
                 "no request rate meets the SLOs: at"
-                f" {factor * search.unit:.3g} requests/s {search.reason}"
+                f" {significant(factor * search.unit)} requests/s {search.reason}"
             )
         factor = max(factor / DOWN, low)
     while math.isinf(search.missed):
         if search.met >= high:
             raise InvalidSpecError(
-                f"the SLOs are met even at {search.met * search.unit:.4g} requests/s, the maximum"
+                f"the SLOs are met even at {significant(search.met * search.unit, 4)} requests/s,"
+                " the maximum"
                 " tested rate, so they do not limit the rate; use stricter SLOs or more requests"
             )
         _try(search, min(search.met * UP, high))
@@ -253,7 +254,7 @@ def _try(search: Search, factor: float) -> bool:
 def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     """Return the SLO that is missed at a factor on the rate, "" if all are met."""
     if factor * search.unit > search.capacity:
-        return f"the rate exceeds the capacity of {search.capacity:.4g} requests/s"
+        return f"the rate exceeds the capacity of {significant(search.capacity, 4)} requests/s"
     values: dict[str, list[float]] = {}
     flows: list[Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):

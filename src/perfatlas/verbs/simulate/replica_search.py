@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
 from perfatlas.scenario.deployments import resolve_traffic
 from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.verbs.simulate.judged_sizes import confirmed, judge, refuse_unmeetable
@@ -66,7 +66,8 @@ def _limits(search: SizeSearch) -> tuple[int, int]:
     if first > most:
         raise InvalidSpecError(
             f"request_rate = {each.requests_per_s:g}: {first:,} replicas of"
-            f" {each.capacity_requests_per_s:.4g} requests/s are needed, and a simulation"
+            f" {significant(each.capacity_requests_per_s, 4)} requests/s are needed, and a"
+            " simulation"
             f" supports at most {counted(most, 'replica')}; scale the traffic down"
         )
     return first, min(LARGEST * first, most)

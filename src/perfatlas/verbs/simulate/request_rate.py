@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, significant
 from perfatlas.scenario.deployments import (
     price_ends,
     refuse_unused_options,
@@ -138,10 +138,14 @@ def _stopped(
     note = "interrupted before the interval of the rate was known"
     if rates["max_requests_per_s"] is None:
         missed = rates["missed_requests_per_s"]
-        note = f"interrupted: {rates['met_requests_per_s']:.4g} requests/s meets the SLOs, " + (
-            "and no rate that misses them was found yet"
-            if missed is None
-            else f"{missed:.4g} misses them; the maximum rate lies in between"
+        note = (
+            f"interrupted: {significant(rates['met_requests_per_s'], 4)} requests/s meets the SLOs,"
+            " "
+            + (
+                "and no rate that misses them was found yet"
+                if missed is None
+                else f"{significant(missed, 4)} misses them; the maximum rate lies in between"
+            )
         )
     return _enveloped(done, fields, rates, [note, *_drawn(search, num_requests)])
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.quantities import significant
 from perfatlas.sampling import batch_precision
 from perfatlas.serving.outcome import measured_window, request_latencies
 from perfatlas.studies import probability_at_most
@@ -173,7 +174,7 @@ def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
     if load.stability == "stable" and slow is not None and slow.stability != "stable":
         notes.append(
             "no upper limits of latencies: at the slow end of the step-time interval the capacity"
-            f" is {slow.capacity_requests_per_s:.3g} requests/s, and the offered rate is"
+            f" is {significant(slow.capacity_requests_per_s)} requests/s, and the offered rate is"
             f" {slow.share:.0%} of it"
         )
     if run.window is not None and not run.precise:
@@ -190,7 +191,8 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
     if load.stability == "near capacity":
         side = "above" if load.grows else "below"
         notes = (
-            f"{rate:.4g} requests/s is within 3% of the capacity of {capacity:.4g} requests/s, and"
+            f"{significant(rate, 4)} requests/s is within 3% of the capacity of"
+            f" {significant(capacity, 4)} requests/s, and"
             f" {side} it: latencies depend on how long the traffic lasts"
         )
         return [notes]
@@ -202,8 +204,9 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
         else "TTFT, queue time and request latency grow without bound and have no steady mean"
     )
     notes = (
-        f"overloaded: {rate:.4g} requests/s exceed the capacity of {capacity:.4g} requests/s; the"
-        f" queue grows by {rate - capacity:.3g} requests/s; {kept}"
+        f"overloaded: {significant(rate, 4)} requests/s exceed the capacity of"
+        f" {significant(capacity, 4)} requests/s; the"
+        f" queue grows by {significant(rate - capacity)} requests/s; {kept}"
     )
     return [notes]
 
