@@ -144,7 +144,7 @@ def training_steps(
     spare_s_C = _of_rank(question, stages, (passes_PCS - launched_PCS).sum(axis=0), busiest_C)
     parts = _parts(question, costs, busy, spare_s_C, pipelines, busiest_C)
     passes_s_C = sum(parts.values(), np.zeros(question.layouts.size))
-    windows = _windows(question, stages, times, passes_PCS)
+    windows = _windows(question, stages, passes_PCS, busy, parts)
     parts["exposed_dp"] += step_collectives(question, stages, *windows, send_s_C)
     step_s_C, waterfall = _with_jitter(question, {**parts, "optimizer": optimizer.time_s})
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
@@ -275,8 +275,7 @@ def _stage_times(
     windows = (layer_PC[0], backward_C)
     sharding = sharded_layers(question, stages, *windows)
     # the link to the host is its own: it moves while exposed collectives use the others
-    beside = [one_C + added_C for one_C, added_C in zip(windows, sharding, strict=True)]
-    offload = offloaded_layers(question, stages, *beside)
+    offload = offloaded_layers(question, stages, *np.add(windows, sharding))
     none_C = np.zeros_like(again_C)
     return _RankTimes(
         stages.spread(each_VPKCG, shares_G),
@@ -289,11 +288,16 @@ def _stage_times(
 
 
 def _windows(
-    question: TrainingQuestion, stages: StageColumns, times: _RankTimes, passes_PCS: FloatArray
+    question: TrainingQuestion,
+    stages: StageColumns,
+    passes_PCS: FloatArray,
+    busy: Mapping[str, FloatArray],
+    parts: Mapping[str, FloatArray],
 ) -> tuple[FloatArray, FloatArray]:
     """Return forward and backward pass of each rank, beside which collectives run (C, R) [s]."""
     if question.expert_overlap:  # what pairs of passes hide is no time for other transfers
-        passes_PCS = passes_PCS - times.kinds_VPKCS[0, :, KINDS.index("ep")]
+        share_C = np.sum([parts[n] for n in busy], axis=0) / np.sum([*busy.values()], axis=0)
+        passes_PCS = passes_PCS * share_C[:, None]
     return stages.over_ranks(passes_PCS[0]), stages.over_ranks(passes_PCS[1:].sum(axis=0))
 
 
