@@ -23,6 +23,12 @@ RATES: Final = {
     "h100_sxm": (3.35, 1.83, 1.98, 450, 400),
     "b200_sxm": (7.672, 1.856, 1.965, 900, 400),
 }
+SITE_LINK: Final = {"site_bandwidth": 1e11, "site_round_trip_s": 0.01}
+# two transfers beside the same passes: to the host and of ZeRO-3, inside sites and between them
+TWO_TRANSFERS: Final = (
+    {"zero": "3", "activation_offload": 1.0, "pp": 1, "sites": 1},
+    {"zero": "2", "sites": 2, "pp": 1, "sharding_replicas": 1, **SITE_LINK},
+)
 ROUNDING: Final = 1e-9
 
 
@@ -41,7 +47,12 @@ def drawn(rng: random.Random) -> Fields:
         "zero": rng.choice((None, "0", "1", "2", "3")),
         "recompute": rng.choice(("none", "selective", "full")),
         "optimizer": rng.choice(("adamw", "adamw", "muon")),
+        "activation_offload": rng.choice((None, None, 0.5, 1.0)),
+        "sharding_replicas": rng.choice((1, 1, 2)),
+        "sites": rng.choice((1, 1, 1, 2)),
     }
+    if fields["sites"] > 1:
+        fields |= SITE_LINK
     fields["global_batch"] = fields["dp"] * fields["micro_batch"] * pp * rng.choice((1, 2, 4))
     if pp > 1:
         schedule, vpp = rng.choice(
@@ -54,9 +65,9 @@ def drawn(rng: random.Random) -> Fields:
     return fields
 
 
-def pair(rng: random.Random) -> tuple[Fields, Fields]:
-    """Return a training step and the same one with one faster rate."""
-    fields, device = drawn(rng), rng.choice(tuple(RATES))
+def pair(rng: random.Random, **given: Any) -> tuple[Fields, Fields]:  # noqa: ANN401
+    """Return a training step, with some fields given, and the same one with one faster rate."""
+    fields, device = drawn(rng) | given, rng.choice(tuple(RATES))
     rate, by = rng.choice(("memory", "clock", "link", "nic")), rng.choice((1.02, 1.1, 1.5))
 
     def system(factor: float) -> str:
@@ -80,10 +91,10 @@ def step_times(rows: Sequence[Fields]) -> list[float | None]:
     return train_columns(table)["step_time_s"]
 
 
-def check(draws: int, seed: int) -> None:
+def check(draws: int, seed: int, **given: Any) -> None:  # noqa: ANN401
     """Ask pairs, and fail with those of which the faster rate takes longer."""
     rng = random.Random(seed)  # noqa: S311 - draws of a test
-    pairs = [pair(rng) for _ in range(draws)]
+    pairs = [pair(rng, **given) for _ in range(draws)]
     slow, fast = (step_times([one[side] for one in pairs]) for side in (0, 1))
     answered = [n for n in range(draws) if slow[n] is not None and fast[n] is not None]
     assert len(answered) > draws // 3
@@ -95,6 +106,12 @@ def test_a_faster_rate_never_lengthens_a_step() -> None:
     check(24, seed=3)
 
 
+@pytest.mark.parametrize("given", TWO_TRANSFERS)
+def test_a_faster_rate_never_lengthens_a_step_with_two_transfers_in_a_pass(given: Fields) -> None:
+    check(32, seed=3, **given)
+
+
 @pytest.mark.study
-def test_a_faster_rate_never_lengthens_any_of_many_steps() -> None:
-    check(600, seed=4)
+@pytest.mark.parametrize("given", [{}, *TWO_TRANSFERS])
+def test_a_faster_rate_never_lengthens_any_of_many_steps(given: Fields) -> None:
+    check(600, seed=4, **given)

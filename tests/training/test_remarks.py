@@ -9,7 +9,7 @@ import pytest
 from perfatlas.answer import Answer
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.profiles import highest_mfu, resolve_training_engine
 from perfatlas.verbs.train import search_training, train, train_columns
 
 SMALL: Final[dict[str, Any]] = {
@@ -18,6 +18,7 @@ SMALL: Final[dict[str, Any]] = {
     "gpus": 8,
     "global_batch": 64,
 }
+LARGE: Final = "meta-llama/Llama-3.1-405B"
 EXPERTS: Final = {
     "model": "Qwen/Qwen3-30B-A3B",
     "system": "h100_sxm",
@@ -140,11 +141,21 @@ def test_an_unknown_engine_is_pointed_to_generic() -> None:
         train(**SMALL | {"engine": "maxtext"})
 
 
+def test_the_recipe_that_sets_defaults_is_among_the_sources() -> None:
+    asked = SMALL | {"tp": 8, "pp": 8, "gpus": 512}
+    recipe = resolve_training_engine("megatron").recipe_of(resolve_model(LARGE).architecture)
+    assert recipe is not None
+    for model, cited in ((LARGE, True), (SMALL["model"], False)):
+        sources = train(**asked | {"model": model}).evidence.sources
+        assert (recipe.source in sources) == cited
+
+
 def test_an_mfu_above_the_highest_measured_is_named() -> None:
     """53% in bf16 on H100; the highest published one is 48%."""
     above = train(**SMALL)
     (warning,) = above.warnings
     assert f"MFU {above.results['mfu']:.1%} is above the highest published" in warning
+    assert highest_mfu()["h100_sxm", "dense", "bf16"].source in warning
     assert train_columns({name: [value] for name, value in SMALL.items()})["warnings"] == [warning]
     assert search_training(**SMALL).warnings == above.warnings
     # slower steps, lower limits and changed devices are not compared

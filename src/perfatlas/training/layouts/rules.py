@@ -11,6 +11,7 @@ import numpy as np
 
 from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn
 from perfatlas.training.layouts.layout import distinct_rows
+from perfatlas.training.profiles import END_LAYERS
 from perfatlas.training.schedules import pipeline_refusals
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from perfatlas.training.layouts.layout import Layouts
 
 
-# the embedding and the head count as layers when stages are cut, and can fill a stage alone
-# (Megatron-LM, `account_for_embedding_in_pipeline_split`)
-ENDS: Final = 2
 # every pass of a pipeline is a row of its program; published steps have some thousands
 MOST_PASSES: Final = 2e6
 
@@ -153,7 +151,7 @@ def _pipeline_rules(
     chunks_C = layouts.pp * layouts.vpp
     yield Problem(
         "stages_within_layers",
-        chunks_C > layers + ENDS,
+        chunks_C > layers + END_LAYERS,
         lambda at: (
             f"pp x vpp = {layouts.pp[at]:g} x {layouts.vpp[at]:g} chunks need as many layers, and"
             f" the model has {layers}; the largest vpp is {max(layers // int(layouts.pp[at]), 1)}"

@@ -7,6 +7,7 @@ from .measured import (
     highest_mfu as highest_mfu,
 )
 from .profile import (
+    END_LAYERS as END_LAYERS,
     PARALLEL_SIZES as PARALLEL_SIZES,
     TrainingEngine as TrainingEngine,
     lower_limit_of as lower_limit_of,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from perfatlas.models import Architecture
     from perfatlas.training.profiles.recipes import ModelRecipe
 
-# the embedding and the loss count as layers where stages are cut
-# Source: Megatron-Bridge, `account_for_embedding_in_pipeline_split` and `..._loss_...`
-ENDS: Final = 2
+# the embedding and the head count as layers when stages are cut, and can fill a stage alone
+# Source: Megatron-LM, `account_for_embedding_in_pipeline_split` and `..._loss_...`
+END_LAYERS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,9 @@ class TrainingEngine:
             return 1
         recipe = self.recipe_of(architecture)
         chunks = recipe.vpp.get(str(pp)) if recipe else None
-        return chunks or max((architecture.num_layers + ENDS) // (pp * self.layers_per_chunk), 1)
+        return chunks or max(
+            (architecture.num_layers + END_LAYERS) // (pp * self.layers_per_chunk), 1
+        )
 
     def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
         """Return the ends of ln(measured/predicted) on the devices of an architecture.

@@ -126,7 +126,7 @@ def step_collectives(
     finish a round of the pipeline earlier, which is time for their gradients. The last bucket has
     nothing to run beside. With ZeRO-3 in every micro-batch, the first layer that is gathered and
     the last one that is reduced have nothing to run beside. Replicas of shards, and sites, reduce
-    their shards once per step, beside the last backward pass.
+    their shards once per step, beside what the collectives of the last backward pass leave of it.
 
     Args:
         question: The candidates.
@@ -172,8 +172,12 @@ def step_collectives(
         sends_s_C = beside_C * share * layouts.vpp * send_s_C
         window_s_C = window_s_CR[:, 0] * beside_C
         exposed_C += _beside_passes_s(question, moved, window_s_C, share, sends_s_C)
-    last_s_C = _beside_passes_s(question, last, backward_s_CR[:, 0], share, 0.0)
     layered_C = (layouts.zero >= 3) & each_C
+    # the links are taken by the collectives of the last micro-batch itself, which lengthen its pass
+    own_s_C = inside.time_s_C - inside.held_back_s_C
+    own_s_C = np.where(layered_C, inside.time_s_C + gathered.time_s_C, own_s_C)
+    left_s_C = np.maximum(backward_s_CR[:, 0] - own_s_C, 0.0)
+    last_s_C = _beside_passes_s(question, last, left_s_C, share, 0.0)
     if np.any(layered_C):
         ends_s_C = _ends_s(question, stages, weights, gradients)
         exposed_C = np.where(layered_C, ends_s_C, exposed_C)

@@ -39,8 +39,8 @@ def offloaded_layers(
     Args:
         question: The candidates.
         stages: Activations of a layer.
-        forward_s_C: Forward pass of a layer without it (C,) [s].
-        backward_s_C: Backward pass of a layer without it (C,) [s].
+        forward_s_C: Forward pass of a layer without it, with exposed collectives (C,) [s].
+        backward_s_C: Backward pass of a layer without it, with exposed collectives (C,) [s].
 
     Source: vDNN (arXiv 1602.08124), section 3; Megatron-LM, `--cpu-offloading-num-layers` and
         `--fine-grained-activation-offloading`.

@@ -138,15 +138,14 @@ def training_steps(
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
         pair_s_CS=_pair_s(question, costs, stages, kernels_PCS, launched_PCS),
     )
-    forward_CR = stages.over_ranks(passes_PCS[0])
-    backward_CR = stages.over_ranks(passes_PCS[1:].sum(axis=0))
-    busiest_C = (forward_CR + backward_CR).argmax(axis=1)
+    busiest_C = stages.over_ranks(passes_PCS.sum(axis=0)).argmax(axis=1)
     optimizer = optimizer_cost(question, costs, stages)
     busy = _busy_parts(question, stages, times, waits_PCS, busiest_C)
     spare_s_C = _of_rank(question, stages, (passes_PCS - launched_PCS).sum(axis=0), busiest_C)
     parts = _parts(question, costs, busy, spare_s_C, pipelines, busiest_C)
     passes_s_C = sum(parts.values(), np.zeros(question.layouts.size))
-    parts["exposed_dp"] += step_collectives(question, stages, forward_CR, backward_CR, send_s_C)
+    windows = _windows(question, stages, passes_PCS, busy, parts)
+    parts["exposed_dp"] += step_collectives(question, stages, *windows, send_s_C)
     step_s_C, waterfall = _with_jitter(question, {**parts, "optimizer": optimizer.time_s})
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
@@ -275,7 +274,8 @@ def _stage_times(
         backward_C = backward_C + layer_PC[Part.WEIGHT_GRADIENT]
     windows = (layer_PC[0], backward_C)
     sharding = sharded_layers(question, stages, *windows)
-    offload = offloaded_layers(question, stages, *windows)
+    # the link to the host is its own: it moves while exposed collectives use the others
+    offload = offloaded_layers(question, stages, *np.add(windows, sharding))
     none_C = np.zeros_like(again_C)
     return _RankTimes(
         stages.spread(each_VPKCG, shares_G),
@@ -285,6 +285,20 @@ def _stage_times(
             for exposed in (sharding, offload)
         ),
     )
+
+
+def _windows(
+    question: TrainingQuestion,
+    stages: StageColumns,
+    passes_PCS: FloatArray,
+    busy: Mapping[str, FloatArray],
+    parts: Mapping[str, FloatArray],
+) -> tuple[FloatArray, FloatArray]:
+    """Return forward and backward pass of each rank, beside which collectives run (C, R) [s]."""
+    if question.expert_overlap:  # what pairs of passes hide is no time for other transfers
+        share_C = np.sum([parts[n] for n in busy], axis=0) / np.sum([*busy.values()], axis=0)
+        passes_PCS = passes_PCS * share_C[:, None]
+    return stages.over_ranks(passes_PCS[0]), stages.over_ranks(passes_PCS[1:].sum(axis=0))
 
 
 def _of_rank(

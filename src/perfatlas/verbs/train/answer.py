@@ -213,12 +213,14 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
         assumed.append(PAIRS.format(sms=engine.dispatcher_sms))
     if question.architecture.has_experts:
         assumed.append(f"expert load: {question.distribution}")
+    recipe = engine.recipe_of(question.architecture)
+    settings = (engine.source, recipe.source) if recipe else (engine.source,)
     return Evidence(
         tier=tier,
         calibrations=calibration_rows(matches),
         data_versions={"engine": engine.id} | match_versions(matches),
         assumptions=(*notes, *system.notes, *assumed),
-        sources=(*cited_sources(system), engine.source, *board_energy(system.device).sources),
+        sources=(*cited_sources(system), *settings, *board_energy(system.device).sources),
     )
 
 

@@ -31,7 +31,7 @@ HIDDEN_LAUNCHES: Final = (
 
 ABOVE_MEASURED: Final = (
     "MFU {mfu:.1%} is above the highest published for {kind} models in {format} on {device}:"
-    " {highest:.1%} ({run})"
+    " {highest:.1%} ({run}; {source})"
 )
 
 
@@ -53,7 +53,7 @@ def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tup
             said.append(())
             continue
         words = {"kind": "MoE" if kind == "moe" else kind, "format": question.formats.gemm}
-        words |= {"device": device.name, "run": known.run}
+        words |= {"device": device.name, "run": known.run, "source": known.source}
         said.append((ABOVE_MEASURED.format(mfu=mfu, highest=known.mfu, **words),))
     return said
 
