@@ -30,8 +30,8 @@ HIDDEN_LAUNCHES: Final = (
 
 
 ABOVE_MEASURED: Final = (
-    "MFU {mfu:.1%} is above the highest published for {kind} models in {format} on {device}:"
-    " {highest:.1%} ({run}; {source})"
+    "MFU {mfu:.1%} is above the highest published, {highest:.1%} ({kind}, {format}, {device}:"
+    " {run}; {source})"
 )
 
 
