@@ -79,8 +79,8 @@ class Jobs:
         kind_J: Index into `kinds` (J,).
         kinds: Names of the classes by which results are reported.
         row_J: Row of the input file, for messages (J,); by default counted from 1.
-        running: Number of first jobs that already run when the schedule begins, with the run time
-            that they have left.
+        running: Number of first jobs that run, or wait for GPUs, when the schedule begins, with the
+            run time that they have left.
 
     Limits: jobs are gang-scheduled with equal GPUs per node: 12 GPUs on nodes of 8 take 6 on each
         of two nodes. The time to write checkpoints is part of `run_J`.

@@ -173,15 +173,14 @@ def latencies_from_start(
     resolved, _ = _closed_loop(scenario, clients, percentile, sample)
     osl_N = resolved.requests.osl_N.copy()
     osl_N[:clients] = osl_N[-clients:]  # the first outputs of spread clients are cut
-    whole = resolved._replace(requests=resolved.requests._replace(osl_N=osl_N))
-    ready = service(scenario, Traffic.read({"routing": "least_loaded"}), whole, known)
+    lengths = [osl_N]
     if sample is None and clients > 1:
-        osl_N = closed_loop_lengths(scenario.osl, osl_N.size, SEED)
-        varied = resolved._replace(requests=resolved.requests._replace(osl_N=osl_N))
-        longer = service(scenario, Traffic.read({"routing": "least_loaded"}), varied, known)
-        if holds_all(longer, varied.requests):
-            whole, ready = varied, longer
-    resolved = whole
+        lengths.insert(0, closed_loop_lengths(scenario.osl, osl_N.size, SEED))
+    for tried_N in lengths:  # equal ones where the cache or the context does not hold the longest
+        resolved = resolved._replace(requests=resolved.requests._replace(osl_N=tried_N))
+        ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
+        if holds_all(ready, resolved.requests):
+            break
     # a tail would be that of the first prompts alone
     warm = 0 if percentile is None else WARM_ROUNDS * clients
     measured = slice(warm, osl_N.size - clients), percentile

@@ -11,14 +11,14 @@ STEADY: Final = (*SIMULATE, "fleet schedule")
 BY_PROBABILITY: Final = (
     Metric(
         name="slo_probability",
-        label="probability that they are within SLOs",
+        label="probability of meeting all SLOs",
         short="P(SLO)",
         unit="1",
         shown="share",
         better="higher",
         verbs=(FIND_REPLICAS,),
         description="Probability that the size found meets all SLOs, by the interval of step"
-        " times; from below, to 0.02.",
+        " times; a lower limit, at most 0.02 too small.",
     ),
     *(
         Metric(

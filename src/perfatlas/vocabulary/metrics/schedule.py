@@ -51,7 +51,7 @@ JOBS: Final = (
         label="jobs at the start",
         holds="count",
         verbs=SCHEDULE,
-        description="Jobs of the steady state that run or wait at the start, beside those after.",
+        description="Jobs of the steady state at the start, not counted as submitted jobs.",
     ),
     Metric(
         name="warm_up_jobs",
