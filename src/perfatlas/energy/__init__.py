@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.energy.boards import board_energy as board_energy, lowest_clock as lowest_clock
+    from perfatlas.energy.clock import (
+        CappedClock as CappedClock,
+        StepEnergy as StepEnergy,
+        capped_clock_ratio as capped_clock_ratio,
+        energy_share as energy_share,
+        energy_width as energy_width,
+        locked_ratio as locked_ratio,
+        sustained_clock as sustained_clock,
+    )
+    from perfatlas.energy.nodes import (
+        NODE_COLUMNS as NODE_COLUMNS,
+        node_columns as node_columns,
+        node_power as node_power,
+    )
+    from perfatlas.energy.operators import (
+        ZEROS as ZEROS,
+        ZEROS_UNUSED as ZEROS_UNUSED,
+        with_energy as with_energy,
+    )
+    from perfatlas.energy.power import (
+        PowerColumns as PowerColumns,
+        idle_power_remarks as idle_power_remarks,
+        power_columns as power_columns,
+        power_interval as power_interval,
+        unreached_limit_note as unreached_limit_note,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.engines.catalog import (
+        all_reduce_groups as all_reduce_groups,
+        engine_ids as engine_ids,
+        engine_names as engine_names,
+        resolve_engine as resolve_engine,
+    )
+    from perfatlas.engines.host_times import Launches as Launches
+    from perfatlas.engines.laboratories import (
+        LABORATORIES as LABORATORIES,
+        OperatorSpread as OperatorSpread,
+        operator_class as operator_class,
+        operator_spreads as operator_spreads,
+        release_spread as release_spread,
+        shipped_laboratories as shipped_laboratories,
+        step_spreads as step_spreads,
+        whole_run_spread as whole_run_spread,
+    )
+    from perfatlas.engines.launch_settings import with_launch_settings as with_launch_settings
+    from perfatlas.engines.profile import EngineProfile as EngineProfile
+    from perfatlas.engines.profile_file import profile_fields as profile_fields
+    from perfatlas.engines.step_error import STEP_ERRORS as STEP_ERRORS, step_errors as step_errors
+    from perfatlas.engines.template import engine_template as engine_template
+    from perfatlas.engines.tokenizers import Tokenizing as Tokenizing, tokenizing as tokenizing
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.formats.catalog import (
+        Format as Format,
+        formats as formats,
+        get_format as get_format,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

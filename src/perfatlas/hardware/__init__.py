@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.hardware.citations import cited_sources as cited_sources
+    from perfatlas.hardware.description import describe as describe, field_values as field_values
+    from perfatlas.hardware.device import Device as Device, Node as Node, System as System
+    from perfatlas.hardware.paths import (
+        HOST as HOST,
+        PEER as PEER,
+        SWITCH_PATHS as SWITCH_PATHS,
+        UNKNOWN_ROUTE as UNKNOWN_ROUTE,
+        Route as Route,
+        ring_route as ring_route,
+    )
+    from perfatlas.hardware.resolve import (
+        changed_fields as changed_fields,
+        resolve_system as resolve_system,
+        system_names as system_names,
+        with_values as with_values,
+    )
+    from perfatlas.hardware.schema import FIELDS as FIELDS, unit_of as unit_of
+    from perfatlas.hardware.similar_devices import alternatives as alternatives
+    from perfatlas.hardware.template import system_template as system_template
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

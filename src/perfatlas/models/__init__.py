@@ -2,6 +2,55 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import (
+        Architecture as Architecture,
+        CheckpointFormats as CheckpointFormats,
+        CompressedAttention as CompressedAttention,
+        DenseFfn as DenseFfn,
+        Ffn as Ffn,
+        GatedDeltaNet as GatedDeltaNet,
+        GqaAttention as GqaAttention,
+        LayerGroup as LayerGroup,
+        Mamba1 as Mamba1,
+        Mamba2 as Mamba2,
+        Mixer as Mixer,
+        MlaAttention as MlaAttention,
+        MoeFfn as MoeFfn,
+        SparseIndexer as SparseIndexer,
+    )
+    from perfatlas.models.cache_layout import cache_layouts as cache_layouts
+    from perfatlas.models.catalog import (
+        Model as Model,
+        model_config as model_config,
+        model_names as model_names,
+        resolve_model as resolve_model,
+    )
+    from perfatlas.models.changes import (
+        with_redundant_experts as with_redundant_experts,
+        without_windows as without_windows,
+    )
+    from perfatlas.models.dimensions import (
+        MODEL_FIELDS as MODEL_FIELDS,
+        read_dimension as read_dimension,
+        unknown_dimension as unknown_dimension,
+    )
+    from perfatlas.models.drafting import (
+        draft_operators as draft_operators,
+        with_drafter as with_drafter,
+    )
+    from perfatlas.models.elementwise import stream_bytes as stream_bytes
+    from perfatlas.models.emission import ModelFormats as ModelFormats, StepTokens as StepTokens
+    from perfatlas.models.key_index import INDEX_FORMAT as INDEX_FORMAT
+    from perfatlas.models.parameters import (
+        ParameterCounts as ParameterCounts,
+        parameter_counts as parameter_counts,
+    )
+    from perfatlas.models.phases import step_operators as step_operators
+    from perfatlas.models.reader import read_config as read_config
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

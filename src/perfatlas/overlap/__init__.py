@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.overlap.contention import (
+        contended_rate as contended_rate,
+        exposed_beside as exposed_beside,
+        exposed_in_tiles as exposed_in_tiles,
+    )
+    from perfatlas.overlap.streams import (
+        ON_START as ON_START,
+        Exposed as Exposed,
+        Streams as Streams,
+        exposed_communication as exposed_communication,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.pricing.columns import (
+        Column as Column,
+        Composition as Composition,
+        choose as choose,
+        columns_of as columns_of,
+        exposed as exposed,
+        join as join,
+        of_one_operator as of_one_operator,
+        scatter as scatter,
+        select as select,
+        take as take,
+        total as total,
+        unpriced as unpriced,
+        write as write,
+    )
+    from perfatlas.pricing.record import (
+        COMMUNICATION as COMMUNICATION,
+        HOST as HOST,
+        STREAM_NAMES as STREAM_NAMES,
+        TIERS as TIERS,
+        PricedOperators as PricedOperators,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,59 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.studies.executors import (
+        dask_results as dask_results,
+        local_results as local_results,
+        usable_processors as usable_processors,
+    )
+    from perfatlas.studies.export import (
+        export_run as export_run,
+        run_blocks as run_blocks,
+        run_schema as run_schema,
+    )
+    from perfatlas.studies.expressions import Expression as Expression
+    from perfatlas.studies.factors import FACTORS as FACTORS
+    from perfatlas.studies.pareto import pareto_points as pareto_points
+    from perfatlas.studies.points import (
+        Axis as Axis,
+        Method as Method,
+        Points as Points,
+        Sample as Sample,
+        SampledName as SampledName,
+        spread as spread,
+    )
+    from perfatlas.studies.probability import (
+        probability_at_most as probability_at_most,
+        value_exceeded as value_exceeded,
+    )
+    from perfatlas.studies.refusals import refused_by_rule as refused_by_rule
+    from perfatlas.studies.run_folder import (
+        STATS as STATS,
+        RunFolder as RunFolder,
+        find_run as find_run,
+        runs_folder as runs_folder,
+    )
+    from perfatlas.studies.run_index import (
+        drop_run as drop_run,
+        indexed_runs as indexed_runs,
+        put_run as put_run,
+    )
+    from perfatlas.studies.scaling import scaled_scenario as scaled_scenario
+    from perfatlas.studies.sensitivity import (
+        break_even as break_even,
+        elasticities as elasticities,
+        next_bottlenecks as next_bottlenecks,
+        sobol_shares as sobol_shares,
+    )
+    from perfatlas.studies.sensitivity_text import print_sensitivities as print_sensitivities
+    from perfatlas.studies.shipped import (
+        shipped_studies as shipped_studies,
+        study_purpose as study_purpose,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,34 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.commands.flags.chart_titles import (
+        CHART_TITLES as CHART_TITLES,
+        may_be_title as may_be_title,
+    )
+    from perfatlas.commands.flags.from_fields import (
+        FlagsSignature as FlagsSignature,
+        flags_of as flags_of,
+        set_flags as set_flags,
+        takes_fields as takes_fields,
+    )
+    from perfatlas.commands.flags.output import (
+        MANY as MANY,
+        OUTPUT as OUTPUT,
+        SWITCH as SWITCH,
+        Count as Count,
+        File as File,
+        Output as Output,
+        OutputFlags as OutputFlags,
+        Seconds as Seconds,
+        WrittenFile as WrittenFile,
+        changed_flags as changed_flags,
+        default as default,
+    )
+    from perfatlas.commands.flags.pages import PageFlags as PageFlags, PageScript as PageScript
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.simulator.outcome import Outcome as Outcome, exact_sum as exact_sum
+    from perfatlas.fleet.simulator.rare_outcomes import loss_probability as loss_probability
+    from perfatlas.fleet.simulator.run import simulate as simulate, simulate_until as simulate_until
+    from perfatlas.fleet.simulator.searched_interval import chosen_interval_s as chosen_interval_s
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

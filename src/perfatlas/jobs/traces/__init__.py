@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.jobs.traces.failure_table import read_failures as read_failures
+    from perfatlas.jobs.traces.formats import read_jobs as read_jobs, runs_as_jobs as runs_as_jobs
+    from perfatlas.jobs.traces.reading import Trace as Trace
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.kernels.declarations.declaration import (
+        Axis as Axis,
+        CalibrationKey as CalibrationKey,
+        Columns as Columns,
+        KernelShape as KernelShape,
+        OperatorKernels as OperatorKernels,
+        StandIn as StandIn,
+    )
+    from perfatlas.kernels.declarations.fields import (
+        fitted_formats as fitted_formats,
+        is_fp8 as is_fp8,
+        kernel_phase as kernel_phase,
+        named as named,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.kernels.gemm.physics import (
+        ACTIVATION_BYTES as ACTIVATION_BYTES,
+        GEMM_SHAPE as GEMM_SHAPE,
+        TILE_POLICIES as TILE_POLICIES,
+        gemm_time_s as gemm_time_s,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

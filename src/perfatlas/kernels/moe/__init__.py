@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.kernels.moe.physics import (
+        FIXED_TILES as FIXED_TILES,
+        MOE_SHAPE as MOE_SHAPE,
+        TRITON_DEFAULTS as TRITON_DEFAULTS,
+        moe_time_s as moe_time_s,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

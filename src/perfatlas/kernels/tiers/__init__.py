@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.kernels.tiers.pricing import (
+        ClockPrices as ClockPrices,
+        GatheredOperators as GatheredOperators,
+        Tier as Tier,
+        gather_operators as gather_operators,
+        price_operators as price_operators,
+    )
+    from perfatlas.kernels.tiers.quantized_rows import holds_quantization as holds_quantization
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.lab.cells.attention import KernelRule as KernelRule, prefill_grid as prefill_grid
+    from perfatlas.lab.cells.cell import (
+        FAMILIES as FAMILIES,
+        MEASURED_DEVICES as MEASURED_DEVICES,
+        Cell as Cell,
+        Range as Range,
+        Rows as Rows,
+        exclusions as exclusions,
+    )
+    from perfatlas.lab.cells.collectives import (
+        OP_FORMATS as OP_FORMATS,
+        library_cell as library_cell,
+    )
+    from perfatlas.lab.cells.gemm import (
+        QUANTIZED_GRID as QUANTIZED_GRID,
+        QUANTIZED_RANGES as QUANTIZED_RANGES,
+    )
+    from perfatlas.lab.cells.latent_attention import (
+        DECODE_GRID as DECODE_GRID,
+        PREFILL_GRID as PREFILL_GRID,
+    )
+    from perfatlas.lab.cells.moe import earlier_moe_cells as earlier_moe_cells
+    from perfatlas.lab.cells.recurrent import GRIDS as GRIDS
+    from perfatlas.lab.cells.registry import (
+        cells_by_key as cells_by_key,
+        device_cells as device_cells,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,41 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.lab.laboratories.operator_spread import (
+        operator_rows as operator_rows,
+        scored_sources as scored_sources,
+    )
+    from perfatlas.lab.laboratories.outside import (
+        BATCHES as BATCHES,
+        EXPLORED as EXPLORED,
+        HELD_OUT as HELD_OUT,
+        half_of as half_of,
+        outside_sources as outside_sources,
+    )
+    from perfatlas.lab.laboratories.predictions import SourceRuns as SourceRuns
+    from perfatlas.lab.laboratories.publications import all_sources as all_sources
+    from perfatlas.lab.laboratories.published_kernels import (
+        PublishedTime as PublishedTime,
+        published_times as published_times,
+    )
+    from perfatlas.lab.laboratories.releases import (
+        release_row as release_row,
+        scored_releases as scored_releases,
+    )
+    from perfatlas.lab.laboratories.services import published_services as published_services
+    from perfatlas.lab.laboratories.shipped import (
+        write_laboratories as write_laboratories,
+        write_operator_spreads as write_operator_spreads,
+    )
+    from perfatlas.lab.laboratories.spread import (
+        pooled as pooled,
+        source_rows as source_rows,
+        spread_rows as spread_rows,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,34 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.lab.power.clock_shares import clock_share_errors as clock_share_errors
+    from perfatlas.lab.power.loads import (
+        fit_loads as fit_loads,
+        read_loads as read_loads,
+        score_loads as score_loads,
+        shipped_values as shipped_values,
+    )
+    from perfatlas.lab.power.readings import (
+        fit_kernels as fit_kernels,
+        kernel_watts as kernel_watts,
+        sample_counts as sample_counts,
+    )
+    from perfatlas.lab.power.scores import (
+        Watts as Watts,
+        fit_factors as fit_factors,
+        held_out as held_out,
+        power_error as power_error,
+    )
+    from perfatlas.lab.power.served import (
+        ServedPower as ServedPower,
+        scenario_of as scenario_of,
+        served_power as served_power,
+    )
+    from perfatlas.lab.power.splits import fold_of as fold_of, power_splits as power_splits
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

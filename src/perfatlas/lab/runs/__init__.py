@@ -2,6 +2,79 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.lab.runs.benchmark_results import (
+        ReadRun as ReadRun,
+        read_results as read_results,
+    )
+    from perfatlas.lab.runs.benchmark_run import BenchmarkRun as BenchmarkRun
+    from perfatlas.lab.runs.deduplication import (
+        LeftOutRun as LeftOutRun,
+        select_runs as select_runs,
+    )
+    from perfatlas.lab.runs.host_time import (
+        HalfFit as HalfFit,
+        cross_fitted as cross_fitted,
+        fit_note as fit_note,
+    )
+    from perfatlas.lab.runs.operating_points import (
+        compare_points as compare_points,
+        contradicted as contradicted,
+        summarize_points as summarize_points,
+    )
+    from perfatlas.lab.runs.plan_choice import (
+        limited_choices as limited_choices,
+        ranked_groups as ranked_groups,
+    )
+    from perfatlas.lab.runs.pool_launches import PoolRun as PoolRun
+    from perfatlas.lab.runs.pool_runs import (
+        read_pool_runs as read_pool_runs,
+        select_pool_runs as select_pool_runs,
+        uncounted_rows as uncounted_rows,
+    )
+    from perfatlas.lab.runs.pool_traffic import simulate_pool_runs as simulate_pool_runs
+    from perfatlas.lab.runs.predictions import (
+        answered as answered,
+        ask_rows as ask_rows,
+        below_bound as below_bound,
+        grouped as grouped,
+        predict_runs as predict_runs,
+        run_question as run_question,
+        share_inside as share_inside,
+        summarize_runs as summarize_runs,
+    )
+    from perfatlas.lab.runs.recorded_runs import compare_recorded as compare_recorded
+    from perfatlas.lab.runs.run_selection import (
+        ServingRules as ServingRules,
+        serving_rules as serving_rules,
+    )
+    from perfatlas.lab.runs.serving_rows import (
+        ServingRun as ServingRun,
+        check_sample as check_sample,
+        read_runs as read_runs,
+        sample_path as sample_path,
+    )
+    from perfatlas.lab.runs.serving_traffic import simulate_runs as simulate_runs
+    from perfatlas.lab.runs.shared_data import (
+        missing_data as missing_data,
+        read_table as read_table,
+        shared_folder as shared_folder,
+    )
+    from perfatlas.lab.runs.step_errors import (
+        share_held as share_held,
+        unseen_networks as unseen_networks,
+    )
+    from perfatlas.lab.runs.traffic_statistics import (
+        compare_goal as compare_goal,
+        compare_goals as compare_goals,
+        count_reasons as count_reasons,
+        group_traffic as group_traffic,
+        summarize_traffic as summarize_traffic,
+        traffic_totals as traffic_totals,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

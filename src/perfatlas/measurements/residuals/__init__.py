@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.measurements.residuals.producers import producers_hash as producers_hash
+    from perfatlas.measurements.residuals.residuals import (
+        Correction as Correction,
+        Residuals as Residuals,
+        cached_residuals as cached_residuals,
+        correct as correct,
+        no_residuals as no_residuals,
+        number_groups as number_groups,
+        residuals_by_distance as residuals_by_distance,
+        with_rows_of as with_rows_of,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.report.pages.closing import answer_page as answer_page
+    from perfatlas.report.pages.page import (
+        Block as Block,
+        Chart as Chart,
+        Command as Command,
+        Page as Page,
+        Section as Section,
+        Table as Table,
+        Value as Value,
+    )
+    from perfatlas.report.pages.render import page_html as page_html
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.report.traces.pipeline import pipeline_trace_text as pipeline_trace_text
+    from perfatlas.report.traces.requests import requests_trace_text as requests_trace_text
+    from perfatlas.report.traces.step import chrome_trace_text as chrome_trace_text
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

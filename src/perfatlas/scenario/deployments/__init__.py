@@ -2,6 +2,84 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.deployments.arrivals import (
+        ResolvedTraffic as ResolvedTraffic,
+        resolve_traffic as resolve_traffic,
+    )
+    from perfatlas.scenario.deployments.capacity import (
+        cache_capacity as cache_capacity,
+        reserved_blocks_note as reserved_blocks_note,
+    )
+    from perfatlas.scenario.deployments.closed_loop import (
+        RequestSample as RequestSample,
+        latencies_from_start as latencies_from_start,
+        steady_state as steady_state,
+    )
+    from perfatlas.scenario.deployments.engine_deployment import (
+        Deployment as Deployment,
+        Priced as Priced,
+        deployment as deployment,
+    )
+    from perfatlas.scenario.deployments.evaluation import (
+        closed_form_results as closed_form_results,
+        evaluate_one as evaluate_one,
+        evaluate_pools as evaluate_pools,
+        plain_answer as plain_answer,
+        pool_results as pool_results,
+    )
+    from perfatlas.scenario.deployments.generated import most_in_time as most_in_time
+    from perfatlas.scenario.deployments.heterogeneous_replicas import (
+        common_entries as common_entries,
+        kind_column as kind_column,
+        kind_results as kind_results,
+        kinds_evidence as kinds_evidence,
+        parts_of as parts_of,
+        resolved_kinds as resolved_kinds,
+    )
+    from perfatlas.scenario.deployments.load import (
+        OfferedLoad as OfferedLoad,
+        has_steady_rate as has_steady_rate,
+        offered_load as offered_load,
+    )
+    from perfatlas.scenario.deployments.rate_stability import (
+        Flow as Flow,
+        flow as flow,
+        growing_queue as growing_queue,
+        required_requests as required_requests,
+        too_short as too_short,
+    )
+    from perfatlas.scenario.deployments.replica_results import (
+        operation_results as operation_results,
+    )
+    from perfatlas.scenario.deployments.services import (
+        Service as Service,
+        fleet_of as fleet_of,
+        holds_all as holds_all,
+        reseeded as reseeded,
+        run_traffic as run_traffic,
+        service as service,
+    )
+    from perfatlas.scenario.deployments.simulation_remarks import (
+        client_note as client_note,
+        interval_note as interval_note,
+        seeds_note as seeds_note,
+        traffic_warnings as traffic_warnings,
+    )
+    from perfatlas.scenario.deployments.step_interval import (
+        StepScale as StepScale,
+        price_ends as price_ends,
+        prices_at as prices_at,
+        slowed as slowed,
+    )
+    from perfatlas.scenario.deployments.unused_options import (
+        draws as draws,
+        no_effect_remarks as no_effect_remarks,
+        refuse_unused_options as refuse_unused_options,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,45 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.fields.answered_rows import (
+        Answered as Answered,
+        answer_columns as answer_columns,
+    )
+    from perfatlas.scenario.fields.cache_tiers import (
+        TierSizes as TierSizes,
+        tier_results as tier_results,
+        tier_sizes as tier_sizes,
+    )
+    from perfatlas.scenario.fields.complete import (
+        complete_scenario as complete_scenario,
+        plain_values as plain_values,
+        resolved_name as resolved_name,
+        resolved_names as resolved_names,
+    )
+    from perfatlas.scenario.fields.input_fields import InputFields as InputFields
+    from perfatlas.scenario.fields.operation import shared_fields as shared_fields
+    from perfatlas.scenario.fields.replica_kinds import (
+        ReplicaKind as ReplicaKind,
+        kind_scenarios as kind_scenarios,
+    )
+    from perfatlas.scenario.fields.traffic import (
+        TRAFFIC_NAMES as TRAFFIC_NAMES,
+        Traffic as Traffic,
+        parse_traffic as parse_traffic,
+    )
+    from perfatlas.scenario.fields.unused import (
+        no_effect_sentence as no_effect_sentence,
+        refuse_unused as refuse_unused,
+    )
+    from perfatlas.scenario.fields.vocabulary import (
+        FIELD_NAMES as FIELD_NAMES,
+        Scenario as Scenario,
+        parse_scenario as parse_scenario,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

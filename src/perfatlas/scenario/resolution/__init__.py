@@ -2,6 +2,58 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.resolution.field_columns import (
+        BoolArray as BoolArray,
+        columns_of as columns_of,
+    )
+    from perfatlas.scenario.resolution.model_formats import half_format as half_format
+    from perfatlas.scenario.resolution.plan_from_gpus import planned_scenario as planned_scenario
+    from perfatlas.scenario.resolution.pools import (
+        SHARED as SHARED,
+        pool_load as pool_load,
+        split_pools as split_pools,
+        worker_batches as worker_batches,
+    )
+    from perfatlas.scenario.resolution.resolved_names import (
+        format_of as format_of,
+        kernel_engine as kernel_engine,
+        pool_plan as pool_plan,
+        resolved_plan as resolved_plan,
+        with_formats as with_formats,
+    )
+    from perfatlas.scenario.resolution.resolved_scenario import (
+        resolve_scenarios as resolve_scenarios,
+    )
+    from perfatlas.scenario.resolution.scenario_checks import read_scenario as read_scenario
+    from perfatlas.scenario.resolution.simulation_choice import (
+        ROUNDS as ROUNDS,
+        WARM_ROUNDS as WARM_ROUNDS,
+        are_pools_simulated as are_pools_simulated,
+        is_simulated as is_simulated,
+        may_be_simulated as may_be_simulated,
+    )
+    from perfatlas.scenario.resolution.spread import spread_candidates as spread_candidates
+    from perfatlas.scenario.resolution.tables import (
+        EVALUATED as EVALUATED,
+        Group as Group,
+        Pool as Pool,
+        Resolution as Resolution,
+        resolve as resolve,
+    )
+    from perfatlas.scenario.resolution.unused_fields import (
+        expert_format as expert_format,
+        is_overridden as is_overridden,
+        overlapped_exchange as overlapped_exchange,
+        overridden_format as overridden_format,
+        overridden_sentence as overridden_sentence,
+        several_ranks as several_ranks,
+        token_exchange as token_exchange,
+    )
+    from perfatlas.scenario.resolution.workers import LIMITS as LIMITS
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.serving.run.simulate import run_fleet as run_fleet
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

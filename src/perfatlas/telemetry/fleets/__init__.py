@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.fleets.evidence import evidence_document as evidence_document
+    from perfatlas.telemetry.fleets.file import (
+        fleet_document as fleet_document,
+        write_fleet as write_fleet,
+    )
+    from perfatlas.telemetry.fleets.fit import (
+        FleetFit as FleetFit,
+        fit_fleet as fit_fleet,
+        fleet_rates as fleet_rates,
+    )
+    from perfatlas.telemetry.fleets.lifetime_fit import fit_lifetimes as fit_lifetimes
+    from perfatlas.telemetry.fleets.lifetime_fleet import (
+        PartsOfFleet as PartsOfFleet,
+        write_lifetime_fleet as write_lifetime_fleet,
+    )
+    from perfatlas.telemetry.fleets.records import FleetOptions as FleetOptions
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

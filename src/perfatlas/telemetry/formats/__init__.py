@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.formats.catalog import (
+        format_names as format_names,
+        import_logs as import_logs,
+    )
+    from perfatlas.telemetry.formats.options import (
+        COALESCE_S as COALESCE_S,
+        ImportOptions as ImportOptions,
+    )
+    from perfatlas.telemetry.formats.sacct import read_sacct as read_sacct
+    from perfatlas.telemetry.formats.sacct_json import read_sacct_json as read_sacct_json
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,81 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.history.exposure import (
+        JOB as JOB,
+        SEEN_UNDER_JOBS as SEEN_UNDER_JOBS,
+        observation_windows as observation_windows,
+        parts_per_node as parts_per_node,
+        utc as utc,
+    )
+    from perfatlas.telemetry.history.facts import history_facts as history_facts
+    from perfatlas.telemetry.history.history import (
+        ACTIONS as ACTIONS,
+        EFFECT as EFFECT,
+        FAILURE as FAILURE,
+        GPU_RESET as GPU_RESET,
+        KINDS as KINDS,
+        NODE_REBOOT as NODE_REBOOT,
+        NODE_STATE as NODE_STATE,
+        NOT_TOLD as NOT_TOLD,
+        NOTICE as NOTICE,
+        OVERHEAD as OVERHEAD,
+        PLANNED as PLANNED,
+        PROCESS as PROCESS,
+        REPAIR as REPAIR,
+        UNCLEAR as UNCLEAR,
+        Event as Event,
+        History as History,
+        HistoryBuilder as HistoryBuilder,
+        joined as joined,
+    )
+    from perfatlas.telemetry.history.history_table import (
+        read_history as read_history,
+        write_history as write_history,
+    )
+    from perfatlas.telemetry.history.hostlist import (
+        count_hosts as count_hosts,
+        expand_hosts as expand_hosts,
+        lone_host as lone_host,
+    )
+    from perfatlas.telemetry.history.job_runs import (
+        UNFINISHED as UNFINISHED,
+        JobRuns as JobRuns,
+        Run as Run,
+        RunColumns as RunColumns,
+        RunsBuilder as RunsBuilder,
+        why_no_run as why_no_run,
+    )
+    from perfatlas.telemetry.history.labels import Labels as Labels
+    from perfatlas.telemetry.history.lifetime_columns import (
+        Lifetimes as Lifetimes,
+        lifetimes as lifetimes,
+    )
+    from perfatlas.telemetry.history.occupancy import (
+        Occupancy as Occupancy,
+        OccupancyBuilder as OccupancyBuilder,
+        OperatingTime as OperatingTime,
+    )
+    from perfatlas.telemetry.history.survival_intervals import (
+        ObservationWindow as ObservationWindow,
+        Repair as Repair,
+        Repairs as Repairs,
+        SurvivalIntervals as SurvivalIntervals,
+        check_window as check_window,
+        failure_intervals as failure_intervals,
+        lasting_states as lasting_states,
+        operating_intervals as operating_intervals,
+        repair_times as repair_times,
+    )
+    from perfatlas.telemetry.history.xid_codes import (
+        xid_action as xid_action,
+        xid_code as xid_code,
+        xid_meaning as xid_meaning,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

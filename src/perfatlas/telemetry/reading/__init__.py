@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.reading.json_stream import (
+        json_lines as json_lines,
+        stream_items as stream_items,
+    )
+    from perfatlas.telemetry.reading.line_tally import (
+        FileCounts as FileCounts,
+        Tally as Tally,
+        reasons as reasons,
+    )
+    from perfatlas.telemetry.reading.lines import (
+        Line as Line,
+        LineGroup as LineGroup,
+        LogFile as LogFile,
+    )
+    from perfatlas.telemetry.reading.log_position import refuse as refuse
+    from perfatlas.telemetry.reading.stamps import (
+        Clock as Clock,
+        checked_s as checked_s,
+        epoch_seconds as epoch_seconds,
+        iso_seconds as iso_seconds,
+        moment_of as moment_of,
+        zone_of as zone_of,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.training.layouts.layout import (
+        RECOMPUTE_LEVELS as RECOMPUTE_LEVELS,
+        Layouts as Layouts,
+        distinct_rows as distinct_rows,
+        take_layouts as take_layouts,
+    )
+    from perfatlas.training.layouts.rules import layout_problems as layout_problems
+    from perfatlas.training.layouts.stages import stage_layers as stage_layers
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.fleet.history import history_page as history_page
+    from perfatlas.verbs.fleet.page import fleet_page as fleet_page
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

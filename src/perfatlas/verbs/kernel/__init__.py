@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.kernel.answer import (
+        kernel_attention as kernel_attention,
+        kernel_columns as kernel_columns,
+        kernel_elementwise as kernel_elementwise,
+        kernel_gemm as kernel_gemm,
+        kernel_moe as kernel_moe,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

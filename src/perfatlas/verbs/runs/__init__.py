@@ -1,7 +1,1 @@
 """Runs of `sweep`: list, show, export, compare, delete."""
-
-from __future__ import annotations
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.schedule.answer import (
+        FleetSchedule as FleetSchedule,
+        fleet_schedule as fleet_schedule,
+    )
+    from perfatlas.verbs.schedule.page import schedule_page as schedule_page
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

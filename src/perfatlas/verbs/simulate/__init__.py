@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.simulate.answer import Simulation as Simulation, simulate as simulate
+    from perfatlas.verbs.simulate.page import (
+        SimulatedRun as SimulatedRun,
+        traffic_page as traffic_page,
+    )
+    from perfatlas.verbs.simulate.question import split_fields as split_fields
+    from perfatlas.verbs.simulate.replica_count import required_replicas as required_replicas
+    from perfatlas.verbs.simulate.request_rate import max_request_rate as max_request_rate
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-import lazy_loader
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.lab.validate.training.fits import fit_training_engine as fit_training_engine
+    from perfatlas.lab.validate.training.scores import validate_training as validate_training
+    from perfatlas.lab.validate.training.trace import (
+        fit_to_trace as fit_to_trace,
+        trace_comparison as trace_comparison,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,3 +1,0 @@
-from .study import (
-    validate_fleet as validate_fleet,
-)

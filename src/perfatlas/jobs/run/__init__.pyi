@@ -1,6 +1,0 @@
-from .outcome import (
-    ScheduleOutcome as ScheduleOutcome,
-)
-from .simulate import (
-    schedule as schedule,
-)

@@ -1,3 +1,0 @@
-from .loop import (
-    run_world as run_world,
-)

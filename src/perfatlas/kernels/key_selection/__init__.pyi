@@ -1,3 +1,0 @@
-from .physics import (
-    KEY_SELECTION_SHAPE as KEY_SELECTION_SHAPE,
-)

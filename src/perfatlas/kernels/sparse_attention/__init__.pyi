@@ -1,3 +1,0 @@
-from .physics import (
-    SPARSE_MLA_PREFILL_SHAPE as SPARSE_MLA_PREFILL_SHAPE,
-)

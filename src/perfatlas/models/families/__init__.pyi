@@ -1,4 +1,0 @@
-from .registry import (
-    families as families,
-    family_reader as family_reader,
-)

@@ -1,3 +1,0 @@
-from .simulate import (
-    run_fleet as run_fleet,
-)

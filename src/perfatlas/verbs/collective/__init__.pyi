@@ -1,4 +1,0 @@
-from .answer import (
-    collective as collective,
-    collective_columns as collective_columns,
-)

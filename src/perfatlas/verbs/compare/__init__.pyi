@@ -1,3 +1,0 @@
-from .answer import (
-    compare as compare,
-)

@@ -1,4 +1,0 @@
-from .answer import (
-    SearchAnswer as SearchAnswer,
-    search as search,
-)

@@ -1,4 +1,0 @@
-from .answer import (
-    Sweep as Sweep,
-    sweep as sweep,
-)

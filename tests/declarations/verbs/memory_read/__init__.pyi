@@ -1,3 +1,0 @@
-from .answer import (
-    memory_read as memory_read,
-)
