@@ -47,12 +47,12 @@ golden: $(STAMP) ## compare every recorded answer to its last digit, or to a rel
 	$(BIN)/python -m tests.golden.compare --jobs 2 --tolerance $(or $(TOL),0)
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
-	$(BIN)/perfatlas validate kernels --page docs/validation-kernels.md
-	$(BIN)/perfatlas validate measured --page docs/tier-measured.md
-	$(BIN)/perfatlas validate steps
-	$(BIN)/perfatlas validate serving --page docs/validation-traffic.md
-	$(BIN)/perfatlas validate outside --page docs/validation-outside.md
-	$(BIN)/perfatlas validate fleet
+	$(BIN)/python -m validation kernels --page docs/validation-kernels.md
+	$(BIN)/python -m validation measured --page docs/tier-measured.md
+	$(BIN)/python -m validation steps
+	$(BIN)/python -m validation traffic --page docs/validation-traffic.md
+	$(BIN)/python -m validation outside --page docs/validation-outside.md
+	$(BIN)/python -m validation fleet
 	-$(BIN)/python -m tests.laws.random_questions 800
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 -m 'study or hypothesis' --hypothesis-profile=thorough
 	$(BIN)/python docs/figures.py

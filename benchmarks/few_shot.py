@@ -17,17 +17,17 @@ import numpy as np
 
 from perfatlas import hardware
 from perfatlas.files import write_table
+from perfatlas.fitting import error_statistics
+from perfatlas.fitting.cells import device_cells
+from perfatlas.fitting.few_shot import refit_cell
+from perfatlas.fitting.few_shot_rows import row_cells
 from perfatlas.kernels.shapes import physics_model
-from perfatlas.lab.cells import device_cells
-from perfatlas.lab.fitting import error_statistics
-from perfatlas.lab.fitting.few_shot import refit_cell
-from perfatlas.lab.fitting.few_shot_rows import row_cells
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from perfatlas.lab.cells import Cell, Rows
+    from perfatlas.fitting.cells import Cell, Rows
     from perfatlas.operators import FloatArray, IntArray
 
 SEED = 100

@@ -1,7 +1,7 @@
 """Tier measured and aiconfigurator 0.12 on serving runs of other laboratories, by device.
 
 `python benchmarks/measured_peers.py --aic-python peers/bin/python --page docs/measured-peers.md`
-needs an environment with aiconfigurator 0.12.0 and the files of `perfatlas validate sources`. Both
+needs an environment with aiconfigurator 0.12.0 and the files of `python -m validation sources`. Both
 price the same decode step and the same prompt, from the same tables, and both are composed alike.
 """
 
@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.lab.laboratories.sources import source_file, source_rules
 from perfatlas.verbs.estimate import estimate_table
+from validation.laboratories.sources import source_file, source_rules
 
 Row = dict[str, Any]
 HERE: Final = Path(__file__).parent

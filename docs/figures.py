@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "figures"
-SAMPLES: Final = ROOT / "src" / "perfatlas" / "data" / "validation" / "kernel_samples.toml"
+SAMPLES: Final = ROOT / "validation" / "data" / "kernel_samples.toml"
 WIDTH: Final = 760
 PANEL: Final = 210  # side of a scatter panel
 MARGIN: Final = 46
@@ -150,7 +150,7 @@ def rows_of_dots(title: str, rows: Sequence[Dots], *, most: float, target: float
 
 def serving_figures() -> dict[str, str]:
     """Return TPOT by engine, and the coverage of its interval by network."""
-    from perfatlas.lab.validate.steps import validate_steps
+    from validation.serving.steps import validate_steps
 
     found = validate_steps()["predictions"]
     runs = [run for run in found if run["tpot_s_high"] is not None]
@@ -179,7 +179,7 @@ def _milliseconds(run: Mapping[str, Any]) -> Point:
 
 def capacity_figures() -> dict[str, str]:
     """Return predicted against printed KV cache capacities, tokens and bytes."""
-    from perfatlas.lab.validate.capacity import validate_capacity
+    from validation.serving.capacity import validate_capacity
 
     panels: dict[str, list[Point]] = {}
     for run in validate_capacity()["runs"]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perfatlas.cli import main
-from tests.lab.benchmark_files import sglang, trtllm, vllm, write
-from tests.lab.test_validate_traffic import write_points
+from tests.measurements.benchmark_files import sglang, trtllm, vllm, write
+from tests.validation.test_validate_traffic import write_points
 
 VERB = ["validate", "serving"]
 ON = ["--system", "h200_sxm"]
@@ -82,7 +82,7 @@ def test_without_files_there_is_an_example(capsys: pytest.CaptureFixture[str]) -
 
 def nothing_here(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("PERFATLAS_SHARED_DATA", str(folder / "nowhere"))
-    module = sys.modules["perfatlas.lab.validate.traffic"]
+    module = sys.modules["validation.serving.traffic"]
     monkeypatch.setattr(module, "has_silicon", lambda: False)
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups, resolve_engine
+from perfatlas.fitting import error_statistics
+from perfatlas.fitting.cells.collectives import collective_cells
 from perfatlas.hardware import resolve_system
-from perfatlas.lab.cells.collectives import collective_cells
-from perfatlas.lab.fitting import error_statistics
 from perfatlas.measurements.tables import comm_rows, has_silicon, read_table
 
 if TYPE_CHECKING:
-    from perfatlas.lab.cells import Cell
+    from perfatlas.fitting.cells import Cell
     from perfatlas.operators import FloatArray
     from perfatlas.pricing import PricedOperators
 

@@ -10,8 +10,8 @@ import pytest
 import perfatlas
 from perfatlas.energy import board_energy
 from perfatlas.energy.boards import energy_data
+from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
-from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import without_devices
 from perfatlas.quantities import InvalidSpecError
 

@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
+from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import Device, describe, resolve_system, system_names
 from perfatlas.hardware.schema import FIELDS
-from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.quantities import Kind
 
 # Names that may not disappear; a new one needs no line here.

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.compiled.loops import FEW_ROWS
+from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT, DeviceColumns
 from perfatlas.kernels.recurrent.physics import REFERENCE_FLOP
 from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.kernels.tiers.bound import price_at_bound
-from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.models import (
     Architecture,

@@ -5,10 +5,8 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.fitting.cells import MEASURED_DEVICES, cells_by_key
 from perfatlas.hardware import resolve_system
-from perfatlas.lab.cells import MEASURED_DEVICES, cells_by_key
-from perfatlas.lab.scoring import Kin
-from perfatlas.lab.transfers.transfer import transfer_rows
 from perfatlas.measurements.calibrations import (
     FIVE,
     Pair,
@@ -22,6 +20,8 @@ from perfatlas.measurements.calibrations import (
 )
 from perfatlas.measurements.calibrations.transfer import T_75, T_95
 from perfatlas.measurements.tables import has_silicon
+from validation.scoring import Kin
+from validation.transfers.transfer import transfer_rows
 
 
 def silicon(name: str, architecture: str, kind: str = "large tiles") -> Silicon:
@@ -127,7 +127,7 @@ def test_every_shipped_calibration_has_its_transfers() -> None:
     for device in MEASURED_DEVICES:
         for cell in load_calibrations(device).values():
             stored = load_transfers(cell.operator).get((cell.family, cell.format))
-            assert stored is not None, f"{cell.id}: run perfatlas.lab.transfers.refresh_transfer()"
+            assert stored is not None, f"{cell.id}: run validation.transfers.refresh_transfer()"
             assert device in stored.devices, f"{cell.id}: run refresh_transfer()"
             assert set(stored.pairs) == set(permutations(stored.devices, 2)), cell.id
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.lab.validate.training import fit_to_trace, trace_comparison
-from perfatlas.lab.validate.training.trace import production_run, published_trace
 from perfatlas.models import ModelFormats
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train import train
 from tests.training.asked import layouts, question
+from validation.training import fit_to_trace, trace_comparison
+from validation.training.trace import production_run, published_trace
 
 MODEL = "Qwen/Qwen3-30B-A3B"
 FP8 = ModelFormats(gemm="fp8_block", moe="fp8_block", kv="bf16", attention="bf16")

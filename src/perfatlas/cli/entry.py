@@ -13,7 +13,7 @@ from perfatlas.version import __version__
 
 TYPE_CHECKING = False  # as in typing, whose import would take half of the time of `--version`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from cyclopts import App
@@ -25,7 +25,7 @@ DEFECT = 1
 COLLECTED_EVERY = 500_000  # new objects between two collections of garbage
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, tree: Callable[[], App] | None = None) -> int:
     """Run a command line; return the exit code.
 
     0 ok, 1 internal error, 2 usage, 3 invalid scenario or spec, 4 infeasible, 5 unsupported or
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Args:
         arguments: The arguments after `perfatlas`; by default those of the process.
+        tree: The commands of another program; by default those of perfatlas.
 
     Example:
         >>> from perfatlas.cli import main
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell("stdout is closed, so the answer cannot be written")
         return USAGE
     try:
-        return _answer(words)
+        return _answer(words, tree)
     except KeyboardInterrupt as stop:
         _tell(next((text for text in stop.args if isinstance(text, str)), "interrupted"))
         return INTERRUPTED
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DEFECT
 
 
-def _answer(words: list[str]) -> int:
+def _answer(words: list[str], tree: Callable[[], App] | None) -> int:
     """Run a command line and write what stdout still holds; return the exit code."""
     if words == ["--version"]:
         sys.stdout.write(f"{__version__}\n")
@@ -81,7 +82,8 @@ def _answer(words: list[str]) -> int:
         # importing makes a quarter of a million objects that stay: traversing them takes a
         # twentieth of a short command, again and again a tenth
         gc.set_threshold(COLLECTED_EVERY)
-        code = _run(_with_negative_values(_search_of_training(_apply_global_flags(words))))
+        words = _with_negative_values(_search_of_training(_apply_global_flags(words)))
+        code = _run(words, tree)
     sys.stdout.flush()
     return code
 
@@ -164,15 +166,14 @@ def _search_of_training(words: list[str]) -> list[str]:
     return ["search", "training", *(word for word in words[1:] if word != "--training")]
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], tree: Callable[[], App] | None) -> int:
     from cyclopts import CycloptsError
 
-    from perfatlas.cli.app import app
     from perfatlas.commands.output import print_json, refused_command
     from perfatlas.quantities import PerfatlasError
 
     try:
-        code = _run_command(app, words)
+        code = _run_command(tree() if tree else _commands(), words)
     except (CycloptsError, PerfatlasError) as problem:
         refused = refused_command(problem, words)
         if "--json" in words:
@@ -180,6 +181,12 @@ def _run(words: list[str]) -> int:
         _tell(refused.text)
         return refused.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _commands() -> App:
+    from perfatlas.cli.app import app
+
+    return app
 
 
 def _run_command(app: App, words: list[str]) -> object:

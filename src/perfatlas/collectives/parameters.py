@@ -324,7 +324,7 @@ def rank_extrapolation(op: str) -> tuple[float, float]:
 
     Source:
         Fits on 2 and 4 ranks scored on 8, all devices with a switched domain; written by
-        `perfatlas.lab.transfers.rank_extrapolation.write_rank_extrapolation`.
+        `validation.transfers.rank_extrapolation.write_rank_extrapolation`.
     """
     text = resources.files("perfatlas").joinpath("data/collectives/rank_extrapolation.toml")
     rows = tomllib.loads(text.read_text("utf-8"))["extrapolation"]

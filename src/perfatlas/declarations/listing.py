@@ -1,6 +1,6 @@
 """The folders of verbs, and what they declare, found by listing.
 
-A folder of `FOLDERS` with a module `declaration` adds its commands and functions to perfatlas; its
+A folder of `perfatlas.verbs` with a module `declaration` adds its commands and functions to perfatlas; its
 module `groups` has the questions of those commands that are asked named fields, and its module
 `metrics` the metrics that no other answers.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields import Field
     from perfatlas.vocabulary.metrics import Metric
 
-FOLDERS: Final = ("perfatlas.verbs", "perfatlas.lab")
+FOLDER: Final = "perfatlas.verbs"
 
 
 @cache
@@ -28,16 +28,15 @@ def declarations() -> dict[str, Declaration]:
     """Return what is declared, by the package that declares it."""
     return {
         package: import_module(f"{package}.declaration").DECLARATION
-        for parent in FOLDERS
-        for package in sorted(_declaring(parent))
+        for package in sorted(_declaring())
     }
 
 
-def _declaring(parent: str) -> set[str]:
-    """Return the packages of a folder that have a declaration; no other is imported."""
+def _declaring() -> set[str]:
+    """Return the packages that have a declaration; no other is imported."""
     return {
-        f"{parent}.{found.parent.name}"
-        for path in import_module(parent).__path__
+        f"{FOLDER}.{found.parent.name}"
+        for path in import_module(FOLDER).__path__
         for found in Path(path).glob("*/declaration.py")
     }
 

@@ -31,7 +31,7 @@ LOGIT_BYTES: Final = 4.0
 # Hidden states of all tokens that are live beside the tensors of a block: the attention output and
 # the residual, held by the caller of a compiled region, and the residual and normalized input
 # inside it. Liveness alone allows three or four; the startup logs of three dense models on one GPU
-# show four (data/validation/kv_capacity.toml, vLLM 0.11.0).
+# show four (validation/data/kv_capacity.toml, vLLM 0.11.0).
 LIVE_HIDDEN: Final = 4.0
 
 

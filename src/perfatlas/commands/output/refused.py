@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    CycloptsError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from perfatlas.commands.output.refusal import (
     refusal_text,
@@ -78,6 +83,8 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     if words[:1] == ["catalog"] and words[1:2] and words[1] in KINDS_FIRST:
         rest = " ".join(words[1:])
         return f"{text.rstrip('.')}. The catalog comes first: perfatlas catalog systems {rest}"
+    if isinstance(problem, UnknownCommandError) and _command(words):
+        return f"{text} {_help(words)}"
     hint = _table_hint(words)
     return f"{text.rstrip('.')}. {hint}" if hint else text
 
@@ -99,6 +106,13 @@ def _table_hint(words: Sequence[str]) -> str:
         f"For several values, give a table: printf '{rows}\\n' > rows.csv; perfatlas {rest}"
         " --table rows.csv --output answers.csv"
     )
+
+
+def _help(words: Sequence[str]) -> str:
+    """Return what the command that words begin with is for."""
+    from perfatlas.declarations import commands
+
+    return f"`perfatlas {_command(words)}`: {commands()[_command(words)][1].help}"
 
 
 def _command(words: Sequence[str]) -> str:

@@ -1,0 +1,131 @@
+"""Calibration cells of matrix products, from the measured GEMM tables.
+
+Shape legend: U measured rows, D shape dimensions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.fitting.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    silicon_columns,
+)
+from perfatlas.kernels.devices import BANDWIDTH, PEAK
+from perfatlas.kernels.gemm import ACTIVATION_BYTES, GEMM_SHAPE, TILE_POLICIES, gemm_time_s
+from perfatlas.measurements.tables import (
+    GEMM_FORMATS,
+    QUANTIZED_INSIDE,
+    has_table,
+    read_table,
+    table_rows,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+RANGES: Final = {
+    "efficiency_compute": Range(start=0.85, low=0.2, high=1.0),
+    "efficiency_bandwidth": Range(start=0.82, low=0.3, high=1.0),
+    "overhead_launch_s": Range(start=2.0e-6, low=0.2e-6, high=60e-6),
+    "overhead_wave_cycles": Range(start=1800.0, low=100.0, high=20000.0),
+    "feed_bytes_per_flop": Range(start=0.014, low=0.001, high=0.2),
+    "overhead_split_cycles": Range(start=4000.0, low=50.0, high=40000.0),
+    "overlap_power": Range(start=3.0, low=1.0, high=8.0),
+    "l2_fraction": Range(start=0.6, low=0.05, high=2.0),
+    "overhead_quantize_s": Range(start=3e-6, low=0.1e-6, high=30e-6),
+    "wave_smoothing": Range(start=0.3, low=0.01, high=1.0),
+    "quantize_passes": Range(start=3.0, low=0.5, high=20.0),
+    "tile_policy": Range(start=1.0, low=1.0, high=float(len(TILE_POLICIES))),
+}
+
+# Launch and quantization cannot be separated where both are measured together: the launch of a
+# quantized product is fixed to that of unquantized products of the same engines.
+QUANTIZED_RANGES: Final = {
+    **RANGES,
+    "overhead_launch_s": Range(start=2.2e-6, low=1.5e-6, high=3.0e-6),
+    "overhead_quantize_s": Range(start=4e-6, low=0.1e-6, high=30e-6),
+}
+# Discrete parameters. The cache of the benchmark loop matters little for the small weights of
+# quantized formats: its share is fixed, so that at most ten parameters are fitted.
+UNQUANTIZED: Final = {"overhead_quantize_s": 0.0, "quantize_passes": 0.0, "tile_policy": 0.0}
+QUANTIZED_GRID: Final = tuple(
+    {"tile_policy": float(policy), "l2_fraction": 0.5} for policy in range(len(TILE_POLICIES) + 1)
+)
+
+PROTOCOLS: Final = {
+    "trtllm": "CUDA graph; weight copies = clamp(ceil(L2 / weight bytes), 1, 5); activation shared;"
+    " dynamic quantization inside; clocks not locked (collector/trtllm/collect_gemm.py)",
+    "vllm": "CUDA graph; 6 weight copies, nvfp4 1; activation shared; dynamic quantization inside;"
+    " clocks not locked (collector/vllm/collect_gemm.py)",
+    "sglang": "CUDA graph; 6 weight copies with private activations; dynamic quantization inside;"
+    " clocks not locked",
+}
+
+
+def gemm_cells(device: str) -> tuple[Cell, ...]:
+    """Return the GEMM cells of a device, one per engine and format with measured rows.
+
+    Args:
+        device: Catalog name; devices without tables have no cells.
+    """
+    cells: list[Cell] = []
+    for family in FAMILIES:
+        if not has_table(device, "gemm", family, "gemm_perf"):
+            continue
+        words = read_table(device, "gemm", family, "gemm_perf").columns.text("gemm_dtype").words
+        for word, format_name in GEMM_FORMATS.items():
+            if word in words and not is_excluded(device, "gemm", family, format_name):
+                cells.append(_cell(device, family, format_name))
+    return tuple(cells)
+
+
+def _cell(device: str, family: str, format_name: str) -> Cell:
+    inside = format_name in QUANTIZED_INSIDE
+    return Cell(
+        device=device,
+        operator="gemm",
+        family=family,
+        format=format_name,
+        load=partial(_load, device, family, format_name),
+        physics=gemm_time_s,
+        silicon=silicon_columns(device, format_name),
+        ranges=QUANTIZED_RANGES if inside else RANGES,
+        grid=QUANTIZED_GRID if inside else (UNQUANTIZED,),
+        protocol=PROTOCOLS[family],
+    )
+
+
+def _load(device: str, family: str, format_name: str) -> Rows:
+    rows = table_rows(device, "gemm", family, format_name)
+    shape_UD = rows.shape_table(GEMM_SHAPE)
+    return Rows(
+        shape_UD=shape_UD,
+        measured_s=rows.measured_s,
+        roofline_s=_roofline_s(device, format_name, shape_UD),
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
+    )
+
+
+def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
+    """Return max(FLOP/peak, cold bytes/bandwidth) of all measured work."""
+    silicon = silicon_columns(device, format_name)
+    m, n, k = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
+    flop = 2.0 * m * n * k
+    traffic = n * k * shape_UD[:, 3] + m * k * shape_UD[:, 4] + m * n * shape_UD[:, 5]
+    traffic += shape_UD[:, 6] * m * k * (ACTIVATION_BYTES + shape_UD[:, 4])
+    least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    return least
+
+
+MAKER: Final = CellMaker(gemm_cells, ("gemm",), place=1)

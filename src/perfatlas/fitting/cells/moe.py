@@ -1,0 +1,139 @@
+"""Calibration cells of fused expert networks, from the measured MoE tables.
+
+Shape legend: U measured rows, D shape dimensions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.fitting.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    silicon_columns,
+)
+from perfatlas.kernels.devices import BANDWIDTH, PEAK
+from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+from perfatlas.measurements.calibrations import base_family
+from perfatlas.measurements.tables import (
+    MOE_FORMATS,
+    has_table,
+    main_moe_rows,
+    read_table,
+    table_rows,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+MIN_ROWS: Final = 400
+# Tables of Triton kernels (kernel_source vllm_fused_moe) that a later release replaced: kernel
+# family with the last such release -> device -> version of the table and formats.
+EARLIER: Final = {
+    "vllm@0.22": {
+        "h200_sxm": ("0.19.0", ("fp8_block", "fp8_dynamic")),
+        "b200_sxm": ("0.22.0", ("bf16", "fp8_block", "fp8_dynamic")),
+    }
+}
+
+RANGES: Final = {
+    "efficiency_compute": Range(start=0.6, low=0.05, high=1.0),
+    "efficiency_bandwidth": Range(start=0.8, low=0.2, high=1.0),
+    "overhead_launch_s": Range(start=25e-6, low=1e-6, high=200e-6),
+    "overhead_tile_cycles": Range(start=2000.0, low=50.0, high=40000.0),
+    "overlap_power": Range(start=2.0, low=1.0, high=8.0),
+    "dispatch_passes": Range(start=1.0, low=0.01, high=20.0),
+    "overhead_expert_s": Range(start=0.1e-6, low=0.001e-6, high=2e-6),
+    "foreign_rows": Range(start=0.1, low=0.001, high=4.0),
+    "l2_fraction": Range(start=0.6, low=0.1, high=2.0),
+    "tile_policy": Range(start=128.0, low=TRITON_DEFAULTS, high=256.0),
+}
+POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
+GRID: Final = tuple({"tile_policy": policy} for policy in POLICIES)
+PROTOCOL: Final = (
+    "CUDA graph; the same weights every run; one rank's share of the experts; routing, both"
+    " products and the combination inside, the exchange between ranks outside; the busiest rank"
+    " of a drawn load; clocks not locked"
+)
+
+
+def moe_cells(device: str) -> tuple[Cell, ...]:
+    """Return the MoE cells of a device, one per engine and format with measured rows.
+
+    Args:
+        device: Catalog name; devices without tables have no cells.
+    """
+    cells: list[Cell] = []
+    for family in FAMILIES:
+        if not has_table(device, "moe", family, "moe_perf"):
+            continue
+        table = read_table(device, "moe", family, "moe_perf")
+        for format_name in MOE_FORMATS.values():
+            enough = int(np.sum(main_moe_rows(table, format_name))) >= MIN_ROWS
+            if enough and not is_excluded(device, "moe", family, format_name):
+                cells.append(_cell(device, family, format_name))
+    return tuple(cells)
+
+
+def earlier_moe_cells(device: str, family: str) -> tuple[Cell, ...]:
+    """Return the cells of expert kernels that a later release of an engine replaced.
+
+    Args:
+        device: Catalog name.
+        family: Kernel family with a release, a key of `EARLIER`.
+    """
+    version, formats = EARLIER.get(family, {}).get(device, ("", ()))
+    return tuple(_cell(device, family, format_name, version) for format_name in formats)
+
+
+def _cell(device: str, family: str, format_name: str, version: str | None = None) -> Cell:
+    return Cell(
+        device=device,
+        operator="moe",
+        family=family,
+        format=format_name,
+        load=partial(_load, device, base_family(family), format_name, version),
+        physics=moe_time_s,
+        silicon=silicon_columns(device, format_name),
+        ranges=RANGES,
+        grid=GRID,
+        protocol=PROTOCOL,
+    )
+
+
+def _load(device: str, family: str, format_name: str, version: str | None) -> Rows:
+    rows = table_rows(device, "moe", family, format_name, version)
+    shape_UD = rows.shape_table(MOE_SHAPE)
+    return Rows(
+        shape_UD=shape_UD,
+        measured_s=rows.measured_s,
+        roofline_s=_roofline_s(device, format_name, shape_UD),
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
+    )
+
+
+def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
+    """Return max(FLOP/peak, bytes/bandwidth) of a balanced load (U,) [s]."""
+    silicon = silicon_columns(device, format_name)
+    tokens, hidden, intermediate, experts, top_k, ep, moe_tp = shape_UD[:, :7].T
+    rows = tokens * top_k / ep
+    width = intermediate / moe_tp
+    active = np.minimum(experts / ep, np.maximum(rows, 1.0))
+    matrices = shape_UD[:, 9]
+    flop = 2.0 * matrices * rows * hidden * width
+    traffic = matrices * active * hidden * width * shape_UD[:, 7]
+    traffic += rows * hidden * (shape_UD[:, 8] + 2.0)
+    least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    return least
+
+
+MAKER: Final = CellMaker(moe_cells, ("moe",), place=2)

@@ -1,0 +1,396 @@
+"""Few-shot calibration: user measurements with priors from other devices.
+
+Shape legend: N rows, G groups of rows, P fitted parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.fitting.cells import MEASURED_DEVICES
+from perfatlas.fitting.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
+from perfatlas.fitting.few_shot_search import folds, small_sample_quantiles
+from perfatlas.fitting.least_squares import PENALTY, error_statistics, simplex_search
+from perfatlas.measurements.calibrations import (
+    KERNELS,
+    SUBSTITUTE_FAMILIES,
+    catalog_silicon,
+    donor_of,
+    find_shipped_calibration,
+    load_calibrations,
+    load_transfers,
+    silicon_of,
+)
+from perfatlas.quantities import InvalidSpecError, format_quantity
+from perfatlas.sampling import seeded_subset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.fitting.few_shot_rows import RowCell
+    from perfatlas.fitting.least_squares import ErrorStatistics
+    from perfatlas.hardware import Device
+    from perfatlas.measurements.calibrations import Calibration
+    from perfatlas.measurements.tables import MeasuredRows
+    from perfatlas.operators import FloatArray, IntArray
+
+STEP: Final = 0.25  # size of the first simplex, in ln(parameter)
+MIN_ROWS: Final = 10
+MOST_ROWS: Final = 2000  # rows fitted and scored per cell
+SEED: Final = 20251
+# Typical |ln(measured/predicted)| of a fitted cell: the weight of a row relative to the prior.
+ROW_SCATTER: Final = 0.1
+# Spread of ln(parameter) between devices, where unknown or outside plausible bounds.
+SPREAD: Final = 0.5
+LEAST_SPREAD: Final = 0.1
+MOST_SPREAD: Final = 1.0
+LARGEST_MISS: Final = 2.0  # largest median error factor of held-out rows
+IMPOSSIBLE: Final = (
+    0.25  # share of rows below the speed-of-light time beyond which all are rejected
+)
+MOVED: Final = 0.02  # smallest reported relative change of a parameter
+UNCHANGED: Final = "unchanged"
+BORROWED: Final = "parameters of another device"
+# Fitted parameters -> model evaluations; the simplest sufficient one is kept.
+FEW: Final = "launch and efficiencies"
+REFITS: Final[Mapping[str, int]] = {FEW: 120, "all parameters": 600}
+VARIANTS: Final = 6  # starts with another discrete choice
+FINALISTS: Final = 2  # refits of few parameters that continue with all
+SIMPLE: Final = (
+    "overhead_launch_s",
+    "efficiency_compute",
+    "efficiency_bandwidth",
+    "overhead_quantize_s",
+)
+
+
+class Prior(NamedTuple):
+    """Start values and prior of the parameters.
+
+    Args:
+        name: Origin.
+        parameters: Name -> value.
+    """
+
+    name: str
+    parameters: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellChange:
+    """Effect of a user's rows on one cell.
+
+    Args:
+        operator, family, format: Key of the cell.
+        rows: Rows used.
+        left_out: Reason -> excluded rows.
+        groups: Groups of rows; each is held out once.
+        held_out_by: Shape columns that define the groups.
+        prior: Previous calibration, "" for none.
+        prior_parameters: Its parameters.
+        kept: UNCHANGED, BORROWED or a name of REFITS; "" where no comparison was possible.
+        parameters: New parameters.
+        before: Errors of the prior.
+        after: Errors of the kept alternative on held-out groups.
+        quantiles: Quantiles of ln(measured/predicted) of held-out rows.
+        moved: Changed parameters -> (before, after).
+        reason: Why nothing was written, "" otherwise.
+    """
+
+    operator: str
+    family: str
+    format: str
+    rows: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    groups: int = 0
+    held_out_by: tuple[str, ...] = ()
+    prior: str = ""
+    prior_parameters: Mapping[str, float] = field(default_factory=dict)
+    kept: str = ""
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    before: ErrorStatistics | None = None
+    after: ErrorStatistics | None = None
+    quantiles: Mapping[str, float] = field(default_factory=dict)
+    moved: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    reason: str = ""
+
+
+def refit_rows(
+    rows: MeasuredRows, device: Device, *, without: Sequence[str] = ()
+) -> tuple[CellChange, ...]:
+    """Return the changes due to measured rows, cell by cell, without writing them.
+
+    Each cell starts from its prior, the calibration used without these rows. Alternatives are
+    another device's parameters and refits of few or all parameters, regularised by the spread
+    between devices. The one that best predicts held-out groups is kept, if it beats the prior by
+    more than the standard error of the gain.
+
+    Args:
+        rows: Checked rows of the device.
+        device: The measured device.
+        without: Devices whose calibrations are ignored, for validation.
+
+    Raises:
+        UnsupportedError: The device does not support a format of the rows.
+        InvalidSpecError: Over a quarter of the rows of a cell are below the speed-of-light time.
+
+    Source:
+        Maximum a posteriori with Laplace residuals and a normal prior on ln(parameter); selection
+        by leave-group-out cross-validation.
+
+    Limits:
+        Errors of the kept alternative are the best of four, and so slightly optimistic.
+    """
+    return tuple(refit_cell(cell, device, without) for cell in row_cells(rows, device))
+
+
+def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> CellChange:
+    """Return the changes due to the rows of one cell.
+
+    Args:
+        cell: The rows.
+        device: The measured device.
+        without: Devices whose calibrations are ignored.
+
+    Raises:
+        InvalidSpecError: Over a quarter of the rows are below the speed-of-light time.
+    """
+    eager = int(np.sum(~cell.graph_N))
+    kept = cell.take(np.flatnonzero(cell.graph_N))
+    left_out = {"not launched from a CUDA graph": eager} if eager else {}
+    kept = _possible(kept, device, left_out)
+    if kept.rows > MOST_ROWS:
+        left_out["rows beyond the maximum used"] = kept.rows - MOST_ROWS
+        kept = kept.take(seeded_subset(kept.rows, MOST_ROWS, SEED))
+    groups = int(np.unique(kept.group_N).size)
+    known = known_calibrations(cell, without)
+    prior = _prior(cell, device, known, without)
+    if kept.rows < MIN_ROWS:
+        reason = f"fewer than {MIN_ROWS} rows"
+    elif groups < LEAST_GROUPS:
+        reason = f"fewer than {LEAST_GROUPS} distinct shapes: no held-out validation possible"
+    elif prior is None:
+        reason = "no device has a calibration to start from"
+    else:
+        return _refit(kept, prior, known, left_out)
+    return CellChange(
+        operator=cell.operator,
+        family=cell.family,
+        format=cell.format,
+        rows=kept.rows,
+        left_out=left_out,
+        groups=groups,
+        held_out_by=cell.held_out_by,
+        prior=prior.name if prior else "",
+        reason=reason,
+    )
+
+
+def _possible(cell: RowCell, device: Device, left_out: dict[str, int]) -> RowCell:
+    """Return the rows not below the speed-of-light time, and count the others.
+
+    Raises:
+        InvalidSpecError: These are over a quarter of the rows.
+    """
+    faster_N = cell.measured_s < cell.least_s
+    faster = int(np.sum(faster_N))
+    if faster > IMPOSSIBLE * cell.rows:
+        worst = int(np.argmax(cell.least_s / cell.measured_s))
+        took, least = (
+            format_quantity(float(time_s[worst]), "s") for time_s in (cell.measured_s, cell.least_s)
+        )
+        raise InvalidSpecError(
+            f"measured rows {cell.operator}/{cell.family}/{cell.format}: {faster:,} of"
+            f" {cell.rows:,} are faster than the memory bandwidth or peak FLOP/s of {device.name}"
+            f" allow: one took {took} and needs at least {least}; check the unit of the times"
+            " (time_s or time_us), the shapes, hot and copies, and the device"
+        )
+    if faster:
+        left_out["faster than the device's memory bandwidth or peak FLOP/s allow"] = faster
+    return cell.take(np.flatnonzero(~faster_N))
+
+
+def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Calibration, ...]:
+    """Return the shipped calibrations of a cell's operator and format, of one kernel family.
+
+    Args:
+        cell: The cell; its own family is preferred, then substitutes.
+        without: Devices to exclude.
+    """
+    found = [
+        one
+        for name in MEASURED_DEVICES
+        if name not in without
+        for one in load_calibrations(name).values()
+        if (one.operator, one.format) == (cell.operator, cell.format)
+        and cell.has_parameters(one.parameters)
+    ]
+    families = (cell.family, *SUBSTITUTE_FAMILIES, *(one.family for one in found))
+    family = next((name for name in families if any(one.family == name for one in found)), "")
+    return tuple(one for one in found if one.family == family)
+
+
+def _prior(
+    cell: RowCell, device: Device, known: Sequence[Calibration], without: Sequence[str]
+) -> Prior | None:
+    """Return the calibration of the cell without the rows, None for none."""
+    if not without:
+        match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
+        if match and cell.has_parameters(match.calibration.parameters):
+            return Prior(match.calibration.id, match.calibration.parameters)
+    return _donor(cell, device, known)
+
+
+def _donor(cell: RowCell, device: Device, known: Sequence[Calibration]) -> Prior | None:
+    """Return the parameters that pricing would borrow from the known devices."""
+    if not known:
+        return None
+    links = cell.operator not in KERNELS
+    stored = load_transfers(cell.operator)[known[0].family, cell.format]
+    lenders = catalog_silicon((one.device for one in known), links=links)
+    name = donor_of(silicon_of(device, links=links), lenders, stored.pairs)
+    found = (Prior(one.id, one.parameters) for one in known if one.device == name)
+    return next(found, None)
+
+
+class _Problem(NamedTuple):
+    """Inputs shared by the fits of a cell."""
+
+    prior: Prior
+    others: tuple[Prior, ...]
+    spreads: Mapping[str, float]
+
+
+def _refit(
+    cell: RowCell, prior: Prior, known: Sequence[Calibration], left_out: Mapping[str, int]
+) -> CellChange:
+    others = [Prior(one.id, one.parameters) for one in known if one.id != prior.name]
+    problem = _Problem(prior, tuple(others), _spreads(cell, known))
+    fold_N = folds(cell.group_N)
+    held_out = _held_out_s(cell, problem, fold_N)
+    kept = _choose(cell, held_out)
+    found = fit_alternatives(cell, problem)[kept]
+    parameters = {name: _digits(value) for name, value in found.items()}
+    residual = np.log(cell.measured_s / held_out[kept])
+    miss = float(np.exp(np.median(np.abs(residual))))
+    usable = miss <= LARGEST_MISS
+    return CellChange(
+        operator=cell.operator,
+        family=cell.family,
+        format=cell.format,
+        rows=cell.rows,
+        left_out=left_out,
+        groups=int(np.unique(cell.group_N).size),
+        held_out_by=cell.held_out_by,
+        prior=prior.name,
+        prior_parameters=dict(prior.parameters),
+        kept=kept if usable else "",
+        parameters=parameters if usable else {},
+        before=error_statistics(held_out[UNCHANGED], cell.measured_s),
+        after=error_statistics(held_out[kept], cell.measured_s),
+        quantiles=small_sample_quantiles(residual),
+        moved={
+            name: (prior.parameters[name], value)
+            for name, value in parameters.items()
+            if usable and abs(value - prior.parameters[name]) > MOVED * abs(prior.parameters[name])
+        },
+        reason="" if usable else f"the best fit has a median error factor of {miss:.3g}",
+    )
+
+
+def _held_out_s(cell: RowCell, problem: _Problem, fold_N: IntArray) -> dict[str, FloatArray]:
+    """Return alternative -> times of held-out rows (N,)."""
+    held_out = {name: np.empty(cell.rows) for name in (UNCHANGED, BORROWED, *REFITS)}
+    for fold in np.unique(fold_N):
+        unseen = cell.take(fold_N == fold)
+        fits = fit_alternatives(cell.take(fold_N != fold), problem)
+        for name, parameters in fits.items():
+            held_out[name][fold_N == fold] = unseen.predict(parameters)
+    return held_out
+
+
+def _choose(cell: RowCell, held_out: Mapping[str, FloatArray]) -> str:
+    """Return the alternative that best predicts held-out groups, if the gain is significant."""
+    _, group_N = np.unique(cell.group_N, return_inverse=True)
+    count_G = np.bincount(group_N)
+    loss_G = {
+        name: np.bincount(group_N, np.abs(np.log(time_s / cell.measured_s))) / count_G
+        for name, time_s in held_out.items()
+    }
+    best = min(loss_G, key=lambda name: float(loss_G[name].mean()))
+    gain_G = loss_G[UNCHANGED] - loss_G[best]
+    error = float(gain_G.std(ddof=1)) / np.sqrt(gain_G.size)
+    return best if gain_G.mean() > error else UNCHANGED
+
+
+def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, float]]:
+    """Return alternative -> parameters fitted to all rows of a cell.
+
+    Args:
+        cell: The rows.
+        problem: Priors and spreads.
+    """
+    starts = [dict(one.parameters) for one in (problem.prior, *problem.others)]
+    fits = {UNCHANGED: starts[0], BORROWED: min(starts, key=lambda one: _loss(cell, one))}
+    variants = [{**start, **choice} for start in starts for choice in cell.variants]
+    starts += sorted(variants, key=lambda one: _loss(cell, one))[:VARIANTS]
+    for name, evaluations in REFITS.items():
+        wanted = SIMPLE if name == FEW else tuple(cell.ranges)
+        found = [_most_likely(cell, one, wanted, problem.spreads, evaluations) for one in starts]
+        found.sort(key=lambda one: one[0])
+        fits[name] = found[0][1]
+        starts = [parameters for _, parameters in found[:FINALISTS]]
+    return fits
+
+
+def _loss(cell: RowCell, parameters: Mapping[str, float]) -> float:
+    return float(np.mean(np.abs(np.log(cell.predict(parameters) / cell.measured_s))))
+
+
+def _most_likely(
+    cell: RowCell,
+    start: Mapping[str, float],
+    wanted: Sequence[str],
+    spreads: Mapping[str, float],
+    evaluations: int,
+) -> tuple[float, dict[str, float]]:
+    """Return the objective and maximum a posteriori parameters."""
+    held = CHOSEN[cell.operator]
+    names = [n for n in wanted if n in cell.ranges and n not in held and start.get(n, 0.0) > 0.0]
+    ranges = [cell.ranges[name] for name in names]
+    # a range from 0 has no lower bound in the logarithm: a parameter may vanish
+    with np.errstate(divide="ignore"):
+        low = np.log([min(one.low, start[n]) for one, n in zip(ranges, names, strict=True)])
+    high = np.log([max(one.high, start[n]) for one, n in zip(ranges, names, strict=True)])
+    first = np.log([start[name] for name in names])
+    spread = np.array([spreads[name] for name in names])
+
+    def complete(point: FloatArray) -> dict[str, float]:
+        values = np.exp(np.clip(point, low, high)).tolist()
+        return {**start, **dict(zip(names, values, strict=True))}
+
+    def objective(point: FloatArray) -> float:
+        outside = float(np.sum((point - np.clip(point, low, high)) ** 2))
+        away = float(np.sum(((point - first) / spread) ** 2)) / 2.0
+        return _loss(cell, complete(point)) + ROW_SCATTER / cell.rows * away + PENALTY * outside
+
+    best = simplex_search(objective, first, high, step=STEP, evaluations=evaluations)
+    return objective(best), complete(best)
+
+
+def _spreads(cell: RowCell, known: Sequence[Calibration]) -> dict[str, float]:
+    """Return the spread of ln(parameter) between devices."""
+    spreads: dict[str, float] = {}
+    for name in cell.ranges:
+        values = [one.parameters[name] for one in known if one.parameters.get(name, 0.0) > 0.0]
+        logs = np.log(values)
+        told = float(logs.std(ddof=1)) if logs.size > 2 else SPREAD
+        spreads[name] = min(max(told, LEAST_SPREAD), MOST_SPREAD)
+    return spreads
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,175 @@
+"""Typed reading of external JSON; errors name the key and its value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECONDS_PER_MILLISECOND: Final = 1e-3
+LARGEST: Final = 1e15  # largest plausible count, time or rate of a benchmark
+SMALLEST: Final = 1e-9  # smallest nonzero value
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The members of a JSON object.
+
+    Args:
+        members: The object.
+        path: Position in the file, "" for the outermost one.
+    """
+
+    members: Mapping[str, Any]
+    path: str = ""
+
+    def require(self, *names: str) -> None:
+        """Raise for an object with missing members.
+
+        Args:
+            names: Required members, not null.
+
+        Raises:
+            InvalidSpecError: Members are missing; the message names all.
+        """
+        missing = [self._name(name) for name in names if self.members.get(name) is None]
+        if missing:
+            raise InvalidSpecError(f"{', '.join(missing)} missing")
+
+    def number(self, name: str) -> float | None:
+        """Return a number of at least 0, None where missing.
+
+        Args:
+            name: Key.
+
+        Raises:
+            InvalidSpecError: It is of another type, not finite, negative, or out of range.
+
+        Example:
+            >>> from perfatlas.measurements.benchmarks.fields import Fields
+            >>> Fields({"completed": 3}).number("completed")
+            3.0
+        """
+        value = self.members.get(name)
+        if value is None:
+            return None
+        return as_number(value, self._name(name))
+
+    def positive(self, name: str) -> float | None:
+        """Return a number, None where it is 0, as benchmarks write 0 for unmeasured values.
+
+        Args:
+            name: Key.
+
+        Raises:
+            InvalidSpecError: As for `number`.
+        """
+        return self.number(name) or None
+
+    def milliseconds(self, name: str) -> float | None:
+        """Return a time written in milliseconds [s], None where it is missing or 0.
+
+        Args:
+            name: Key.
+
+        Raises:
+            InvalidSpecError: As for `number`.
+        """
+        value = self.positive(name)
+        return None if value is None else value * SECONDS_PER_MILLISECOND
+
+    def length(self, name: str, requests: float = 1.0) -> float:
+        """Return the mean tokens of a request [tokens].
+
+        Args:
+            name: Key of the tokens of all requests.
+            requests: Number of requests.
+
+        Raises:
+            InvalidSpecError: There are no tokens, or as for `number`.
+        """
+        tokens = self.positive(name)
+        if tokens is None:
+            raise InvalidSpecError(
+                f"{self._name(name)} = 0 or missing: the request lengths are unknown"
+            )
+        return tokens / requests
+
+    def total(self, name: str) -> float | None:
+        """Return the sum of a list of numbers, None where missing.
+
+        Args:
+            name: Key.
+
+        Raises:
+            InvalidSpecError: It is not a list of numbers.
+        """
+        values = self.members.get(name)
+        if values is None:
+            return None
+        if not isinstance(values, list):
+            raise InvalidSpecError(
+                f"{self._name(name)} = {repr_for_error(values)}: expected a list"
+            )
+        return math.fsum(as_number(value, self._name(name)) for value in values)
+
+    def text(self, name: str) -> str:
+        """Return a text, "" where missing.
+
+        Args:
+            name: Key.
+
+        Raises:
+            InvalidSpecError: It is not text.
+        """
+        value = self.members.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise InvalidSpecError(f"{self._name(name)} = {repr_for_error(value)}: expected text")
+        return value
+
+    def part(self, name: str) -> Fields:
+        """Return an inner object, empty where missing.
+
+        Args:
+            name: Key.
+
+        Raises:
+            InvalidSpecError: It is not an object.
+        """
+        value = self.members.get(name)
+        if value is None:
+            return Fields({}, self._name(name))
+        if not isinstance(value, dict):
+            raise InvalidSpecError(
+                f"{self._name(name)} = {repr_for_error(value)}: expected an object"
+            )
+        return Fields(value, self._name(name))
+
+    def _name(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+
+def as_number(value: object, name: str) -> float:
+    """Return a JSON number of at least 0.
+
+    Args:
+        value: Any JSON value.
+        name: Name for messages.
+
+    Raises:
+        InvalidSpecError: It is of another type, not finite, negative, or out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidSpecError(f"{name} = {repr_for_error(value)}: expected a number")
+    if value == 0 or SMALLEST <= value <= LARGEST:
+        return float(value)
+    raise InvalidSpecError(
+        f"{name} = {repr_for_error(value)}: expected 0 or a number from {SMALLEST:g} to {LARGEST:g}"
+    )

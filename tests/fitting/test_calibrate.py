@@ -1,0 +1,148 @@
+"""A synthetic cell: rows made by the physics itself with known parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfatlas.fitting import calibrate, row_groups, write_calibrations
+from perfatlas.fitting.cells import Cell, Range, Rows, device_cells, exclusions
+from perfatlas.fitting.cells.cell import is_excluded
+from perfatlas.fitting.cells.streaming import RANGES
+from perfatlas.fitting.device import calibrate_cell, calibration_target
+from perfatlas.fitting.held_out_residuals import expected_residuals
+from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfatlas.operators import FloatArray
+
+SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
+TRUTH = {
+    "overhead_launch_s": 3e-6,
+    "efficiency_bandwidth": 0.8,
+    "cache_speedup": 3.0,
+    "l2_fraction": 0.5,
+    "row_bytes_per_cycle": 40.0,
+}
+needs_silicon = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+)
+
+
+def shapes() -> FloatArray:
+    shape_UD = np.zeros((400, len(STREAMING_SHAPE)))
+    draw = np.random.default_rng(7)
+    shape_UD[:, 0] = np.exp(draw.uniform(8, 22, 400))
+    shape_UD[:, 2] = np.round(np.exp(draw.uniform(0, 9, 400)))
+    return shape_UD
+
+
+def synthetic(grid: tuple[dict[str, float], ...] = ({},)) -> Cell:
+    def load() -> Rows:
+        return Rows(
+            shape_UD=shapes(),
+            measured_s=cell.predict(shapes(), TRUTH),
+            roofline_s=shapes()[:, 0] / 4e12,
+            version="1.0",
+            data_hash="sha256:0",
+            excluded={"none": 0},
+        )
+
+    cell = Cell(
+        device="cpu",
+        operator="streaming",
+        family="vllm",
+        format="bf16",
+        load=load,
+        physics=streaming_time_s,
+        silicon=SILICON,
+        ranges=RANGES,
+        protocol="synthetic",
+        grid=grid,
+    )
+    return cell
+
+
+def test_small_cells_expect_what_groups_they_did_not_see_show() -> None:
+    cell = synthetic()
+    rows = cell.load()
+    group = row_groups("streaming", rows)
+    # every group is a third off in its own way: a fit cannot know a group it has not seen
+    off = np.random.default_rng(3).choice([0.75, 1.33], int(group.max()) + 1)[group]
+    noisy = rows._replace(measured_s=rows.measured_s * off)
+
+    def fit(_: Cell, seen: Rows) -> dict[str, float]:
+        return {**TRUTH, "overhead_launch_s": float(np.min(seen.measured_s)) / 10.0}
+
+    known = expected_residuals(cell, noisy, TRUTH, fit)
+    assert known.shape == noisy.measured_s.shape
+    assert not np.allclose(known, np.log(off))  # other parameters than those of all rows
+    many = noisy._replace(
+        shape_UD=np.tile(noisy.shape_UD, (6, 1)),
+        measured_s=np.tile(noisy.measured_s, 6),
+        roofline_s=np.tile(noisy.roofline_s, 6),
+    )
+    assert np.allclose(expected_residuals(cell, many, TRUTH, fit), np.log(np.tile(off, 6)))
+
+
+def test_a_fit_explains_the_rows_it_was_made_of() -> None:
+    found = calibrate_cell(synthetic())
+    assert found.mape < 0.02
+    assert found.parameters["overhead_launch_s"] == pytest.approx(3e-6, rel=0.05)
+    assert found.baselines["two_parameter_mape"] > found.mape
+    assert found.baselines["roofline_mape"] > found.baselines["two_parameter_mape"]
+
+
+def test_the_right_alternative_is_chosen() -> None:
+    grid = tuple({"row_bytes_per_cycle": value} for value in (4.0, 40.0, 400.0))
+    assert calibrate_cell(synthetic(grid)).parameters["row_bytes_per_cycle"] == 40.0
+
+
+def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
+    found = calibrate_cell(synthetic())
+    write_calibrations(tmp_path / "cpu.toml", {found.id: found})
+    assert read_calibrations(tmp_path / "cpu.toml") == {found.id: found}
+
+
+def test_ranges_start_inside_their_bounds() -> None:
+    for one in RANGES.values():
+        assert isinstance(one, Range)
+        assert 0.0 < one.low <= one.start <= one.high
+
+
+def test_every_exclusion_has_a_reason() -> None:
+    assert all(len(rule["reason"]) > 20 for rule in exclusions())
+    assert is_excluded("b200_sxm", "gemm", "vllm", "fp8_block")
+    assert not is_excluded("b200_sxm", "gemm", "vllm", "bf16")
+
+
+@needs_silicon
+def test_asking_for_nothing_measured_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="gemm"):
+        calibrate("h200_sxm", operators=("gem",))
+
+
+@needs_silicon
+def test_a_device_without_tables_has_no_cells() -> None:
+    assert device_cells("cpu") == ()
+
+
+def test_a_fit_is_the_users_own_unless_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    own = user_calibration_folder() / "h200_sxm.toml"
+    assert calibration_target("h200_sxm", None) == own
+    assert calibration_target("h200_sxm", tmp_path) == tmp_path / "h200_sxm.toml"
+    with pytest.raises(InvalidSpecError, match="create it first"):
+        calibration_target("h200_sxm", tmp_path / "nowhere")
+    own.write_text('changed = ["device.sm_count"]\n')
+    with pytest.raises(InvalidSpecError, match="whose spec differs"):
+        calibration_target("h200_sxm", None)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.fitting import calibrate
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from validation.kernels.operators import validate_kernels
+
+pytestmark = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+)
+
+
+def test_shipped_errors_are_the_errors_of_the_shipped_parameters() -> None:
+    result = validate_kernels(["h200_sxm"], ["gemm"])
+    assert len(result["cells"]) >= 7
+    for row in result["cells"]:
+        shipped = load_calibrations("h200_sxm")[row["cell"]]
+        assert row["mape"] == pytest.approx(shipped.mape, abs=2e-4)
+        assert row["rows"] == shipped.rows
+        assert row["mape"] < row["two_parameter_mape"] < row["roofline_mape"]
+        assert row["inside_90"] == pytest.approx(0.9, abs=0.01)
+
+
+def test_gemm_on_h200_reaches_its_targets() -> None:
+    result = validate_kernels(["h200_sxm"], ["gemm"])
+    assert result["failures"] == []
+    rows = {(row["family"], row["format"]): row for row in result["medians"]}
+    assert rows["vllm", "bf16"]["mape"] < 0.09
+    assert rows["vllm", "bf16"]["noise"] == pytest.approx(0.038)
+
+
+def test_a_system_without_tables_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="no measured tables for 'mi300x'"):
+        validate_kernels(["mi300x"])
+    with pytest.raises(InvalidSpecError, match="unknown system 'nope'"):
+        validate_kernels(["nope"])
+    with pytest.raises(InvalidSpecError, match="unknown system 'nope'"):
+        calibrate("nope")

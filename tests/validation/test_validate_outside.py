@@ -1,0 +1,116 @@
+"""Published measurements collected elsewhere: their questions, halves and scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from validation.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
+from validation.serving import outside
+from validation.serving.outside_page import page_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATED = ("id", "title", "url", "date", "scale", "command", "note", "fields", "rows")
+
+
+def source(name: str, *rows: str) -> Mapping[str, Any]:
+    """Return a source with some of its measurements."""
+    found = next(one for one in outside_sources() if one["id"] == name)
+    return {**found, "rows": [row for row in found["rows"] if row["id"] in rows]}
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:  # noqa: ANN401 - a fixture's value
+    few = (
+        source("mamf", "mamf-a100-bf16", "mamf-mi300x-bf16"),
+        source("nccl-h200", "nccl-h200-4g"),
+        source("automodel", "automodel-super120b"),
+        source("lmdeploy", "lmdeploy-7b-1-128-2048"),
+        source("matmul", "matmul-t4"),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outside, "outside_sources", lambda: few)
+        return outside.validate_outside()
+
+
+def test_every_measurement_says_where_it_is_published() -> None:
+    sources = outside_sources()
+    rows = [row for one in sources for row in one["rows"]]
+    assert all(one[name] or name == "fields" for one in sources for name in STATED)
+    assert len({row["id"] for row in rows}) == len(rows)
+    batches = [sum(len(one["rows"]) for one in sources if one["batch"] == n) for n in (1, 2, 3, 4)]
+    assert batches == [199, 109, 307, 134]
+    assert all(row["value"] > 0.0 and row["metric"] for row in rows)
+    assert {one["command"] for one in sources} <= outside.FUNCTIONS.keys()
+
+
+def test_halves_follow_from_the_names() -> None:
+    halves = [half_of(f"bloom-{batch}") for batch in (1, 8, 32, 128)]
+    assert set(halves) == {EXPLORED, HELD_OUT}
+    explored = [0, 0, 0, 0]
+    for one in outside_sources():
+        own = [(one.get("half") or half_of(row["id"])) == EXPLORED for row in one["rows"]]
+        explored[one["batch"] - 1] += sum(own)
+    assert explored == [104, 63, 150, 69]
+
+
+def test_rates_have_the_limits_of_their_time(found: Any) -> None:  # noqa: ANN401
+    rows = {row["id"]: row for row in found["rows"]}
+    for name in ("mamf-a100-bf16", "nccl-h200-4g"):
+        row = rows[name]
+        assert row["low"] < row["predicted"] < row["high"]
+        assert row["inside_90"] == (row["low"] <= row["published"] <= row["high"])
+        assert row["error"] == pytest.approx(row["predicted"] / row["published"] - 1.0)
+    assert rows["mamf-mi300x-bf16"]["inside_90"] is None  # tier bound has no interval
+
+
+def test_a_refused_question_keeps_its_reason(found: Any) -> None:  # noqa: ANN401
+    row = next(row for row in found["rows"] if row["id"] == "automodel-super120b")
+    assert row["predicted"] is None
+    assert "a GPU has" in row["refused"]
+    summary = next(one for one in found["by_source"] if one["source"] == row["source"])
+    assert (summary["measurements"], summary["answered"], summary["median_error"]) == (1, 0, None)
+
+
+def test_batches_and_devices_are_summed_apart(found: Any) -> None:  # noqa: ANN401
+    totals = {(one["batch"], one["rows"]): one["measurements"] for one in found["totals"]}
+    assert (totals[1, "all"], totals[2, "all"]) == (5, 1)
+    devices = {(one["device"], one["batch"]): one["measurements"] for one in found["by_device"]}
+    assert (devices["a100_sxm", 1], devices["t4", 2]) == (2, 1)
+
+
+def test_the_page_has_every_measurement(found: Any) -> None:  # noqa: ANN401
+    text = page_text(found)
+    places = text.split("\n## Measurements\n")[1]
+    assert all(places.count(f"| {row['id']} |") == 1 for row in found["rows"])
+    assert "{" not in text.split("## Measurements", maxsplit=1)[0].split("## By scale")[1]
+
+
+def test_medians_over_measurements() -> None:
+    rows = [
+        {
+            "predicted": 2.0,
+            "published": 1.0,
+            "error": 1.0,
+            "inside_90": False,
+            "low": 1.5,
+            "high": 3.0,
+            "id": "a",
+        },
+        {
+            "predicted": 1.0,
+            "published": 2.0,
+            "error": -0.5,
+            "inside_90": True,
+            "low": 0.5,
+            "high": 2.0,
+            "id": "b",
+        },
+    ]
+    summary = outside._summary({"rows": "two"}, rows)
+    assert summary["median_error"] == pytest.approx(0.75)
+    assert summary["bias"] == pytest.approx(0.0)  # a factor of two each way
+    assert (summary["inside_90"], summary["width"]) == (0.5, 3.0)

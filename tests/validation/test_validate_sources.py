@@ -1,0 +1,167 @@
+"""Sources are scored by intervals that were fitted to all others."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from perfatlas.engines import release_spread, resolve_engine, step_spreads, whole_run_spread
+from perfatlas.quantities import MissingDependencyError
+from perfatlas.verbs.estimate import estimate
+from validation.laboratories import (
+    EXPLORED,
+    SourceRuns,
+    all_sources,
+    half_of,
+    outside_sources,
+    pooled,
+    release_row,
+    scored_releases,
+    source_rows,
+    spread_rows,
+)
+from validation.laboratories.predictions import offline_runs
+from validation.laboratories.publications import publications
+from validation.laboratories.sources import source_rules
+from validation.laboratories.spread import Errors, fitted_tails
+
+
+def runs(source: str, ratio: float, *, count: int = 20) -> SourceRuns:
+    one = np.ones(count)
+    return SourceRuns(
+        source=source,
+        kinds=("dense",) * count,
+        rows=({},) * count,
+        measured_s=ratio * one,
+        predicted_s=one,
+        low_s=0.95 * one,
+        high_s=1.05 * one,
+        laboratory=0.1 * one,
+        phase=0.0 * one,
+        refused={},
+    )
+
+
+def test_a_source_is_held_by_the_errors_of_the_others_only() -> None:
+    rows = source_rows([runs("a", 1.0), runs("b", 1.2), runs("c", 1.5)])
+    held = {row["source"]: row["inside_90"] for row in rows}
+    assert held == {"a": 1.0, "b": 1.0, "c": 0.0}
+    assert [row["kernels_inside_90"] for row in rows] == [1.0, 0.0, 0.0]
+    assert pooled(rows)["inside_90"] == pytest.approx(2.0 / 3.0)
+
+
+@pytest.mark.study
+def test_token_gaps_of_the_second_laboratory_keep_their_errors() -> None:
+    try:
+        sources = [one for one in all_sources() if one.source.startswith("ML.ENERGY")]
+    except MissingDependencyError as missing:
+        pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
+    found = {one.source: np.median(np.abs(one.predicted_s / one.measured_s - 1)) for one in sources}
+    assert found["ML.ENERGY H100"] < 0.075  # of all tasks; budgets that may only shrink
+    assert found["ML.ENERGY B200"] < 0.170
+
+
+def test_explored_rows_of_trtllm_are_those_of_the_hash_and_its_models_are_known() -> None:
+    rules = source_rules()["trtllm"]
+    for group in rules["explored"]["groups"]:
+        model, gpu = group.split("|")
+        assert int(hashlib.sha256(group.encode()).hexdigest(), 16) % 2 == 1
+        assert model in rules["models"]
+        assert gpu in rules["systems"]
+    assert set(rules["expert_distribution"]) <= set(rules["models"])
+    assert set(rules["expert_parallel"]["attention_dp"]) <= set(rules["models"])
+
+
+def test_the_last_round_of_an_offline_benchmark_runs_what_is_left() -> None:
+    model = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "engine": "trtllm"}
+    load = {"mode": "aggregated", "method": "formula", "max_num_seqs": 100, "isl": 100, "osl": 100}
+    one = model | load
+    full, part, both = (
+        offline_runs("x", [{}], [one | {"concurrency": count}], np.ones(1)).predicted_s[0]
+        for count in (100, 25, 225)
+    )
+    assert both == pytest.approx((200 * full + 25 * part) / 225)  # two full rounds and 25 requests
+    assert part > full
+
+
+@pytest.mark.study
+def test_the_release_spread_holds_for_configurations_that_were_not_fitted() -> None:
+    try:
+        rows = scored_releases()
+    except MissingDependencyError as missing:
+        pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
+    held = {row["releases"]: round(row["inside_90"], 2) for row in rows}
+    assert held == {"v0.14 to v0.17": 0.95, "v0.20 to v1.0": 0.92}
+    assert release_row() == vars(release_spread())
+
+
+def test_publications_count_by_their_explored_runs_of_known_releases() -> None:
+    found = publications()
+    names = [row["id"] for one in found for row in one.rows]
+    asked = {run["id"]: (one, run) for one in outside_sources() for run in one["rows"]}
+    assert len(names) == len(set(names)) > 20
+    for name in names:
+        source, run = asked[name]
+        assert half_of(name) == EXPLORED
+        engine = resolve_engine({**source["fields"], **run["fields"]}.get("engine", "vllm"))
+        assert not engine.borrowed
+        assert engine.name != "ideal"
+    # a rate per GPU of a published run, by hand: time of all GPUs of a replica per token
+    one = next(one for one in found if one.source.startswith("Mistral-7B"))
+    source, run = asked[one.rows[0]["id"]]
+    assert run["metric"] == "output_tokens_per_s_per_gpu"
+    assert one.measured_s[0] == pytest.approx(1.0 / run["value"])
+    results = estimate(**source["fields"], **run["fields"], method="formula").results
+    assert one.predicted_s[0] == pytest.approx(1.0 / results[run["metric"]])
+
+
+def test_few_runs_are_no_source() -> None:
+    assert source_rows([runs("a", 1.0), runs("b", 1.1), runs("few", 3.0, count=4)]) == source_rows(
+        [runs("a", 1.0), runs("b", 1.1)]
+    )
+
+
+@pytest.mark.study
+def test_the_shipped_spread_is_that_of_all_sources() -> None:
+    try:
+        sources = all_sources()
+    except MissingDependencyError as missing:
+        pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
+    found = spread_rows(sources)
+    assert found["whole"] == vars(whole_run_spread())
+    for kind, row in found["spread"].items():
+        assert row == vars(step_spreads()[kind])
+    rows = source_rows(sources)
+    means = pooled(rows)
+    # budgets that may only shrink: coverage, width and score of an unseen source
+    assert means["inside_90"] >= 0.90
+    assert means["median_width"] < 2.3
+    assert means["interval_score"] < min(1.27, 0.93 * means["constant_width_score"])
+    many = [row["inside_90"] for row in rows if row["runs"] >= 20]
+    assert min(many) >= 0.72
+    assert min(row["inside_90"] for row in rows) >= 0.5  # 3 of 6 dense runs of a publication
+    published = {one.source for one in publications()}
+    tables = pooled([row for row in rows if row["source"] not in published])
+    assert tables["inside_90"] >= 0.88
+    assert tables["interval_score"] < min(1.245, tables["constant_width_score"])
+
+
+def test_operators_with_a_wide_spread_widen_the_interval_of_a_run() -> None:
+    logs = np.linspace(-0.3, 0.3, 21)
+    known = [Errors("dense", logs, np.full(21, 0.1)), Errors("dense", 2 * logs, np.full(21, 0.4))]
+    tails = fitted_tails(known)["dense"]
+    low_N, high_N = tails.limits(np.array([0.1, 0.4]))
+    assert low_N[1] < low_N[0] < 0.0 < high_N[0] < high_N[1]
+    # by hand: half-widths are as hypot(deviation, 0.4) to hypot(deviation, 0.1)
+    ratio = np.hypot(tails.deviation, 0.4) / np.hypot(tails.deviation, 0.1)
+    assert (high_N[1] - tails.center) / (high_N[0] - tails.center) == pytest.approx(ratio)
+
+
+def test_centers_belong_to_a_kind_of_model_and_widths_to_all() -> None:
+    logs = np.linspace(-0.1, 0.1, 5)
+    none = np.zeros(5)
+    tails = fitted_tails([Errors("dense", logs, none), Errors("experts", logs + 0.2, none)])
+    assert tails["experts"].center - tails["dense"].center == pytest.approx(0.2)
+    assert tails["experts"].upper == tails["dense"].upper

@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError, MissingDependencyError
+from perfatlas.scenario.deployments import deployment, resolve_traffic
+from perfatlas.verbs.simulate import simulate, split_fields
+from tests.validation.test_validate_steps import RULES, run
+from validation.runs import (
+    compare_points,
+    compare_recorded,
+    contradicted,
+    group_traffic,
+    read_runs,
+    recorded_runs,
+    sample_path,
+    select_runs,
+    serving_rules,
+    simulate_runs,
+    summarize_points,
+    summarize_traffic,
+    traffic_totals,
+)
+from validation.runs.run_selection import parse_serving_rules
+from validation.runs.serving_traffic import as_launched, run_fields
+from validation.runs.shared_data import VARIABLE, shared_folder
+from validation.serving import validate_traffic
+from validation.serving.pools import pool_views
+from validation.serving.traffic import traffic_views
+from validation.serving.traffic_page import page_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_silicon = pytest.mark.skipif(
+    not has_silicon(), reason="the measured runs (extra [silicon]) are not installed"
+)
+needs_shared = pytest.mark.skipif(
+    not (shared_folder() / recorded_runs.FOLDER).is_dir(),
+    reason=f"no shared data; {VARIABLE} names their folder",
+)
+
+# -8.07% for a goal of 8.0%: its two attention-DP ranks do not wait for experts priced at the tokens
+# of the busiest any more, which had made up for steps that are predicted too fast
+MISSED = ("Qwen3-30B-A3B", "latency_mean")
+LAUNCHES = """
+[ttft_statistic]
+dump = "mean"
+copy = "mean"
+other = "mean"
+[[launches]]
+name = "delayed"
+backend = "trtllm"
+tp = [1, 2]
+isl = 1024
+max_num_batched_tokens = { isl = 1, on_rank = 1, more = 1500, multiple = 32 }
+max_num_seqs = "concurrency"
+batch_wait_timeout_iters = 20
+batch_wait_max_tokens_ratio = 0.9
+rounds = 2
+ref = "a script"
+[[launches]]
+name = "read at times"
+backend = "sglang"
+scheduler_recv_interval = [10, 30]
+max_num_batched_tokens = { isl = 1, more = 1500, most = 2000 }
+unsimulated = "something"
+ref = "a script"
+[[launches]]
+name = "without overlap"
+backend = "vllm"
+async_scheduling = false
+ref = "a script"
+"""
+
+
+def test_limits_of_a_launch_by_hand() -> None:
+    rules = parse_serving_rules(RULES + LAUNCHES)
+    asked = run(concurrency=8, on_rank=8, tp=2)
+    # 1,024 + 8 + 1,500 = 2,532, rounded up to 80 x 32
+    assert run_fields(asked, rules) == {
+        "model": "Qwen/Qwen3-32B",
+        "system": "h100_sxm",
+        "engine": "trtllm@1.0",
+        "tp": 2,
+        "prompt_text": "natural",
+        "stream_interval": 1,
+        "attention_dp": 1,
+        "dp": 1,
+        "concurrency": 8,
+        "isl": 1024,
+        "osl": 256,
+        "format": "fp8_static",
+        "kv_format": "fp8",
+        "num_requests": 16,
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": 2560,
+    }
+    assert rules.launch(run(tp=4)) is None
+    capped = run_fields(run(backend="sglang"), rules)
+    assert capped["max_num_batched_tokens"] == 2000
+    assert capped["num_requests"] == 80
+
+
+def test_drawn_lengths_end_at_the_nominal_ones() -> None:
+    fields = run_fields(run(kind="dump", tp=4), parse_serving_rules(RULES + LAUNCHES))
+    # the mean is half of 1,024, so they reach from 0 to 1,024
+    assert (fields["isl"], fields["length_spread"]) == (512, pytest.approx(1.0))
+
+
+def deployed(asked: Any) -> Any:  # noqa: ANN401
+    rules = parse_serving_rules(RULES + LAUNCHES)
+    traffic, scenario = split_fields(run_fields(asked, rules))
+    launch = rules.launch(asked)
+    assert launch is not None
+    ready = deployment(scenario, traffic, resolve_traffic(traffic, scenario))
+    return as_launched(ready, launch.changes(ready.limits))
+
+
+def test_limits_without_a_name_in_the_vocabulary() -> None:
+    limits = deployed(run()).limits
+    assert (limits.batch_wait_timeout_iters, limits.batch_wait_max_tokens) == (
+        20,
+        2304,
+    )  # 0.9 x 2,560
+    few = run(backend="sglang", concurrency=15)
+    assert deployed(few).limits.scheduler_recv_interval == 10
+    assert deployed(run(backend="sglang", concurrency=16)).limits.scheduler_recv_interval == 30
+    plain = deployed(run(backend="vllm"))
+    assert not plain.limits.async_scheduling
+    assert not plain.table.prices.host_overlapped
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("max_num_seqs", "max_num_seq", "max_num_seqs"),
+        ("multiple = 32", "multple = 32", "multiple"),
+        ('backend = "trtllm"', 'bakend = "trtllm"', "bakend"),
+    ],
+)
+def test_wrong_launches_are_refused(old: str, new: str, message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        parse_serving_rules(RULES + LAUNCHES.replace(old, new))
+
+
+def test_rows_hold_what_the_public_function_answers() -> None:
+    rules = parse_serving_rules(RULES + LAUNCHES)
+    plain, wrong = run(tp=4), run("b", system="h1000")
+    found, refused = simulate_runs([plain, wrong], rules)
+    results = simulate(**run_fields(plain, rules)).answer.results
+    assert found["ttft_s"] == results["ttft_s"]["mean"]
+    assert found["tpot_s"] == results["tpot_s"]["mean"]
+    assert found["ttft_error"] == pytest.approx(found["ttft_s"] / 0.2 - 1.0)
+    assert "h1000" in refused["error"]
+    assert refused["ttft_s"] is None
+
+
+@pytest.mark.parametrize(
+    ("backend", "line"),
+    [
+        ("trtllm", "batch_wait_timeout_iters = 20\n"),
+        ("sglang", "scheduler_recv_interval = [10, 30]"),
+    ],
+)
+def test_waiting_delays_the_first_token(backend: str, line: str) -> None:
+    asked = run(backend=backend, kind="dump", concurrency=16, on_rank=16)
+    rules = [
+        parse_serving_rules(RULES.replace("dump = 0.5", "dump = 0.9") + launches)
+        for launches in (LAUNCHES, LAUNCHES.replace(line, ""))
+    ]
+    slow, fast = (simulate_runs([asked], one)[0] for one in rules)
+    assert slow["launch"] == fast["launch"] != ""
+    assert slow["ttft_s"] > 1.2 * fast["ttft_s"]
+
+
+def test_statistics_of_rows_by_hand() -> None:
+    rows = [
+        {"error": "", "dense": dense, "ttft_s": t, "ttft_measured_s": 1.0}
+        | {"tpot_s": p, "tpot_measured_s": 1.0}
+        for dense, t, p in ((True, 1.1, 0.9), (False, 0.5, 1.0))
+    ] + [{"error": "refused", "dense": False}]
+    found = summarize_traffic(rows)
+    assert (found["rows"], found["refused"]) == (3, 1)
+    assert found["ttft_mape"] == pytest.approx(0.3)
+    assert found["ttft_bias"] == pytest.approx((math.log(1.1) + math.log(0.5)) / 2)
+    assert found["tpot_median_error"] == pytest.approx(0.05)
+    dense = {row["models"]: row for row in traffic_totals(rows)}["dense"]
+    assert dense["ttft_median_error"] == pytest.approx(0.1)
+    assert summarize_traffic(rows[2:])["ttft_mape"] is None
+
+
+ENGINE = """
+[engine]
+tensor_parallel_size = 1
+data_parallel_size = 1
+enable_expert_parallel = false
+max_num_seqs = 128
+max_num_batched_tokens = 2048
+"""
+
+
+def write_recorded(folder: Path, slower: float) -> None:
+    """A run that is the simulation itself, its times multiplied."""
+    requests = folder / "requests.csv"
+    arrival_N = np.arange(30) * 0.05
+    lines = [f"{time},500,20" for time in arrival_N]
+    requests.write_text("\n".join(("arrival_s,isl,osl", *lines)) + "\n")
+    simulated = simulate(
+        model="meta-llama/Llama-3.1-8B",
+        system="rtx_pro_6000_server",
+        engine="vllm",
+        requests=str(requests),
+        max_num_seqs=128,
+        max_num_batched_tokens=2048,
+        measured_at="engine",
+    ).per_request()
+    (folder / "serving_requests").mkdir()
+    path = folder / "serving_requests" / "rtxpro6000_llama-3.1-8b.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(recorded_runs.COLUMNS)
+        for k, start in enumerate(arrival_N):
+            first = start + slower * simulated["ttft_s"][k]
+            last = start + slower * simulated["request_latency_s"][k]
+            writer.writerow([start, 500, 20, first, last])
+    path.with_suffix(".toml").write_text(ENGINE)
+
+
+def test_a_recorded_simulation_has_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    write_recorded(tmp_path, 1.0)
+    rows, missing = compare_recorded(serving_rules())
+    assert [row["figure"] for row in rows] == list(recorded_runs.FIGURES)
+    for row in rows:
+        assert row["error"] == pytest.approx(0.0, abs=1e-9)
+        assert row["scaled_factor"] == pytest.approx(1.0)
+        assert row["goal_met"] == row["scaled_goal_met"] == "yes"
+    assert len(missing) == 1  # the other run
+    assert VARIABLE in missing[0]
+
+
+def test_one_factor_takes_back_slower_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    write_recorded(tmp_path, 1.25)
+    row = {row["figure"]: row for row in compare_recorded(serving_rules())[0]}["tpot_mean"]
+    assert row["error"] == pytest.approx(1 / 1.25 - 1, abs=1e-6)
+    assert row["goal_met"] == "no"
+    assert row["scaled_factor"] == pytest.approx(1.25)
+    assert abs(row["scaled_error"]) < 0.1  # slower steps also meet more requests each
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", ",".join(recorded_runs.COLUMNS) + "\n"])
+def test_another_recorded_table_is_refused(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    write_recorded(tmp_path, 1.0)
+    path = tmp_path / "serving_requests" / "rtxpro6000_llama-3.1-8b.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidSpecError, match=r"rtxpro6000_llama-3\.1-8b\.csv"):
+        compare_recorded(serving_rules())
+
+
+def write_points(folder: Path) -> None:
+    head = "model,gpu,tp,ep,dp,isl,osl,concurrency,num_requests,metric,value\n"
+    point = "MiniMaxAI/MiniMax-M2.5,H200,8,8,1,1024,128,4,40"
+    metrics = (("median_ttft", 100), ("median_tpot", 10), ("median_e2el", 1370), ("duration", 14))
+    lines = [f"{point},{name},{value}\n" for name, value in metrics]
+    (folder / "serving_measured.csv").write_text(head + "".join(lines))
+
+
+def test_points_are_compared_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    write_points(tmp_path)
+    rows, missing = compare_points(serving_rules())
+    assert missing == []
+    (row,) = rows
+    assert row["ttft_measured_s"] == pytest.approx(0.1)
+    assert row["makespan_measured_s"] == 14.0
+    assert row["tpot_error"] == pytest.approx(row["tpot_s"] / 0.01 - 1.0)
+    totals = {one["plan"]: one for one in summarize_points(rows)}
+    assert totals["all"]["tpot_median_error"] == pytest.approx(abs(row["tpot_error"]))
+    assert set(totals) == {"all", "tp8 ep8 dp1"}
+
+
+RULED = serving_rules()
+
+
+GOAL = {"reached_error": 0.2, "goal_error": 0.35, "goal_met": "yes"}
+
+
+def found_with(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
+    """What a comparison gives, of a few runs."""
+    write_recorded(folder, 1.0)
+    write_points(folder)
+    points, _ = compare_points(serving_rules())
+    recorded, _ = compare_recorded(serving_rules())
+    near = run("p", date="2026-03-01")
+    same = rows[0] | {"id": "p", "tp": 8, "isl": 1024, "concurrency": 4, "system": "h200_sxm"}
+    same |= {"network": "MiniMaxAI/MiniMax-M2.5"}
+    return {
+        "run_time_s": 60.0,
+        "recorded": recorded,
+        "points": points,
+        "point_totals": summarize_points(points),
+        "point_goals": [],
+        "contradicted": contradicted(points, [*rows, same], [near, run(), run("b")]),
+        "simulated": len(rows),
+        "left_out_rows": 0,
+        "disaggregated": "3 rows do not tell the number of workers",
+        "pools": pool_views(
+            [rows[0] | {"pools": "2 x tp 1 + 3 x tp 2", "unsimulated": "", "split": "read"}],
+            [],
+            RULED,
+        ),
+        "scenario_only": {
+            "totals": traffic_totals(rows),
+            "by_engine": group_traffic(rows, ("backend",)),
+            "goals": [{"models": "settings not given, all", "figure": "ttft_median_error"} | GOAL],
+        },
+        "totals": traffic_totals(rows),
+        "goals": [],
+        "reasons": [{"reason": "copy", "rows": 1, "note": "again"}],
+        "not_simulated": [],
+        **traffic_views(rows),
+    }
+
+
+def test_the_page_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    rules = parse_serving_rules(RULES + LAUNCHES)
+    rows = simulate_runs([run(), run("b", backend="sglang")], rules)
+    found = found_with(rows, tmp_path)
+    assert [row["date"] for row in found["contradicted"]] == ["2026-03-01"]
+    text = page_text(found)
+    assert "| dense | 2 |" in text
+    assert "| sglang | 1 |" in text
+    assert "- read at times: something" in text
+    assert "| Llama-3.1-8B | ttft_mean |" in text
+    assert "2026-03-01" in text
+    assert "2 x tp 1 + 3 x tp 2" in text
+    assert "| settings not given, all | ttft_median_error | 20.0% | 35.0% | yes |" in text
+
+
+def test_without_settings_the_limits_follow_from_the_scenario() -> None:
+    rules = parse_serving_rules(RULES + LAUNCHES)
+    asked = run(concurrency=8, on_rank=8, tp=2)
+    fields = run_fields(asked, rules.without_limits())
+    for name in ("max_num_seqs", "max_num_batched_tokens", "stream_interval"):
+        assert name in run_fields(asked, rules)
+        assert name not in fields
+    assert fields["num_requests"] == run_fields(asked, rules)["num_requests"]
+
+
+def test_without_any_measurement_it_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere"))
+    module = sys.modules[validate_traffic.__module__]
+    monkeypatch.setattr(module, "has_silicon", lambda: False)
+    with pytest.raises(MissingDependencyError, match=r"silicon.*") as refused:
+        validate_traffic()
+    assert VARIABLE in str(refused.value)
+
+
+@needs_silicon
+def test_every_launch_is_that_of_a_run() -> None:
+    rules = serving_rules()
+    kept, _ = select_runs(read_runs(sample_path()), rules)
+    used = {launch.name for launch in map(rules.launch, kept) if launch is not None}
+    assert used == {launch.name for launch in rules.launches}
+
+
+@needs_silicon
+@pytest.mark.study
+def test_errors_of_a_sample_do_not_grow() -> None:
+    rules = serving_rules()
+    kept, _ = select_runs(read_runs(sample_path()), rules)
+    sample = rules.traffic_budget["sample"]
+    found = summarize_traffic(simulate_runs(kept[:: int(sample["every"])], rules))
+    assert found["refused"] == 0
+    for figure in ("ttft_median_error", "tpot_median_error"):
+        assert found[figure] <= sample[figure]
+
+
+@needs_shared
+def test_recorded_runs_stay_where_they_are() -> None:
+    rows, missing = compare_recorded(serving_rules())
+    assert missing == []
+    for row in rows:
+        if (row["run"], row["figure"]) == MISSED:
+            assert row["goal_met"] == "no"
+            assert -0.081 < row["error"] < 0.0
+        elif row["figure"] in ("tpot_mean", "latency_mean", "makespan"):
+            assert row["goal_met"] == "yes", row
+        assert row["scaled_goal_met"] == "yes", row

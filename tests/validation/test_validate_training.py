@@ -1,0 +1,135 @@
+"""Published training runs as questions, and the page of their scores."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from perfatlas.training.profiles import highest_mfu, resolve_training_engine
+from perfatlas.training.step import training_steps
+from validation.training.engines import unseen_engine
+from validation.training.fits import UNFITTED, fit_training_engine, predicted_steps
+from validation.training.generations import generation_rows
+from validation.training.page import page_text
+from validation.training.peers import calculon_rows
+from validation.training.runs import published_runs, rules
+from validation.training.scores import error_of, part_scores
+
+# Numbers of torchtitan as a fit without Hopper would return them, if it had other runs.
+FIT: Final[dict[str, Any]] = {
+    "generation": "hopper",
+    "engine": "torchtitan",
+    "rows": 1,
+    **UNFITTED,
+    "efficiency_compute": 0.5,
+    "release": {},
+}
+
+
+def test_every_run_is_asked_or_refused_with_a_reason() -> None:
+    runs = published_runs()
+    assert len(runs) == 556
+    assert all((run.question is None) == bool(run.refused) for run in runs)
+    for run in runs:
+        if run.question is not None:
+            assert run.question.layouts.gpus[0] == float(run.run["n_gpus"])
+
+
+@pytest.mark.study
+def test_the_highest_mfu_are_those_of_the_runs() -> None:
+    found: dict[tuple[str, str, str], float] = {}
+    for run in published_runs():
+        if (asked := run.question) is None or asked.recipe.lora_rank:
+            continue
+        steps = training_steps(asked)
+        peak = asked.layouts.gpus[0] * steps.peak_flop_per_s_C[0]
+        mfu = steps.model_flop_C[0] / (float(run.run["step_time_s_derived"]) * peak)
+        kind = "moe" if asked.architecture.has_experts else "dense"
+        key = asked.systems[0].device.name, kind, asked.formats.gemm
+        found[key] = max(found.get(key, 0.0), float(mfu))
+    assert found.keys() == highest_mfu().keys()
+    for key, mfu in found.items():
+        elsewhere = key == ("h100_sxm", "dense", "bf16")
+        assert highest_mfu()[key].mfu == pytest.approx(0.48 if elsewhere else mfu, abs=1e-3)
+        assert highest_mfu()[key].mfu >= mfu - 1e-3
+
+
+def test_errors_are_of_step_times() -> None:
+    rows = [
+        {"error": 0.1, "inside": True, "width": 1.4},
+        {"error": -0.2, "inside": False, "width": 1.2},
+    ]
+    found = error_of(rows)
+    assert found["mape"] == pytest.approx(0.15)
+    assert found["inside_90"] == 0.5
+    assert found["width"] == pytest.approx(1.3)
+    assert found["bias"] == pytest.approx(-0.0639, abs=1e-4)  # (ln 1.1 + ln 0.8) / 2
+
+
+def test_the_page_has_every_part() -> None:
+    runs = published_runs()
+    chosen = [run for run in runs if run.run["peak_mem_gib"] or run.refused][:60]
+    unseen = unseen_engine()
+    scores = part_scores(chosen, [FIT, {**FIT, "generation": "ampere", "rows": 0}], unseen)
+    text = page_text(scores)
+    for title in ("All rows", "By source and GPU", "Refused rows", "Peak memory"):
+        assert f"## {title}" in text
+    assert "| mean absolute error |" in page_text({**scores, "calculon": calculon_rows(runs)})
+    asked = sum(run.question is not None for run in chosen)
+    assert f"| hopper left out | {asked} |" in text
+    assert "| hopper | torchtitan | 1 | 0.5 | - | 0 | 0 |" in text
+    assert "| ampere | torchtitan | 0 | - | - | - | - |" in text
+    assert f"| dense | {unseen['error_low']:+.3f} |" in text
+    _check_generic(unseen)
+
+
+def _check_generic(unseen: dict[str, Any]) -> None:
+    """Check that `generic` has the means of the engines and the interval of a further one."""
+    generic = resolve_training_engine("generic")
+    means = unseen["numbers"]
+    assert means["efficiency_compute"] == pytest.approx(
+        (0.733 * 0.758 * 0.736) ** (1 / 3), abs=0.02
+    )
+    for name, value in means.items():
+        assert getattr(generic, name) == pytest.approx(value, abs=0.02)
+    for end in ("error_low", "error_high"):
+        assert getattr(generic, end) == pytest.approx(unseen[end], abs=0.03)
+    for end in ("error_low_moe", "error_high_moe"):  # moves with every fit of megatron's experts
+        assert getattr(generic, end) == pytest.approx(unseen[end], abs=0.15)
+
+
+def test_a_generation_is_predicted_with_the_numbers_of_its_fit() -> None:
+    runs = [run for run in published_runs() if run.run["peak_mem_gib"]]
+    half, whole = (
+        generation_rows(runs, [{**FIT, "efficiency_compute": speed}]) for speed in (0.5, 1.0)
+    )
+    assert len(half) == len(whole) == len(runs)
+    assert all(slow["error"] > fast["error"] for slow, fast in zip(half, whole, strict=True))
+    assert generation_rows(runs, [{**FIT, "rows": 0}]) == []
+
+
+def test_a_fit_without_a_generation_has_no_run_of_it() -> None:
+    hopper = rules()["split"]["generation"]["hopper"]
+    fit = fit_training_engine("torchtitan", without=hopper)
+    assert fit["rows"] == 0
+    assert fit["release"] == {}
+
+
+def test_runs_answered_together_are_predicted_as_alone() -> None:
+    runs = [run for run in published_runs() if run.run["model"] == "llama3-8b"][:12]
+    together = predicted_steps(runs, {"jitter": 0.0})
+    alone = [predicted_steps([run], {"jitter": 0.0})[:, 0] for run in runs]
+    np.testing.assert_allclose(together.T, alone)
+
+
+def test_splits_are_stated() -> None:
+    assert set(rules()["split"]) == {"time", "generation", "model", "release", "memory"}
+
+
+def test_calculon_is_compared_on_the_rows_that_it_predicts() -> None:
+    rows = calculon_rows(published_runs())
+    assert len(rows) == len(rules()["calculon"]["step_s"]) == 8
+    mean = sum(abs(row["calculon_error"]) for row in rows) / len(rows)
+    assert mean == pytest.approx(0.0365, abs=5e-4)  # what its own validation prints

@@ -1,0 +1,3 @@
+"""Validation of perfatlas against measurements, and the fits of its shipped data."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Commands of several subjects: kernels, blocks, capacity, steps and plans."""
+
+from __future__ import annotations

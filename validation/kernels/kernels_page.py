@@ -1,0 +1,174 @@
+"""The validation page of kernels: all protocols and cells, generated from the scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import check_writable, write_atomic
+from perfatlas.fitting import GROUPED_BY
+from perfatlas.fitting.cells import MEASURED_DEVICES, exclusions
+from perfatlas.measurements.calibrations import load_calibrations
+from validation.kernels.operators import validate_collectives, validate_kernels
+from validation.scoring import (
+    PROTOCOLS,
+    Results,
+    beaten_cells,
+    beside_table,
+    device_table,
+    excluded_rows,
+    goal_table,
+    independent_check,
+    interval_table,
+    kernel_goals,
+    left_out_errors,
+    left_out_table,
+    missed_cells,
+    parameter_table,
+    slow_medians,
+    table,
+    tally_table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from validation.scoring import CellScore
+
+REGENERATE: Final = "python -m validation kernels --page docs/validation-kernels.md"
+TITLES: Final = {
+    "own": "Own calibration, all rows",
+    "unseen-shapes": "Unseen shapes",
+    "unseen-device": "Unseen device",
+    "unseen-family": "Unseen family",
+    "few-shot": "Few-shot",
+}
+
+
+def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) -> dict[str, Any]:
+    """Score every cell under every protocol, write the page, and return the failures.
+
+    Args:
+        path: The Markdown file, in a folder beside `measurements/`.
+        progress: Called after each cell.
+
+    Returns:
+        {"failures": texts} of the shipped calibrations.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+        InvalidSpecError: The file cannot be written.
+    """
+    check_writable(path)
+    results = {name: _scored(name, progress) for name in PROTOCOLS}
+    independent = independent_check(path.resolve().parents[1] / "measurements")
+    write_atomic(path, page_text(results, independent))
+    return {"failures": results["own"]["failures"]}
+
+
+def _scored(protocol: str, progress: Callable[[CellScore], None] | None) -> dict[str, Any]:
+    """Return operators and collectives under one protocol, as one result."""
+    parts = [
+        validate(None, (), protocol, progress=progress)
+        for validate in (validate_kernels, validate_collectives)
+    ]
+    joined = {
+        name: [*parts[0][name], *parts[1][name]]
+        for name in ("medians", "cells", "skipped", "failures")
+    }
+    return {**parts[0], **joined}
+
+
+def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str:
+    """Return the page.
+
+    Args:
+        results: Protocol -> result of `validate_kernels`, collectives joined; `own` at least.
+        independent: Result of `independent_check`.
+    """
+    medians: Results = {name: list(found["medians"]) for name, found in results.items()}
+    cells: Results = {name: list(found["cells"]) for name, found in results.items()}
+    left = left_out_errors(cells["own"])
+    slow = slow_medians(cells["own"], left)
+    text = resources.files("validation").joinpath("data/kernel_page.md").read_text("utf-8")
+    return text.format(
+        regenerate=REGENERATE,
+        calibrations=results["own"]["calibrations"],
+        cells=len(cells["own"]),
+        rows=f"{sum(row['rows'] for row in cells['own']):,}",
+        groups=table(["operator", "kept together"], GROUPED_BY.items()),
+        tally=tally_table(medians, slow),
+        goals=goal_table(medians, slow),
+        hard=_hard(),
+        missed=_missed(cells),
+        beaten=_beaten(cells),
+        intervals=interval_table(cells),
+        protocols="\n\n".join(_section(name, medians, cells) for name in results),
+        skipped=_skipped(results),
+        exclusions=_exclusions(),
+        left_out=left_out_table(left),
+        independent=independent,
+        parameters=parameter_table(cells["own"]),
+    )
+
+
+def _section(protocol: str, medians: Results, cells: Results) -> str:
+    return "\n\n".join(
+        (
+            f"## {TITLES[protocol]}: every cell",
+            "Medians over GPUs; errors, bias and coverage in percent.",
+            beside_table(medians[protocol]),
+            "MAPE per GPU [%]:",
+            device_table(cells[protocol]),
+        )
+    )
+
+
+def _hard() -> str:
+    """Return the reasons for missed goals, per goal."""
+    known = [goal for goal in kernel_goals()["goal"] if goal.get("hard")]
+    return "\n".join(f"- **{goal['name']}.** {goal['hard']}" for goal in known)
+
+
+def _beaten(cells: Results) -> str:
+    """Return the cells whose fit is not better than the two-parameter model."""
+    parts = [
+        f"{TITLES[name]}:\n\n" + ("\n".join(beaten_cells(cells[name], cells["own"])) or "None.")
+        for name in ("own", "unseen-shapes")
+        if name in cells
+    ]
+    return "\n\n".join(parts)
+
+
+def _missed(cells: Results) -> str:
+    parts = []
+    for protocol, found in cells.items():
+        lines = missed_cells(found, protocol)
+        if lines:
+            parts.append("\n".join((f"{TITLES[protocol]}:", "", *lines)))
+    return "\n\n".join(parts)
+
+
+def _skipped(results: Mapping[str, Mapping[str, Any]]) -> str:
+    found = Counter(
+        (TITLES[name], row["reason"]) for name, one in results.items() for row in one["skipped"]
+    )
+    rows = [[name, why, str(count)] for (name, why), count in sorted(found.items())]
+    return table(["protocol", "why", "cells"], rows) if rows else "None."
+
+
+def _exclusions() -> str:
+    """Return the cells that are not calibrated and the excluded rows of the others."""
+    lines = [
+        "- "
+        + " ".join(rule[key] for key in ("device", "operator", "family", "format"))
+        + f": {rule['reason']}"
+        for rule in exclusions()
+    ]
+    rows: Counter[str] = Counter()
+    for device in MEASURED_DEVICES:
+        for one in load_calibrations(device).values():
+            rows.update({f"{one.operator}: {why}": n for why, n in one.excluded.items()})
+    return "\n".join((*lines, "", excluded_rows(rows)))

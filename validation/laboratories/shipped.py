@@ -1,0 +1,71 @@
+"""Writing the spreads between laboratories into the package data."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.engines import (
+    LABORATORIES,
+    operator_spreads,
+    release_spread,
+    shipped_laboratories,
+    step_spreads,
+    whole_run_spread,
+)
+from perfatlas.files import format_toml, write_atomic
+from validation.laboratories.releases import release_row
+from validation.laboratories.spread import spread_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from validation.laboratories.predictions import SourceRuns
+
+Row = dict[str, Any]
+HEADER: Final = (
+    "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
+    "# ln(measured / predicted): written by\n"
+    "# lab.laboratories.write_laboratories from the runs of `python -m validation sources`.\n"
+    "# Intervals of steps are at least this wide. [whole]: deviation that no operator\n"
+    "# explains, and the limits in units of the deviation of a step.\n"
+    "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"
+    "# lab.laboratories.write_operator_spreads from sources of `python -m validation published`.\n"
+    "\n"
+)
+
+
+def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) -> Path:
+    """Write the tails over all sources to the package data, and return the path.
+
+    Args:
+        sources: The sources.
+        path: File, by default the shipped one.
+    """
+    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
+    rows = {**spread_rows(sources), "release": release_row()}
+    _write(target, {**shipped_laboratories(), **rows})
+    step_spreads.cache_clear()
+    whole_run_spread.cache_clear()
+    release_spread.cache_clear()
+    return target
+
+
+def write_operator_spreads(rows: Mapping[str, Row], path: Path | None = None) -> Path:
+    """Write the spreads of operators to the package data, and return the path.
+
+    Args:
+        rows: By class of operators.
+        path: File, by default the shipped one.
+    """
+    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
+    _write(target, {**shipped_laboratories(), "operator": rows})
+    operator_spreads.cache_clear()
+    return target
+
+
+def _write(target: Path, content: Mapping[str, Any]) -> None:
+    """Write steps first, then operators."""
+    order = sorted(content, reverse=True)
+    write_atomic(target, HEADER + format_toml({name: content[name] for name in order}))

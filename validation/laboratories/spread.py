@@ -1,0 +1,266 @@
+"""Errors of steps between laboratories: every source counts once, and is scored by the others.
+
+Shape legend: N runs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.serving.closed_form import StepTails
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+    from validation.laboratories.predictions import SourceRuns
+
+Row = dict[str, Any]
+KINDS: Final = ("dense", "experts")
+LEVEL: Final = 0.9
+TAILS: Final = (0.05, 0.95)
+NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
+DEVIATIONS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)  # of whole runs
+FEWEST: Final = 5  # runs of a source that is scored or counted
+DIGITS: Final = 3
+COMMAND: Final = "python -m validation sources"
+
+
+class Quantiles(NamedTuple):
+    """The 5% and 95% quantiles of ln(measured / predicted)."""
+
+    q05: float
+    q95: float
+
+
+def tails_of(residuals: Sequence[FloatArray]) -> Quantiles:
+    """Return the 5% and 95% quantiles of a mixture in which every source counts once.
+
+    Args:
+        residuals: ln(measured / predicted) by source.
+
+    Example:
+        >>> import numpy as np
+        >>> from validation.laboratories.spread import tails_of
+        >>> tails = tails_of([np.zeros(1000), np.full(10, 0.5)])
+        >>> tails.q05, tails.q95
+        (0.0, 0.5)
+    """
+    values = np.concatenate(list(residuals))
+    weights = np.concatenate([np.full(one.size, 1.0 / one.size) for one in residuals])
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    low, high = (values[order][np.searchsorted(share, at)] for at in TAILS)
+    return Quantiles(float(low), float(high))
+
+
+class Errors(NamedTuple):
+    """Errors of the runs of one source with one kind of model.
+
+    Args:
+        kind: `dense` or `experts`.
+        logs_N: ln(measured / predicted) (N,).
+        laboratory_N: Deviation of ln(time) by operators on other machines (N,).
+    """
+
+    kind: str
+    logs_N: FloatArray
+    laboratory_N: FloatArray
+
+
+def fitted_tails(errors: Sequence[Errors]) -> dict[str, StepTails]:
+    """Return the errors of runs of any laboratory, by kind of model.
+
+    The center of a kind is the mean over its sources. The deviation of a step is that of its
+    operators and one of whole runs, in quadrature. That of whole runs is the most likely one for
+    Laplace distributions, whose tails are as heavy as those of runs; limits are the 5% and 95%
+    quantiles of the errors in units of their deviation. Every source counts once.
+
+    Args:
+        errors: The runs.
+
+    Source: variances between laboratories add to those within (ISO 5725-2); Laplace distributions
+        and equal weights are assumptions.
+
+    Example:
+        >>> import numpy as np
+        >>> from validation.laboratories.spread import Errors, fitted_tails
+        >>> logs = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
+        >>> tails = fitted_tails([Errors("dense", logs, np.full(5, 0.1))])["dense"]
+        >>> low, high = tails.limits(np.full(1, 0.1))
+        >>> round(float(low[0]), 6), round(float(high[0]), 6)
+        (-0.2, 0.2)
+    """
+    kinds = dict.fromkeys(one.kind for one in errors)
+    centers = {
+        kind: float(np.mean([one.logs_N.mean() for one in errors if one.kind == kind]))
+        for kind in kinds
+    }
+    away = [one.logs_N - centers[one.kind] for one in errors]
+    chosen = min(DEVIATIONS, key=lambda at: _unlikelihood(away, errors, at))
+    units = [
+        away_N / np.hypot(chosen, one.laboratory_N)
+        for away_N, one in zip(away, errors, strict=True)
+    ]
+    plain = tails_of(units)
+    return {
+        kind: StepTails(center=center, deviation=chosen, lower=-plain.q05, upper=plain.q95)
+        for kind, center in centers.items()
+    }
+
+
+def _unlikelihood(away: Sequence[FloatArray], errors: Sequence[Errors], deviation: float) -> float:
+    """Return -ln of the likelihood of Laplace distributions of one common scale, but a constant."""
+    widths = [np.hypot(deviation, one.laboratory_N) for one in errors]
+    units = [np.abs(a / w).mean() for a, w in zip(away, widths, strict=True)]
+    scale = max(float(np.mean(units)), np.finfo(np.float64).tiny)  # 0 of errors that are equal
+    return math.log(scale) + float(np.mean([np.log(w).mean() for w in widths]))
+
+
+def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
+    """Return how well the interval fitted to all other sources holds for each source.
+
+    Args:
+        sources: The sources.
+
+    Returns:
+        By source and kind of model: errors, coverage by kernel errors alone, coverage and width of
+        the interval fitted to the others, and interval scores in ln (Winkler: width plus 2/10% of
+        what lies outside; smaller is better) of it and of an interval of constant width.
+    """
+    known = [
+        (one, kind, kept_N)
+        for kind in KINDS
+        for one in sources
+        if (kept_N := of_kind(one, kind)).sum() >= FEWEST
+    ]
+    rows = []
+    for one, kind, kept_N in known:
+        others = [(other, k, some_N) for other, k, some_N in known if other is not one]
+        tails = fitted_tails([_errors(*other) for other in others])[kind]
+        plain = tails_of([other.residuals()[some_N] for other, k, some_N in others if k == kind])
+        rows.append({"source": one.source, "models": kind, **_row(one, kept_N, tails, plain)})
+    return rows
+
+
+def _errors(source: SourceRuns, kind: str, kept_N: NDArray[np.bool_]) -> Errors:
+    return Errors(kind, source.unexplained()[kept_N], source.laboratory[kept_N])
+
+
+def of_kind(source: SourceRuns, kind: str) -> NDArray[np.bool_]:
+    """Return which runs of a source belong to a kind of model (N,).
+
+    Args:
+        source: The source.
+        kind: `dense` or `experts`.
+    """
+    return np.array([one == kind for one in source.kinds], np.bool_)
+
+
+def _row(
+    source: SourceRuns,
+    kept_N: NDArray[np.bool_],
+    tails: StepTails,
+    plain: Quantiles,
+) -> Row:
+    log_N = source.residuals()[kept_N]
+    kernels = _limits(source, kept_N, StepTails())
+    fitted = _limits(source, kept_N, tails)
+    constant = (np.full(log_N.size, plain.q05), np.full(log_N.size, plain.q95))
+    return {
+        "runs": int(kept_N.sum()),
+        "median_error": float(np.median(np.abs(np.expm1(-log_N)))),
+        "median_ratio": float(np.exp(np.median(log_N))),
+        "kernels_inside_90": _coverage(log_N, kernels),
+        "inside_90": _coverage(log_N, fitted),
+        "median_width": float(np.exp(np.median(fitted[1] - fitted[0]))),
+        "interval_score": interval_score(log_N, fitted),
+        "constant_width_score": interval_score(log_N, constant),
+    }
+
+
+def _limits(
+    source: SourceRuns,
+    kept_N: NDArray[np.bool_],
+    tails: StepTails,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the limits of ln(measured / predicted), each (N,)."""
+    low_s, high_s = source.limits(tails)
+    low_N: FloatArray = np.log(low_s / source.predicted_s)[kept_N]
+    high_N: FloatArray = np.log(high_s / source.predicted_s)[kept_N]
+    return low_N, high_N
+
+
+def _coverage(log_N: FloatArray, limits: tuple[FloatArray, FloatArray]) -> float:
+    return float(((limits[0] <= log_N) & (log_N <= limits[1])).mean())
+
+
+def interval_score(log_N: FloatArray, limits: tuple[FloatArray, FloatArray]) -> float:
+    """Return the mean Winkler score of 90% intervals; smaller is better.
+
+    Args:
+        log_N: What was measured (N,).
+        limits: Lower and upper limits, each (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from validation.laboratories.spread import interval_score
+        >>> one = np.ones(1)
+        >>> round(interval_score(1.5 * one, (0.0 * one, 1.0 * one)), 6)
+        11.0
+    """
+    low_N, high_N = limits
+    outside_N = np.maximum(low_N - log_N, 0.0) + np.maximum(log_N - high_N, 0.0)
+    return float((high_N - low_N + 2.0 / (1.0 - LEVEL) * outside_N).mean())
+
+
+def pooled(rows: Sequence[Row]) -> Row:
+    """Return the means over sources, every source counting once.
+
+    Args:
+        rows: From `source_rows`.
+    """
+    names = [name for name in rows[0] if name not in ("source", "models", "runs")]
+    means = {name: float(np.mean([row[name] for row in rows])) for name in names}
+    runs = sum(row["runs"] for row in rows)
+    return {"source": "all, each once", "models": "", "runs": runs, **means}
+
+
+def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
+    """Return the content of the shipped file: the spread of whole runs and its center by kind.
+
+    Args:
+        sources: The sources.
+    """
+    errors = [
+        _errors(one, kind, kept_N)
+        for kind in KINDS
+        for one in sources
+        if (kept_N := of_kind(one, kind)).sum() >= FEWEST
+    ]
+    tails = fitted_tails(errors)
+    whole = next(iter(tails.values()))
+    shared = {
+        "deviation": round(whole.deviation, DIGITS),
+        "lower": round(whole.lower, DIGITS),
+        "upper": round(whole.upper, DIGITS),
+        **_counted(errors),
+    }
+    centers = {
+        kind: {
+            "center": round(tails[kind].center, DIGITS),
+            **_counted([one for one in errors if one.kind == kind]),
+        }
+        for kind in tails
+    }
+    return {"whole": shared, "spread": centers}
+
+
+def _counted(errors: Sequence[Errors]) -> Row:
+    runs = sum(one.logs_N.size for one in errors)
+    return {"sources": len(errors), "runs": runs, "command": COMMAND}

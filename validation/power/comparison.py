@@ -1,0 +1,265 @@
+"""Predicted and measured power: kernels, served models and named figures."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.verbs.kernel import kernel_gemm
+from validation.power import (
+    Watts,
+    held_out,
+    kernel_watts,
+    power_error,
+    power_splits,
+    score_loads,
+    served_power,
+)
+from validation.power.figures import clock_figures
+from validation.power.served import EXPERTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from perfatlas.operators import FloatArray
+    from validation.power import ServedPower
+
+Row = dict[str, Any]
+LENGTHS: Final = ("low", "high", "rates")  # input lengths besides the scored ones
+# Figures of single runs in energy_measured.csv: model, GPUs, sequences.
+NAMED: Final = (
+    ("meta-llama/Llama-3.1-8B-Instruct", (8, 512)),
+    ("meta-llama/Llama-3.1-70B-Instruct", (8, 1024)),
+    ("meta-llama/Llama-3.1-405B-Instruct-FP8", (8, 256)),
+)
+
+
+def validate_power(measurements: Path) -> dict[str, Any]:
+    """Return the errors of predicted power.
+
+    Args:
+        measurements: Folder `measurements` of the repository.
+
+    Returns:
+        `kernels`: watts of measured kernels, held out by geometry; `served`: W/GPU of served
+        models, with the measured rate given and end to end, with the shipped energies and with
+        factors fitted to all other models; `loads`: sustained loads that no energy is fitted to,
+        not blind; `models` and `sizes`: errors of time and power by model and by number of GPUs;
+        `inputs`: those of served models for other input lengths; `ratios`:
+        J/token of B200 over H100 in matched runs; `figures`: named figures with their error.
+
+    Raises:
+        MissingDependencyError: The measured tables, the shared file or the folder of sustained
+            loads are missing.
+    """
+    served = served_power()
+    return {
+        "kernels": _kernels(),
+        "loads": score_loads(measurements),
+        "served": _served(served),
+        "models": served_models(served),
+        "sizes": served_sizes(served),
+        "inputs": [{"isl": name, **row} for name in LENGTHS for row in _served(served_power(name))],
+        "ratios": [_ratios(served)],
+        "figures": [*_figures(served), *_operators(), *_clocks()],
+        "left_out": [{"reason": text, "rows": n} for text, n in served.refused.items()],
+    }
+
+
+def _kernels() -> list[Row]:
+    found, rows = kernel_watts(), []
+    watts = Watts(found.measured_w, found.dynamic_w, found.active_w, found.on_w, found.cap_w)
+    tables, kernels = np.array(found.table), power_splits().kernels
+    for name, samples in product(dict.fromkeys(found.table), kernels["samples"]):
+        own = (tables == name) & (found.samples >= samples)
+        some, goal = watts.take(own), kernels["goal_mape"]
+        constant = np.abs(np.median(some.measured) / some.measured - 1.0).mean()
+        predicted, inside = held_out(some, found.fold[own])
+        rows.append(
+            {
+                "table": name,
+                "samples": samples,
+                **_row(predicted, some.measured, goal),
+                "shipped_mape": power_error(some.predicted(), some.measured)["mape"],
+                "constant_mape": float(constant),
+                "inside_90": float(inside.mean()),
+            }
+        )
+    return rows
+
+
+def _served(served: ServedPower) -> list[Row]:
+    splits, rows = power_splits().served, []
+    gpus, models = served.text("gpu"), served.text("model")
+    rate = served.end_w / served.end_j
+    for gpu, goal in splits["goal_mape"].items():
+        own = gpus == gpu
+        shipped_goal = splits["goal_mape_from_h100"] if gpu == "B200" else None
+        end_w = served.dynamic_w / served.rate * rate
+        timed_w = served.timed_w()
+        ways = {
+            "measured rate": (served.dynamic_w, served.active_w),
+            "end to end": (end_w, np.zeros_like(end_w)),
+        }
+        intervals = {
+            "measured rate": (
+                served.low * timed_w,
+                np.minimum(served.high * timed_w, served.cap_w),
+            ),
+            "end to end": (served.end_low_w, served.end_high_w),
+        }
+        for way, parts in ways.items():
+            low_w, high_w = intervals[way]
+            covered = (low_w <= served.measured_w) & (served.measured_w <= high_w)
+            watts = Watts(served.measured_w, *parts, served.on_w, served.cap_w).take(own)
+            predicted, inside = held_out(watts, models[own])
+            about = {"gpu": gpu, "given": way}
+            rows.append(
+                {
+                    **about,
+                    "energies": "as shipped",
+                    **_row(watts.predicted(), watts.measured, shipped_goal),
+                    "inside_90": float(covered[own].mean()),
+                }
+            )
+            rows.append(
+                {
+                    **about,
+                    "energies": "factors of other models",
+                    **_row(predicted, watts.measured, goal),
+                    "inside_90": float(inside.mean()),
+                }
+            )
+    return rows
+
+
+def served_models(served: ServedPower) -> list[Row]:
+    """Return the errors of served models by GPU and model, with the shipped energies.
+
+    Args:
+        served: The runs.
+
+    Returns:
+        One row per GPU and model: mean logarithm of predicted over measured rate, and of power
+        with the measured rate and end to end; mean absolute errors of both powers.
+    """
+    keys = list(zip(served.text("gpu").tolist(), served.text("model").tolist(), strict=True))
+    rows = [{"gpu": gpu, "model": model, **row} for (gpu, model), row in _by(served, keys)]
+    return sorted(rows, key=lambda row: (row["gpu"], row["end_mape"]))
+
+
+def served_sizes(served: ServedPower) -> list[Row]:
+    """Return the same errors by GPU, number of GPUs (one or several) and kind of model.
+
+    Args:
+        served: The runs.
+    """
+    single = np.where(served.text("n_gpus") == "1", "one", "several")
+    kinds = np.where(served.text("arch") == EXPERTS, "experts", "others")
+    keys = list(zip(*(one.tolist() for one in (served.text("gpu"), single, kinds)), strict=True))
+    rows = [
+        {"gpu": gpu, "n_gpus": number, "kind": kind, **row}
+        for (gpu, number, kind), row in _by(served, keys)
+    ]
+    return sorted(rows, key=lambda row: (row["gpu"], row["n_gpus"], row["kind"]))
+
+
+def _by(served: ServedPower, keys: Sequence[Any]) -> Iterator[tuple[Any, Row]]:
+    """Yield the errors of each group of runs."""
+    rate_bias = np.log(served.end_w / served.end_j / served.rate)
+    timed, end = served.timed_w() / served.measured_w, served.end_w / served.measured_w
+    for key in dict.fromkeys(keys):
+        own = np.array([one == key for one in keys])
+        yield (
+            key,
+            {
+                "rows": int(own.sum()),
+                "rate_bias": float(rate_bias[own].mean()),
+                "timed_bias": float(np.log(timed[own]).mean()),
+                "timed_mape": float(np.abs(timed[own] - 1.0).mean()),
+                "end_bias": float(np.log(end[own]).mean()),
+                "end_mape": float(np.abs(end[own] - 1.0).mean()),
+            },
+        )
+
+
+def _row(predicted: FloatArray, measured: FloatArray, goal: float | None) -> Row:
+    found: Row = dict(power_error(predicted, measured))
+    met = goal is not None and found["mape"] <= goal
+    return found | {"goal_mape": goal, "goal_met": "-" if goal is None else "yes" if met else "no"}
+
+
+def _ratios(served: ServedPower) -> Row:
+    """Return predicted and measured J/token of B200 over H100, end to end."""
+    names, splits = power_splits().served["matched"], power_splits().served
+    keys = [tuple(row[name] for name in names) for row in served.rows]
+    gpus = served.text("gpu")
+    old = {key: n for n, key in enumerate(keys) if gpus[n] == "H100"}
+    pairs = [(n, old[key]) for n, key in enumerate(keys) if gpus[n] == "B200" and key in old]
+    new_N, old_N = np.array(pairs, np.int64).T
+    measured = served.measured_j[new_N] / served.measured_j[old_N]
+    timed_j = served.timed_w() / served.rate
+    timed = timed_j[new_N] / timed_j[old_N]
+    end = served.end_j[new_N] / served.end_j[old_N]
+    goal = splits["goal_ratio_median"]
+    error = float(np.median(np.abs(timed / measured - 1.0)))
+    return {
+        "runs": len(pairs),
+        "measured_median": float(np.median(measured)),
+        "timed_median": float(np.median(timed)),
+        "end_median": float(np.median(end)),
+        "timed_median_error": error,
+        "end_median_error": float(np.median(np.abs(end / measured - 1.0))),
+        "goal_error": goal,
+        "goal_met": "yes" if error <= goal else "no",
+    }
+
+
+def _figures(served: ServedPower) -> list[Row]:
+    rows = []
+    for model, batches in NAMED:
+        for batch in batches:
+            asked = (model, "lm-arena-chat", "H100", str(batch))
+            for n, row in enumerate(served.rows):
+                if (row["model"], row["task"], row["gpu"], row["max_num_seqs"]) != asked:
+                    continue
+                about = f"{model.rpartition('/')[2]}, {batch} sequences"
+                timed_j = float(served.timed_w()[n] / served.rate[n])
+                joules = (float(served.measured_j[n]), timed_j, float(served.end_j[n]))
+                watts = (served.measured_w[n], served.timed_w()[n], served.end_w[n])
+                rows.append(_figure(f"{about}: J/token", *joules))
+                rows.append(_figure(f"{about}: W/GPU", *map(float, watts)))
+    return rows
+
+
+def _figure(name: str, measured: float, timed: float | None, predicted: float) -> Row:
+    return {
+        "figure": name,
+        "measured": measured,
+        "with_measured_rate": timed,
+        "predicted": predicted,
+        "error": predicted / measured - 1.0,
+    }
+
+
+def _clocks() -> list[Row]:
+    """Return published figures of clocks, locks and racks."""
+    return [_figure(name, published, None, found) for name, published, found in clock_figures()]
+
+
+def _operators() -> list[Row]:
+    """Return the published power of a served model on one H200; a large product stands for it."""
+    shape = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
+    published = {"bf16": 662.8, "fp8_static": 661.7}
+    return [
+        _figure(
+            f"H200 in {name}, served (here a product): W",
+            watts,
+            None,
+            kernel_gemm(format=name, **shape).results["power_w"],
+        )
+        for name, watts in published.items()
+    ]

@@ -1,0 +1,67 @@
+"""Which measured watts are fitted, and which are scored.
+
+Shape legend: U measured rows, D columns of a geometry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.operators import FloatArray, IntArray
+
+FILE = "data/power.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerSplits:
+    """Rows that are fitted and scored, as stated in the data file.
+
+    Args:
+        kernels: Tables of kernel watts, their geometry columns and number of folds.
+        loads: Studies of sustained loads that are fitted, and those that are scored.
+        served: Runs of served models: assumed inputs, systems, goals.
+        clock_shares: Cells that are fitted with the clock of each row apart.
+    """
+
+    kernels: Mapping[str, Any]
+    loads: Mapping[str, Any]
+    served: Mapping[str, Any]
+    clock_shares: Mapping[str, Any]
+
+
+@cache
+def power_splits() -> PowerSplits:
+    """Return the splits of the shipped data file."""
+    text = resources.files("validation").joinpath(FILE).read_text("utf-8")
+    return PowerSplits(**tomllib.loads(text))
+
+
+def fold_of(geometry_UD: FloatArray, folds: int) -> IntArray:
+    """Return the fold of each row (U,); equal geometries share a fold.
+
+    Args:
+        geometry_UD: Integer numbers that describe the geometry (U, D).
+        folds: Number of folds.
+
+    Example:
+        >>> import numpy as np
+        >>> from validation.power import fold_of
+        >>> fold_of(np.array([[64, 8, 128, 0], [64, 8, 128, 0], [64, 8, 256, 0]]), 2).tolist()
+        [1, 1, 0]
+    """
+    distinct, place_U = np.unique(np.asarray(geometry_UD, np.int64), axis=0, return_inverse=True)
+    digests = [
+        hashlib.sha256(",".join(map(str, one)).encode()).digest()[0] % folds
+        for one in distinct.tolist()
+    ]
+    return np.array(digests, np.int64)[place_U.reshape(-1)]

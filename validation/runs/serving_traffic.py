@@ -1,0 +1,161 @@
+"""Simulation of measured serving runs, as in their benchmark: closed loop, engine limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.deployments import Service, deployment, resolve_traffic, run_traffic
+from perfatlas.serving.config import Control
+from perfatlas.serving.outcome import request_latencies
+from perfatlas.verbs.simulate import split_fields
+from perfatlas.vocabulary.metrics import statistics
+from validation.runs.deduplication import is_dense
+from validation.runs.predictions import OF_CLIENTS, run_question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.scenario.deployments import Deployment, Priced
+    from validation.runs.run_selection import ServingRules
+    from validation.runs.serving_rows import ServingRun
+
+Row = dict[str, Any]
+METRICS: Final = ("ttft", "tpot")
+DEFAULTS: Final = "engine defaults"
+
+
+def simulate_runs(
+    runs: Sequence[ServingRun], rules: ServingRules, *, launched: bool = True
+) -> list[Row]:
+    """Return simulated and measured latencies of runs.
+
+    A client keeps `concurrency` requests in flight, starting all at once, and sends ten times as
+    many, or as its launch states; lengths are drawn as in the client's source.
+
+    Args:
+        runs: The runs, with their actual plan.
+        rules: Scenario rules and engine launches.
+        launched: Whether the engines have the limits of their launches; otherwise those that
+            follow from the scenario alone.
+
+    Returns:
+        One row per run, in order: its fields, `ttft_s` and `tpot_s` with `_measured_s` and
+        `_error`, None with the reason in `error` where not simulated.
+    """
+    if not launched:
+        rules = rules.without_limits()
+    known: Priced = {}
+    order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
+    rows: dict[int, Row] = {}
+    deployed: tuple[Any, ...] = ()
+    for place in order:
+        run = runs[place]
+        if _deployed(run) != deployed:
+            known, deployed = {}, _deployed(run)  # price tables of one deployment at a time
+        rows[place] = _simulated_row(run, rules, known)
+    return [rows[place] for place in range(len(runs))]
+
+
+def _deployed(run: ServingRun) -> tuple[Any, ...]:
+    plan = (run.tp, run.attention_dp, run.ep, run.isl, run.osl)
+    return (run.backend, run.model, run.precision, run.system, *plan)
+
+
+def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
+    launch = rules.launch(run)
+    row: Row = {
+        "id": run.id,
+        "model": run.model,
+        "network": rules.network(run),
+        "precision": run.precision,
+        "system": run.system,
+        "backend": run.backend,
+        "kind": run.kind,
+        "dense": is_dense(run),
+        "tp": run.tp,
+        "attention_dp": run.attention_dp,
+        "ep": run.ep,
+        "concurrency": run.concurrency,
+        "isl": run.isl,
+        "osl": run.osl,
+        "launch": DEFAULTS if launch is None else launch.name,
+        "unsimulated": "" if launch is None else launch.unsimulated,
+        "ttft_measured_s": run.ttft_s,
+        "tpot_measured_s": run.tpot_s,
+        "ttft_s": None,
+        "tpot_s": None,
+        "ttft_error": None,
+        "tpot_error": None,
+        "error": "",
+    }
+    try:
+        found = _statistics(run, rules, known)
+    except PerfatlasError as error:
+        return row | {"error": str(error)}
+    statistic = rules.ttft_statistic[run.kind]
+    row |= {"ttft_s": found["ttft"][statistic], "tpot_s": found["tpot"]["mean"]}
+    row |= {"ttft_mean_s": found["ttft"]["mean"], "ttft_p50_s": found["ttft"]["p50"]}
+    for name in METRICS:
+        row[f"{name}_error"] = row[f"{name}_s"] / row[f"{name}_measured_s"] - 1.0
+    return row
+
+
+def run_fields(run: ServingRun, rules: ServingRules) -> Row:
+    """Return the arguments of `perfatlas.simulate` for a run, by vocabulary name.
+
+    Args:
+        run: The run, with its actual plan.
+        rules: Scenario rules and engine launches.
+    """
+    question = run_question(run, rules, {"as_served": True})
+    unasked = ("mode", "method", *OF_CLIENTS)  # the simulation sends their requests itself
+    fields = {n: value for n, value in question.items() if value is not None and n not in unasked}
+    fields |= drawn_lengths(rules.length_ratio[run.kind])
+    fields["prompt_text"] = rules.prompt_text[run.kind]
+    launch = rules.launch(run)
+    if launch is not None and not launch.limited:
+        fields.pop("stream_interval", None)
+    fields["num_requests"] = run.concurrency * (10 if launch is None else launch.rounds)
+    return fields if launch is None else fields | launch.fields(run)
+
+
+def drawn_lengths(ratio: float) -> Row:
+    """Return the length distribution, by vocabulary name: uniform up to the nominal length.
+
+    Args:
+        ratio: Mean over nominal length.
+    """
+    if ratio == 1.0:
+        return {}
+    return {"length_distribution": "uniform", "length_spread": (1.0 - ratio) / ratio}
+
+
+def _statistics(
+    run: ServingRun, rules: ServingRules, known: Priced
+) -> dict[str, dict[str, float | None]]:
+    """Return mean and percentiles of TTFT and TPOT of simulated traffic [s]."""
+    traffic, scenario = split_fields(run_fields(run, rules))
+    launch = rules.launch(run)
+    resolved = resolve_traffic(traffic, scenario)
+    ready = deployment(scenario, traffic, resolved, known)
+    if launch is not None:
+        ready = as_launched(ready, launch.changes(ready.limits))
+    outcome = run_traffic(Service(pools=(ready,)), resolved, Control())
+    found = request_latencies(resolved.requests, outcome, ready.seen)
+    return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}
+
+
+def as_launched(ready: Deployment, changes: Mapping[str, Any]) -> Deployment:
+    """Return a deployment with the launch limits that have no vocabulary name.
+
+    Args:
+        ready: The deployment.
+        changes: Changed limits.
+    """
+    ready = replace(ready, limits=ready.limits._replace(**changes))
+    if changes.get("async_scheduling", True):
+        return ready
+    prices = ready.table.prices._replace(host_overlapped=False)
+    return replace(ready, table=replace(ready.table, prices=prices))

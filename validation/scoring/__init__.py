@@ -1,0 +1,55 @@
+"""Scores of predictions under validation protocols."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from validation.scoring.budgets import drifted as drifted, read_budgets as read_budgets
+    from validation.scoring.independent import independent_check as independent_check
+    from validation.scoring.left_out import (
+        left_out_errors as left_out_errors,
+        left_out_table as left_out_table,
+        slow_medians as slow_medians,
+    )
+    from validation.scoring.lenders import (
+        DeviceSplit as DeviceSplit,
+        device_splits as device_splits,
+        kernel_split_scores as kernel_split_scores,
+        split_rules as split_rules,
+    )
+    from validation.scoring.medians import (
+        ROUNDING as ROUNDING,
+        Key as Key,
+        best_covered as best_covered,
+        goal_of as goal_of,
+        kernel_goals as kernel_goals,
+        median_row as median_row,
+        target_failure as target_failure,
+    )
+    from validation.scoring.parameters import parameter_table as parameter_table
+    from validation.scoring.protocols import (
+        PROTOCOLS as PROTOCOLS,
+        SAMPLE_ROWS as SAMPLE_ROWS,
+        Kin as Kin,
+        few_rows as few_rows,
+    )
+    from validation.scoring.score import CellScore as CellScore, score_cell as score_cell
+    from validation.scoring.tables import (
+        NONE as NONE,
+        Results as Results,
+        beaten_cells as beaten_cells,
+        beside_table as beside_table,
+        device_table as device_table,
+        excluded_rows as excluded_rows,
+        goal_table as goal_table,
+        interval_table as interval_table,
+        missed_cells as missed_cells,
+        percent as percent,
+        table as table,
+        tally_table as tally_table,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

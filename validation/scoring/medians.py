@@ -1,0 +1,165 @@
+"""Medians over GPUs of cell scores, with goals and the targets of earlier work."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas import hardware
+from perfatlas.fitting.cells import MEASURED_DEVICES
+from perfatlas.measurements.calibrations import load_calibrations
+from validation.scoring.score import DIGITS, published_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from validation.scoring.score import CellScore
+
+Key = tuple[str, str, str]  # operator, family, format
+ROUNDING: Final = 5e-4  # figures are published with one decimal of a percent
+MEANS: Final = (
+    "mape",
+    "median_error",
+    "p90_error",
+    "bias",
+    "inside_90",
+    "interval_score",
+    "half_width",
+    "roofline_mape",
+    "two_parameter_mape",
+    "noise",
+)
+
+
+def median_row(key: Key, found: Mapping[str, CellScore], protocol: str) -> dict[str, Any]:
+    """Return one row: medians over GPUs, the goal, and the target of earlier work.
+
+    Args:
+        key: Operator, family and format.
+        found: Device -> score, at least one.
+        protocol: Validation protocol.
+    """
+    operator, family, format_name = key
+    scores = list(found.values())
+    medians = {name: _median([getattr(score, name) for score in scores]) for name in MEANS}
+    return {
+        "operator": operator,
+        "family": family,
+        "format": format_name,
+        "gpus": len(found),
+        "rows": sum(score.rows for score in scores),
+        **medians,
+        **_against_goal(key, found, protocol),
+        **(_against_target(key, found) if protocol == "own" else {}),
+    }
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(median(known), DIGITS) if known else None
+
+
+@cache
+def kernel_goals() -> dict[str, Any]:
+    """Return the goals of every operator and protocol, as data."""
+    text = resources.files("validation").joinpath("data/kernel_goals.toml")
+    return tomllib.loads(text.read_text("utf-8"))
+
+
+@cache
+def best_covered(operator: str, format_name: str) -> str:
+    """Return the family with the most measured rows of an operator and format, "" for none.
+
+    Args:
+        operator: Operator.
+        format_name: Format.
+    """
+    rows: dict[str, int] = {}
+    for device in MEASURED_DEVICES:
+        for one in load_calibrations(device).values():
+            if (one.operator, one.format) == (operator, format_name):
+                rows[one.family] = rows.get(one.family, 0) + one.rows
+    return max(rows, key=lambda name: rows[name]) if rows else ""
+
+
+def goal_of(key: Key) -> dict[str, Any] | None:
+    """Return the goal of an operator and format, None for none.
+
+    Args:
+        key: Operator, family and format.
+    """
+    operator, _, format_name = key
+    for goal in kernel_goals()["goal"]:
+        formats = goal.get("formats")
+        if operator in goal["operators"] and (formats is None or format_name in formats):
+            return dict(goal)
+    return None
+
+
+def _against_goal(key: Key, found: Mapping[str, CellScore], protocol: str) -> dict[str, Any]:
+    """Return the goal, its devices and median, and whether it is met."""
+    row: dict[str, Any] = {"goal_mape": None, "goal_gpus": 0, "goal_median_mape": None}
+    row["goal_met"] = "-"
+    goal = goal_of(key)
+    if goal is None or protocol not in goal["mape"]:
+        return row
+    kind = goal.get("scale_up")
+    compared = [score.mape for device, score in found.items() if kind in (None, _link(device))]
+    if not compared:
+        return row
+    factor = 1.0 if key[1] == best_covered(key[0], key[2]) else kernel_goals()["others_factor"]
+    limit, reached = round(goal["mape"][protocol] * factor, DIGITS), median(compared)
+    return {
+        "goal_mape": limit,
+        "goal_gpus": len(compared),
+        "goal_median_mape": round(reached, DIGITS),
+        "goal_met": "yes" if reached <= limit + ROUNDING else "no",
+    }
+
+
+def _link(device: str) -> str:
+    return hardware.resolve_system(device).device.scale_up.kind
+
+
+def _against_target(key: Key, found: Mapping[str, CellScore]) -> dict[str, Any]:
+    """Return the target of earlier work for the same GPUs, and whether it is met."""
+    target, devices = _target(key, tuple(found))
+    compared = [score.mape for device, score in found.items() if device in devices]
+    reached = "-"
+    if target is not None and compared:
+        reached = "yes" if median(compared) <= target + ROUNDING else "no"
+    return {
+        "target_mape": target,
+        "target_gpus": len(compared) if target is not None else 0,
+        "compared_mape": round(median(compared), DIGITS) if compared else None,
+        "reached": reached,
+    }
+
+
+def _target(key: Key, devices: Sequence[str]) -> tuple[float | None, tuple[str, ...]]:
+    """Return the median target over the scored devices, and its devices."""
+    for row in published_figures()["target"]:
+        if (row["operator"], row["family"], row["format"]) != key:
+            continue
+        if "median_range" in row:
+            return mean(row["median_range"]), tuple(devices)
+        known = tuple(device for device in devices if device in row["mape"])
+        if known:
+            return median(row["mape"][device] for device in known), known
+    return None, ()
+
+
+def target_failure(row: Mapping[str, Any]) -> str:
+    """Return a sentence for a median above the target of earlier work.
+
+    Args:
+        row: From `median_row`.
+    """
+    return (
+        f"{row['operator']} {row['family']} {row['format']}: median MAPE over {row['target_gpus']}"
+        f" GPU{'s' if row['target_gpus'] > 1 else ''} {100 * row['compared_mape']:.1f}%, target"
+        f" {100 * row['target_mape']:.1f}%"
+    )

@@ -1,0 +1,174 @@
+"""The score of a cell under a protocol: errors, intervals and simpler models."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from math import exp
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.fitting import error_statistics
+from perfatlas.measurements.calibrations import calibration_folder
+from validation.scoring.protocols import FEW_ROWS, Kin, score_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfatlas.fitting.cells import Cell
+    from perfatlas.operators import FloatArray
+    from validation.scoring.protocols import Scored
+
+MISS_RATE: Final = 0.1  # of a 90% interval
+DIGITS: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellScore:
+    """One calibration cell scored on measured rows; errors are fractions.
+
+    Args:
+        cell: "<device>/<operator>/<family>/<format>".
+        system: The device.
+        operator, family, format: As in the cell; the family is the measured engine.
+        version: Version of that engine.
+        measured_as: Measurement protocol, with the kernel name where known.
+        protocol: Validation protocol; see `validation.scoring.protocols.score_rows`.
+        known_rows: Rows of this device used in the fit.
+        sources: Source devices of the parameters.
+        rows: Number of rows.
+        mape, median_error, p90_error, bias: Errors of the physics model.
+        roofline_mape: Error of max(FLOP/peak, bytes/bandwidth).
+        two_parameter_mape: Error of roofline / efficiency + fixed time, fitted to the same rows.
+        noise: Difference of two measurements of a kernel, None where unknown.
+        inside_90: Share of rows inside the predicted 90% interval; None without one.
+        interval_score: Mean Winkler score of that interval in ln(time): its width plus 20 times
+            the distance of each miss.
+        half_width: Half of the interval's width as a fraction of the prediction.
+        data_hash: Hash of the measured table.
+    """
+
+    cell: str
+    system: str
+    operator: str
+    family: str
+    format: str
+    version: str
+    measured_as: str
+    protocol: str
+    known_rows: int
+    sources: tuple[str, ...]
+    rows: int
+    mape: float
+    median_error: float
+    p90_error: float
+    bias: float
+    roofline_mape: float
+    two_parameter_mape: float
+    noise: float | None
+    inside_90: float | None
+    interval_score: float | None
+    half_width: float | None
+    data_hash: str
+
+
+def score_cell(
+    kin: Kin, device: str, protocol: str = "own", count: int = FEW_ROWS
+) -> CellScore | str:
+    """Return the score of a device's cell, or the reason for none.
+
+    Args:
+        kin: The cell on all devices.
+        device: The device to score.
+        protocol: Validation protocol.
+        count: Rows of a few-shot fit.
+    """
+    scored = score_rows(kin, device, protocol, count)
+    if isinstance(scored, str):
+        return scored
+    cell, rows = kin.cells[device], scored.rows
+    errors = error_statistics(scored.predicted_s, rows.measured_s)
+    return CellScore(
+        cell=cell.id,
+        system=device,
+        operator=cell.operator,
+        family=cell.family,
+        format=cell.format,
+        version=rows.version,
+        measured_as=cell.protocol,
+        protocol=protocol,
+        known_rows=scored.known_rows,
+        sources=scored.sources,
+        rows=errors.rows,
+        mape=round(errors.mape, DIGITS),
+        median_error=round(errors.median_error, DIGITS),
+        p90_error=round(errors.p90_error, DIGITS),
+        bias=round(errors.bias, DIGITS),
+        roofline_mape=round(error_statistics(rows.roofline_s, rows.measured_s).mape, DIGITS),
+        two_parameter_mape=round(error_statistics(scored.simple_s, rows.measured_s).mape, DIGITS),
+        noise=noise_floor(cell),
+        **_interval_figures(scored),
+        data_hash=rows.data_hash,
+    )
+
+
+def _interval_figures(scored: Scored) -> dict[str, Any]:
+    """Return coverage, score and half-width of the interval; None for none."""
+    if scored.interval is None:
+        return dict.fromkeys(("inside_90", "interval_score", "half_width"))
+    low, high = scored.interval
+    residual = np.log(scored.rows.measured_s / scored.predicted_s)
+    return {
+        "inside_90": round(float(np.mean((residual >= low) & (residual <= high))), DIGITS),
+        "interval_score": round(winkler_score(residual, low, high), DIGITS),
+        "half_width": round((exp(high) - exp(low)) / 2.0, DIGITS),
+    }
+
+
+def winkler_score(values: FloatArray, low: float, high: float) -> float:
+    """Return the mean Winkler score of a 90% interval; smaller is better.
+
+    The width of the interval, plus 2/0.1 times the distance of a value outside it.
+
+    Args:
+        values: Observed values (U,).
+        low: Lower end.
+        high: Upper end.
+
+    Source:
+        Winkler, A decision-theoretic approach to interval estimation, 1972.
+
+    Example:
+        >>> import numpy as np
+        >>> from validation.scoring.score import winkler_score
+        >>> winkler_score(np.array([0.0, 1.5]), -1.0, 1.0)  # (2 + (2 + 20 x 0.5)) / 2
+        7.0
+    """
+    missed = np.maximum(low - values, 0.0) + np.maximum(values - high, 0.0)
+    return float(high - low + 2.0 / MISS_RATE * np.mean(missed))
+
+
+@cache
+def published_figures() -> dict[str, list[dict[str, Any]]]:
+    """Return the targets and noise floors of earlier work, as data."""
+    return tomllib.loads((calibration_folder() / "targets.toml").read_text("utf-8"))
+
+
+def noise_floor(cell: Cell) -> float | None:
+    """Return the noise floor of a cell, None where it was not measured twice.
+
+    Args:
+        cell: The cell.
+    """
+    return next(_noises(cell), None)
+
+
+def _noises(cell: Cell) -> Iterator[float]:
+    for row in published_figures()["noise"]:
+        if row["operator"] == cell.operator and row["format"] in ("any", cell.format):
+            if "all" in row:
+                yield row["all"]
+            elif cell.device in row["mape"]:
+                yield row["mape"][cell.device]

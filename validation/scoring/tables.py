@@ -1,0 +1,297 @@
+"""Tables of the validation page as Markdown, from scored cells."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.fitting.cells import MEASURED_DEVICES
+from validation.scoring.medians import ROUNDING, goal_of, kernel_goals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Row = dict[str, Any]
+Results = dict[str, list[Row]]  # protocol -> scored cells or medians
+NONE: Final = "-"
+SHORT_NAMES: Final = {
+    "a100_sxm": "A100",
+    "h100_sxm": "H100",
+    "h200_sxm": "H200",
+    "b200_sxm": "B200",
+    "b300_sxm": "B300",
+    "gb200": "GB200",
+    "gb300": "GB300",
+    "l40s": "L40S",
+    "rtx_pro_6000_server": "RTX PRO",
+}
+SEEN: Final = (0.86, 0.94)  # target coverage on held-out rows of a device with its own fit
+UNSEEN: Final = 0.80  # minimum coverage on a held-out device
+WIDTH: Final = 1.2  # times the p90 error
+HEADINGS: Final = {
+    "own": "own",
+    "unseen-shapes": "unseen shapes",
+    "unseen-device": "unseen device",
+    "unseen-family": "unseen family",
+    "few-shot": "few-shot",
+}
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table.
+
+    Args:
+        headings: One text per column.
+        rows: Cells as text.
+
+    Example:
+        >>> from validation.scoring import table
+        >>> print(table(["a", "b"], [["1", "2"]]))
+        | a | b |
+        |---|---|
+        | 1 | 2 |
+    """
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def percent(value: float | None) -> str:
+    """Return a fraction in percent with one decimal, "-" for None.
+
+    Args:
+        value: A fraction.
+    """
+    return NONE if value is None else f"{100 * value:.1f}"
+
+
+def about(row: Row) -> str:
+    """Return the name of a cell without its GPU.
+
+    Args:
+        row: A scored cell or a median.
+    """
+    return f"{row['operator']} {row['family']} {row['format']}"
+
+
+def _by_about(medians: Results) -> dict[str, dict[str, Row]]:
+    """Return cell name -> protocol -> median row, sorted."""
+    found: dict[str, dict[str, Row]] = defaultdict(dict)
+    for protocol, rows in medians.items():
+        for row in rows:
+            found[about(row)][protocol] = row
+    return dict(sorted(found.items()))
+
+
+def goal_table(medians: Results, slow: Mapping[str, float] | None = None) -> str:
+    """Return the medians over GPUs with their goals; missed ones in bold with the excess.
+
+    Args:
+        medians: Protocol -> median rows.
+        slow: Cell name -> own median including its slow rows; a goal met only without them is
+            marked.
+    """
+    protocols = [name for name in HEADINGS if name in medians and name != "few-shot"]
+    rows = []
+    for goal in kernel_goals()["goal"]:
+        for name, found in _by_about(medians).items():
+            first = next(iter(found.values()))
+            of = goal_of((first["operator"], first["family"], first["format"]))
+            if of is None or of["name"] != goal["name"]:
+                continue
+            shown = {p: _goal_cell(found.get(p)) for p in protocols}
+            if needs_left_out(found.get("own"), slow or {}):
+                shown["own"] += f" †{percent((slow or {})[name])}"
+            rows.append([goal["name"], name, *shown.values()])
+    return table(["goal", "cell", *(HEADINGS[name] for name in protocols)], rows)
+
+
+def _goal_cell(row: Row | None) -> str:
+    if row is None or row["goal_mape"] is None:
+        return NONE
+    reached, limit = row["goal_median_mape"], row["goal_mape"]
+    text = f"{percent(reached)} ({percent(limit)})"
+    return text if row["goal_met"] == "yes" else f"**{text} +{percent(reached - limit)}**"
+
+
+def needs_left_out(row: Row | None, slow: Mapping[str, float]) -> bool:
+    """Return whether a goal is met only because slow rows are excluded.
+
+    Args:
+        row: A median of own calibrations.
+        slow: Cell name -> its median including slow rows.
+    """
+    if row is None or row["goal_mape"] is None or row["goal_met"] != "yes":
+        return False
+    limit: float = row["goal_mape"]
+    return slow.get(about(row), 0.0) > limit + ROUNDING
+
+
+def tally_table(medians: Results, slow: Mapping[str, float] | None = None) -> str:
+    """Return the number of cells that meet their goal, per goal and protocol.
+
+    Args:
+        medians: Protocol -> median rows.
+        slow: As for `goal_table`.
+    """
+    protocols = [name for name in HEADINGS if name in medians and name != "few-shot"]
+    rows = []
+    for goal in kernel_goals()["goal"]:
+        cells = []
+        for protocol in protocols:
+            met = [
+                row
+                for row in medians[protocol]
+                if (of := goal_of((row["operator"], row["family"], row["format"])))
+                and of["name"] == goal["name"]
+                and row["goal_mape"] is not None
+            ]
+            aimed = percent(goal["mape"][protocol])
+            count = sum(row["goal_met"] == "yes" for row in met)
+            marked = sum(needs_left_out(row, slow or {}) for row in met) * (protocol == "own")
+            note = f", {count - marked} with every row" if marked else ""
+            cells.append(f"{count} of {len(met)}{note} (<= {aimed})")
+        rows.append([goal["name"], *cells])
+    return table(["goal", *(HEADINGS[name] for name in protocols)], rows)
+
+
+def device_table(cells: Sequence[Row]) -> str:
+    """Return the MAPE of every cell and GPU under one protocol [%].
+
+    Args:
+        cells: Scored cells.
+    """
+    found: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in cells:
+        found[about(row)][row["system"]] = row
+    devices = [name for name in MEASURED_DEVICES if any(name in one for one in found.values())]
+    rows = [
+        [name, *(percent(one[d]["mape"]) if d in one else NONE for d in devices)]
+        for name, one in sorted(found.items())
+    ]
+    return table(["cell", *(SHORT_NAMES[name] for name in devices)], rows)
+
+
+def beside_table(rows: Sequence[Row]) -> str:
+    """Return errors with those of simpler models and the noise floor under one protocol [%].
+
+    Args:
+        rows: Median rows.
+    """
+    headings = ["cell", "GPUs", "rows", "MAPE", "median", "p90", "bias", "noise", "2-parameter"]
+    names = ("mape", "median_error", "p90_error", "bias", "noise", "two_parameter_mape")
+    return table(
+        [*headings, "roofline", "inside 90%", "interval score"],
+        (
+            [
+                about(row),
+                str(row["gpus"]),
+                f"{row['rows']:,}",
+                *(percent(row[name]) for name in (*names, "roofline_mape", "inside_90")),
+                NONE if row["interval_score"] is None else f"{row['interval_score']:.2f}",
+            ]
+            for row in rows
+        ),
+    )
+
+
+def interval_table(cells: Results) -> str:
+    """Return the coverage of the 90% intervals, per operator and protocol.
+
+    Args:
+        cells: Protocol -> scored cells.
+    """
+    rows = []
+    for protocol in (name for name in HEADINGS if name in cells and name != "own"):
+        groups: dict[str, list[Row]] = defaultdict(list)
+        for cell in cells[protocol]:
+            if cell["inside_90"] is not None:
+                groups[cell["operator"]].append(cell)
+        rows += [
+            [HEADINGS[protocol], operator, *_interval_cells(found, protocol)]
+            for operator, found in sorted(groups.items())
+        ]
+    headings = [
+        "protocol",
+        "operator",
+        "cells",
+        "median coverage",
+        "reach the aim",
+        "narrow enough",
+    ]
+    return table([*headings, "median score"], rows)
+
+
+def _interval_cells(found: Sequence[Row], protocol: str) -> list[str]:
+    """Return counts and medians of one operator's intervals."""
+    seen = protocol in ("unseen-shapes", "few-shot")
+    inside = [row["inside_90"] for row in found]
+    good = [x for x in inside if (SEEN[0] <= x <= SEEN[1] if seen else x >= UNSEEN)]
+    narrow = [row for row in found if row["half_width"] <= WIDTH * row["p90_error"]]
+    return [
+        str(len(found)),
+        percent(median(inside)),
+        str(len(good)),
+        str(len(narrow)),
+        f"{median(row['interval_score'] for row in found):.2f}",
+    ]
+
+
+def missed_cells(cells: Sequence[Row], protocol: str) -> list[str]:
+    """Return a line per goal: the cells furthest above it, worst first.
+
+    Args:
+        cells: Scored cells of one protocol.
+        protocol: The protocol.
+    """
+    lines = []
+    for goal in kernel_goals()["goal"]:
+        aimed = goal["mape"].get(protocol)
+        above = [
+            row
+            for row in cells
+            if aimed is not None
+            and (of := goal_of((row["operator"], row["family"], row["format"])))
+            and of["name"] == goal["name"]
+            and row["mape"] > aimed + ROUNDING
+        ]
+        above.sort(key=lambda row: -float(row["mape"]))
+        worst = ", ".join(f"{row['cell']} {percent(row['mape'])}" for row in above[:4])
+        if above:
+            lines.append(f"- {goal['name']} (<= {percent(aimed)}): {len(above)} cells; {worst}")
+    return lines
+
+
+def beaten_cells(cells: Sequence[Row], own: Sequence[Row]) -> list[str]:
+    """Return a line per cell in which physics is not better than the two-parameter model.
+
+    Args:
+        cells: Scored cells of one protocol.
+        own: The shipped cells on all rows, for comparison.
+    """
+    shipped = {row["cell"]: row for row in own}
+    lines = []
+    for row in cells:
+        if row["mape"] < row["two_parameter_mape"]:
+            continue
+        line = f"- {row['cell']}: {_against(row)}"
+        known = shipped.get(row["cell"])
+        if known is not None and known["protocol"] != row["protocol"]:
+            line += f"; ships, on all rows {_against(known)}"
+        lines.append(line)
+    return lines
+
+
+def _against(row: Row) -> str:
+    return f"{percent(row['mape'])}% against {percent(row['two_parameter_mape'])}%"
+
+
+def excluded_rows(excluded: Mapping[str, int]) -> str:
+    """Return reason -> rows as a table.
+
+    Args:
+        excluded: Excluded rows, by reason.
+    """
+    rows = sorted(excluded.items(), key=lambda item: -item[1])
+    return table(["rows left out", "why"], ([f"{count:,}", why] for why, count in rows if count))

@@ -1,0 +1,137 @@
+"""The page of published measurements that nothing is fitted to, generated from the comparison."""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import check_writable, write_atomic
+from perfatlas.report.text import format_value
+from validation.scoring import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+TEMPLATE: Final = "data/outside_page.md"
+SUMMARY: Final = {
+    "measurements": "rows",
+    "answered": "answered",
+    "median_error": "median error",
+    "bias": "bias",
+    "inside_90": "in 90%",
+    "width": "high/low",
+}
+CELLS: Final = (
+    "measurement",
+    "batch",
+    "half",
+    "published",
+    "predicted",
+    "error",
+    "90% interval",
+    "inside",
+)
+
+
+def write_outside_page(path: Path, found: Mapping[str, Any]) -> None:
+    """Write the page.
+
+    Args:
+        path: The Markdown file.
+        found: From `validate_outside`.
+
+    Raises:
+        InvalidSpecError: The file cannot be written.
+    """
+    check_writable(path)
+    write_atomic(path, page_text(found))
+
+
+def page_text(found: Mapping[str, Any]) -> str:
+    """Return the page.
+
+    Args:
+        found: From `validate_outside`.
+    """
+    text = resources.files("validation").joinpath(TEMPLATE).read_text("utf-8")
+    worst = {"worst": "worst", "worst_error": "its error"}
+    parts = (
+        ("{totals}", _summaries(found["totals"], {"batch": "batch", "rows": ""})),
+        (
+            "{scales}",
+            _summaries(found["by_scale"], {"batch": "batch", "scale": "scale", "half": "half"}),
+        ),
+        ("{devices}", _summaries(found["by_device"], {"device": "device", "batch": "batch"})),
+        (
+            "{sources}",
+            _summaries(found["by_source"], {"batch": "batch", "source": "source"}, worst),
+        ),
+        ("{collected}", _collected(found["collected"])),
+        ("{cells}", _cells(found["rows"])),
+        ("{refused}", _refused(found["rows"])),
+    )
+    for place, part in parts:
+        text = text.replace(place, part)
+    return text
+
+
+def _summaries(
+    rows: Sequence[Mapping[str, Any]],
+    before: Mapping[str, str],
+    after: Mapping[str, str] | None = None,
+) -> str:
+    names = {**before, **SUMMARY, **(after or {})}
+    return table(list(names.values()), [[_text(name, row[name]) for name in names] for row in rows])
+
+
+def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a figure or a name
+    if value is None or value == "":
+        return "-"
+    if name == "bias":
+        return f"{100 * math.expm1(value):+.0f}%"
+    if name == "worst_error":
+        return f"{100 * value:+.0f}%"
+    if name in ("median_error", "inside_90"):
+        return f"{100 * value:.0f}%"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _collected(sources: Sequence[Mapping[str, Any]]) -> str:
+    columns = {
+        "title": "source",
+        "batch": "batch",
+        "date": "date",
+        "url": "published in",
+        "note": "read as",
+    }
+    return table(list(columns.values()), [[str(s[c]) for c in columns] for s in sources])
+
+
+def _cells(rows: Sequence[Mapping[str, Any]]) -> str:
+    return table(list(CELLS), [_cell(row) for row in rows if row["predicted"] is not None])
+
+
+def _cell(row: Mapping[str, Any]) -> list[str]:
+    metric = row["metric"]
+    interval = "-"
+    if row["low"] is not None:
+        interval = f"{format_value(metric, row['low'])} to {format_value(metric, row['high'])}"
+    return [
+        row["id"],
+        str(row["batch"]),
+        row["half"],
+        format_value(metric, row["published"]),
+        format_value(metric, row["predicted"]),
+        f"{100 * row['error']:+.0f}%",
+        interval,
+        {True: "yes", False: "no", None: "-"}[row["inside_90"]],
+    ]
+
+
+def _refused(rows: Sequence[Mapping[str, Any]]) -> str:
+    return table(
+        ["measurement", "reason"],
+        [[row["id"], row["refused"].replace("\n", " ")] for row in rows if row["refused"]],
+    )

@@ -1,0 +1,33 @@
+"""Predicted and measured steps of several laboratories, each scored by the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from validation.laboratories import all_sources, pooled, scored_releases, source_rows
+
+
+def validate_sources() -> dict[str, Any]:
+    """Return how well intervals hold for sources that they were not fitted to.
+
+    Returns:
+        `sources`: by source and kind of model; `pooled`: their means, every source counting once;
+        `releases`: the spread between releases on the half of configurations that was not fitted;
+        `left_out`: runs without a prediction and why.
+
+    Raises:
+        MissingDependencyError: A file is missing.
+        UnsupportedError: A file is not that of the rules.
+    """
+    sources = all_sources()
+    rows = source_rows(sources)
+    return {
+        "sources": rows,
+        "pooled": [pooled(rows)],
+        "releases": scored_releases(),
+        "left_out": [
+            {"source": one.source, "reason": reason, "runs": runs}
+            for one in sources
+            for reason, runs in one.refused.items()
+        ],
+    }

@@ -1,0 +1,190 @@
+"""`python -m validation traffic`: simulated traffic against public engine runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from perfatlas.commands.flags import SWITCH, WrittenFile
+from perfatlas.commands.output import envelope, print_json
+from perfatlas.quantities import ValidationGateError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.report.text import TitledRows
+
+RECORDED: Final = {
+    "run": "",
+    "figure": "figure",
+    "measured_s": "measured",
+    "predicted_s": "simulated",
+    "error": "error",
+    "goal_met": "met",
+    "scaled_error": "one factor",
+    "scaled_goal_met": "met",
+}
+POINT_TOTALS: Final = {
+    "plan": "",
+    "rows": "points",
+    "ttft_median_error": "TTFT",
+    "ttft_bias": "bias",
+    "tpot_median_error": "TPOT",
+    "tpot_bias": "bias",
+    "makespan_median_error": "makespan",
+}
+POINTS: Final = {
+    "plan": "",
+    "isl": "in",
+    "concurrency": "requests",
+    "ttft_measured_s": "TTFT",
+    "ttft_s": "simulated",
+    "tpot_measured_s": "TPOT",
+    "tpot_s": "simulated",
+    "makespan_error": "makespan",
+}
+CONTRADICTED: Final = {
+    "isl": "in",
+    "concurrency": "requests",
+    "date": "day",
+    "ttft_run_s": "TTFT run",
+    "ttft_point_s": "point",
+    "ttft_s": "simulated",
+    "tpot_run_s": "TPOT run",
+    "tpot_point_s": "point",
+}
+GOALS: Final = {
+    "models": "",
+    "figure": "figure",
+    "reached_error": "reached",
+    "goal_error": "goal",
+    "goal_met": "met",
+}
+FIGURES: Final = {
+    "rows": "runs",
+    "ttft_median_error": "TTFT",
+    "ttft_bias": "bias",
+    "tpot_median_error": "TPOT",
+    "tpot_mape": "MAPE",
+    "tpot_bias": "bias",
+}
+PARTS: Final = {
+    "totals": ("models",),
+    "by_engine": ("backend",),
+    "by_source": ("kind",),
+    "by_model": ("network",),
+    "by_system": ("system",),
+    "cells": ("network", "precision", "backend", "system"),
+    "by_launch": ("launch",),
+}
+WORST: Final = {
+    "id": "run",
+    "ttft_measured_s": "measured",
+    "ttft_s": "simulated",
+    "ttft_error": "TTFT",
+    "tpot_error": "TPOT",
+}
+POOL_PARTS: Final = {
+    "totals": ("models",),
+    "by_split": ("split",),
+    "by_engine": ("backend",),
+    "by_model": ("network",),
+    "by_system": ("system",),
+    "by_lengths": ("isl", "osl"),
+    "cells": ("backend", "network", "precision", "system"),
+}
+SCENARIO_PARTS: Final = {"totals": ("models",), "by_engine": ("backend",)}
+FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time_s", "sha256")
+
+
+def traffic(
+    *,
+    page: WrittenFile | None = None,
+    json: Annotated[bool, SWITCH] = False,
+    verbose: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare simulated traffic with the measurements of public engine runs; takes minutes.
+
+    Args:
+        page: Write this Markdown page instead of text.
+        json: Print one JSON object.
+        verbose: Print every row, not only those that fit a screen.
+    """
+    if page is not None:
+        from validation.serving.traffic_page import write_traffic_page
+
+        return _gate(write_traffic_page(page))
+    from validation.serving.traffic import validate_traffic
+
+    found = validate_traffic()
+    if json:
+        print_json(envelope("validate traffic", results=found, scenario={}))
+    else:
+        _print_found(found, verbose=verbose)
+    return _gate(found)
+
+
+def _gate(found: Mapping[str, Any]) -> int:
+    for failure in found["failures"]:
+        sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
+    return ValidationGateError.exit_code if found["failures"] else 0
+
+
+def _print_found(found: Mapping[str, Any], *, verbose: bool) -> None:
+    from perfatlas.report.text import open_terminal, print_facts, print_tables
+
+    console = open_terminal(sys.stdout)
+    facts = {name: found[name] for name in FACTS if name in found}
+    print_facts(console, facts)
+    console.print()
+    for sentence in found["missing"]:
+        console.print(sentence, markup=False, highlight=False)
+    used = len(facts) + 1 + 2 * len(found["missing"])
+    print_tables(console, _tables(found), verbose=verbose, used=used)
+
+
+def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
+    """Return the tables: goals and totals first, single runs and exclusions last."""
+    from perfatlas.report.text import TitledRows
+
+    pools = found.get("pools", {})
+    scenario = found.get("scenario_only", {})
+    parts = (found, scenario, pools)
+    goals = [row for part in parts for row in part.get("goals", [])] + found["point_goals"]
+    recorded = "recorded runs; one factor: fitted to the first third, scored on the rest"
+    days = "points and dated runs of the same model, plan, prompts and load"
+    refused = [*found.get("not_simulated", []), *pools.get("not_simulated", [])]
+    run = {"id": "run"}
+    return [
+        TitledRows("goals", goals, GOALS),
+        *_parts(found, PARTS, ""),
+        *_parts(scenario, SCENARIO_PARTS, "settings not given, "),
+        *_parts(pools, POOL_PARTS, "two pools, "),
+        TitledRows(recorded, found["recorded"], RECORDED),
+        TitledRows("points: totals", found["point_totals"], POINT_TOTALS),
+        TitledRows("operating points of an experiment", found["points"], POINTS),
+        TitledRows(days, found.get("contradicted", []), CONTRADICTED),
+        TitledRows("worst", found.get("worst", []), WORST),
+        TitledRows(
+            "excluded", found.get("reasons", []), {"reason": "reason", "rows": "rows", "note": ""}
+        ),
+        TitledRows("two pools, excluded", pools.get("left_out", []), run | {"reason": "reason"}),
+        TitledRows("not simulated", refused, run | {"error": "why"}),
+    ]
+
+
+def _parts(
+    found: Mapping[str, Any], parts: Mapping[str, tuple[str, ...]], of: str
+) -> list[TitledRows]:
+    """Return the statistics of parts of runs."""
+    from perfatlas.report.text import TitledRows
+
+    tables = []
+    for name, about in parts.items():
+        rows = [
+            {"about": " ".join(str(row[key]) for key in about), **row}
+            for row in found.get(name, [])
+        ]
+        title = f"{of}{name.replace('_', ' ')}: median, bias"
+        tables.append(TitledRows(title, rows, {"about": "", **FIGURES}, detail=name == "cells"))
+    return tables

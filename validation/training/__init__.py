@@ -1,0 +1,17 @@
+"""Training steps against published runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from validation.training.fits import fit_training_engine as fit_training_engine
+    from validation.training.scores import validate_training as validate_training
+    from validation.training.trace import (
+        fit_to_trace as fit_to_trace,
+        trace_comparison as trace_comparison,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

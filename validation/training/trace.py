@@ -1,0 +1,187 @@
+"""The published trace of a pair of DualPipe, and the production run that it is part of.
+
+Shape legend: N layers of a pair, 6 computing and 4 communicating parts of a layer.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.models import ModelFormats, MoeFfn, resolve_model
+from perfatlas.operators import GroupedGemm, Streaming
+from perfatlas.training.layouts import Layouts
+from perfatlas.training.pairs import COMPUTE_PARTS, pair_times
+from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.step import (
+    TrainingQuestion,
+    micro_batch_costs,
+    pair_of_layers,
+    training_steps,
+)
+from perfatlas.training.work import expert_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.training.pairs import PairParts
+    from perfatlas.training.profiles import TrainingEngine
+
+_ATTENTION: Final = [at for at, name in enumerate(COMPUTE_PARTS) if name.startswith("attention")]
+_EXPERTS: Final = [at for at, name in enumerate(COMPUTE_PARTS) if name.startswith("experts")]
+_TOKENS: Final = 1e12
+_HOUR_S: Final = 3600.0
+
+
+@cache
+def published_trace() -> Mapping[str, Any]:
+    """Return the trace and the run, from `validation/data/dualpipe_trace.toml`."""
+    path = resources.files("validation").joinpath("data/dualpipe_trace.toml")
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def fit_to_trace() -> dict[str, float]:
+    """Return the efficiencies of the engine with which attention, experts and transfers last.
+
+    Each is the ratio of a predicted sum, beside communication, to that of the trace.
+
+    Example:
+        >>> from validation.training.trace import fit_to_trace
+        >>> sorted(fit_to_trace())
+        ['efficiency_communication', 'efficiency_compute', 'efficiency_experts']
+    """
+    trace = published_trace()
+    engine = replace(
+        resolve_training_engine(trace["engine"]),
+        efficiency_compute=1.0,
+        efficiency_experts=1.0,
+        efficiency_communication=1.0,
+    )
+    measured_s_N6 = np.array(trace["compute_ms"]) / 1e3
+    pair = _pair(engine)
+    beside_s_N6 = pair.compute_s_CN6[0] / pair.compute_rate_CN6[0]
+    compute = beside_s_N6[:, _ATTENTION].sum() / measured_s_N6[:, _ATTENTION].sum()
+    # of the experts' parts, the grouped products alone have a factor of their own
+    faster = _pair(replace(engine, efficiency_experts=2.0))
+    half_s = (beside_s_N6 - faster.compute_s_CN6[0] / faster.compute_rate_CN6[0])[:, _EXPERTS].sum()
+    others_s = beside_s_N6[:, _EXPERTS].sum() - 2.0 * half_s
+    experts = 2.0 * half_s / (measured_s_N6[:, _EXPERTS].sum() * compute - others_s)
+    transfers_s = pair.communication_s_CN4.sum()
+    return {
+        "efficiency_compute": round(float(compute), 3),
+        "efficiency_experts": round(float(experts), 3),
+        "efficiency_communication": round(1e3 * float(transfers_s) / trace["communication_ms"], 3),
+    }
+
+
+def _pair(engine: TrainingEngine) -> PairParts:
+    """Return the pair of MoE layers of the trace with an engine."""
+    question = production_run(engine)
+    layers = tuple(group for group in question.architecture.layers if isinstance(group.ffn, MoeFfn))
+    architecture = replace(question.architecture, layers=layers)
+    count = len(published_trace()["compute_ms"])
+    return pair_of_layers(replace(question, architecture=architecture), count)
+
+
+def production_run(engine: TrainingEngine) -> TrainingQuestion:
+    """Return the production run of the trace's model as a question.
+
+    Args:
+        engine: The training engine.
+    """
+    trace = published_trace()
+    run, name = trace["run"], trace["format"]
+    sizes = {
+        **dict.fromkeys(("tp", "cp", "expert_tp", "vpp", "micro_batch"), 1),
+        **{field: run[field] for field in ("pp", "global_batch", "sequence_length")},
+        "dp": run["gpus"] // run["pp"],
+        "ep": trace["ep"],
+    }
+    return TrainingQuestion(
+        architecture=resolve_model(trace["model"]).architecture,
+        engine=engine,
+        formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
+        tier="auto",
+        systems=(resolve_system(trace["system"]),),
+        index_C=np.zeros(1, np.int64),
+        layouts=Layouts(
+            **{field: np.array([float(value)]) for field, value in sizes.items()},
+            zero=np.array([1]),
+            sequence_parallel=np.array([False]),
+            recompute=np.array([0]),
+        ),
+        schedule="dualpipe",
+        gradient_format=engine.gradient_format,
+        distribution="balanced",
+    )
+
+
+def _casts_s(engine: TrainingEngine) -> float:
+    """Return the time of the kernels that quantize in all layers of the pair, alone [s]."""
+    question = production_run(engine)
+    groups = [isinstance(group.ffn, MoeFfn) for group in question.architecture.layers]
+    segment = groups.index(True) + 1
+    total_s = 0.0
+    for row in micro_batch_costs(question).rows:
+        operator = row.operator
+        if row.segment != segment or row.role == "again":
+            continue
+        own = (
+            expert_kernels(operator, row.part) if isinstance(operator, GroupedGemm) else [operator]
+        )
+        casts = [one for one in own if isinstance(one, Streaming) and one.stream == "quantize"]
+        if casts:
+            devices, family = question.devices(), engine.kernel_family
+            prices = price_operators(casts, devices, family=family, tier=question.tier)
+            counts = np.stack([one.count for one in casts], axis=1)
+            total_s += float((counts * prices.time_s_CO).sum())
+    return total_s / engine.efficiency_compute * len(published_trace()["compute_ms"])
+
+
+def trace_comparison() -> list[dict[str, Any]]:
+    """Return the figures of the trace and of the run, published and predicted.
+
+    Returns:
+        Rows of `figure`, `published`, `predicted`, `error` and `fitted`: whether an efficiency of
+        the engine was set by it.
+    """
+    trace, run = published_trace(), published_trace()["run"]
+    engine = resolve_training_engine(trace["engine"])
+    pair = _pair(engine)
+    exposed = pair_times(pair)
+    transfers_s = float(pair.communication_s_CN4.sum())
+    question = production_run(engine)
+    steps = training_steps(question)
+    gpu_hours = float(steps.step_s_C[0]) * run["gpus"] / _HOUR_S
+    tokens = run["global_batch"] * run["sequence_length"]
+    beside_s = float((pair.compute_s_CN6 / pair.compute_rate_CN6).sum())
+    figures = (
+        ("computation of the pair [ms]", float(np.sum(trace["compute_ms"])), 1e3 * beside_s, True),
+        ("communication of the pair [ms]", trace["communication_ms"], 1e3 * transfers_s, True),
+        ("span of the pair [ms]", trace["span_ms"], 1e3 * float(exposed.total_s_C[0]), False),
+        (
+            "communication that is hidden",
+            trace["hidden"],
+            float(exposed.hidden_s_C[0]) / transfers_s,
+            False,
+        ),
+        ("casts, of the computation", trace["casts"], _casts_s(engine) / beside_s, False),
+        (
+            "GPU-hours per trillion tokens",
+            run["gpu_hours_per_trillion_tokens"],
+            gpu_hours * _TOKENS / tokens,
+            False,
+        ),
+    )
+    return [
+        {"figure": name, "published": published, "predicted": found,
+         "error": found / published - 1.0, "fitted": fitted}
+        for name, published, found, fitted in figures
+    ]  # fmt: skip
