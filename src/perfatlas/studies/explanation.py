@@ -47,10 +47,6 @@ def explained_estimate(
             and TPOT 10% below the prediction.
         spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
 
-    Returns:
-        The answer of `estimate` with `sensitivity` (elasticities by metric and factor),
-        `next_bottleneck`, `break_even` and, with a spread, `sobol`.
-
     Raises:
         InvalidSpecError: A target or the spread is invalid.
         PerfatlasError: As for `estimate`.

@@ -9,7 +9,6 @@ from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
 from perfatlas.fleet.model import failure_domains
 from perfatlas.quantities import InvalidSpecError, significant
-from perfatlas.scenario.training_steps import training_step
 from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.verbs.goodput.training_metrics import JOINED
 
@@ -146,6 +145,8 @@ def _require_checkpoints(inputs: Goodput) -> None:
 
 def _step_of(path: str) -> TrainingStep:
     """Return the training step that a file describes."""
+    from perfatlas.scenario.training_steps import training_step
+
     table = read_toml(path)
     try:
         return training_step(table)
