@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         local_results as local_results,
         usable_processors as usable_processors,
     )
+    from perfatlas.studies.explanation import explained_estimate as explained_estimate
     from perfatlas.studies.export import (
         export_run as export_run,
         run_blocks as run_blocks,

@@ -28,7 +28,7 @@ class Answering:
 
     Args:
         command: As it is typed.
-        function: Its name in `perfatlas`: from named fields to an answer.
+        function: Its name in the interface of the folder: from named fields to an answer.
         first: The column with which its answers begin in a table; no field of it.
         text: What writes an answer for people, as "module:function"; by default that of all verbs.
         needed: Fields that must be given; by default those that the table of fields requires.
@@ -112,9 +112,7 @@ def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFl
     Raises:
         UsageError: A field that must be given is not.
     """
-    import perfatlas
-
-    function = getattr(perfatlas, form.function)
+    function = getattr(import_module(commands()[form.command][0]), form.function)
     fields = verb_fields(form.command)
     if wants_table(output):
         asked = TableQuestion(

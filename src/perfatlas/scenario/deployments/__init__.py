@@ -1,4 +1,4 @@
-"""Simulated deployments of a scenario, and remarks on their results."""
+"""Deployments of a scenario, estimated and simulated, and remarks on their results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
         Priced as Priced,
         deployment as deployment,
     )
+    from perfatlas.scenario.deployments.estimate_remarks import (
+        LEAVES_OUT as LEAVES_OUT,
+        estimate_warnings as estimate_warnings,
+        pool_warnings as pool_warnings,
+    )
+    from perfatlas.scenario.deployments.estimation import estimate_of as estimate_of
     from perfatlas.scenario.deployments.evaluation import (
         closed_form_results as closed_form_results,
         evaluate_one as evaluate_one,
         evaluate_pools as evaluate_pools,
-        plain_answer as plain_answer,
-        pool_results as pool_results,
     )
     from perfatlas.scenario.deployments.generated import most_in_time as most_in_time
     from perfatlas.scenario.deployments.heterogeneous_replicas import (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import Answer, Evidence, comparison_note, joined_tiers
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, PerfatlasError
+from perfatlas.scenario.deployments import estimate_of
 from perfatlas.verbs.compare.differences import step_differences
 from perfatlas.verbs.compare.metrics import COMPARED, FACILITY
 from perfatlas.verbs.compare.question import compared_scenarios
@@ -80,10 +81,7 @@ def compare(
 
 
 def _estimated(scenario: Mapping[str, Any]) -> Answer:
-    import perfatlas
-
-    fields = {name: value for name, value in scenario.items() if name != "label"}
-    return perfatlas.estimate(**fields)
+    return estimate_of({name: value for name, value in scenario.items() if name != "label"})
 
 
 def _base(scenario: Mapping[str, Any]) -> Answer:

@@ -52,8 +52,8 @@ def compare(
         flags: Fields that all scenarios share, and alternatives.
         output: Output of the answer.
     """
-    import perfatlas
     from perfatlas.report.text import open_terminal, reproduce_line
+    from perfatlas.verbs.compare.answer import compare as compare_answer
     from perfatlas.verbs.compare.text import print_comparison
 
     output = output or CompareFlags()
@@ -64,7 +64,7 @@ def compare(
     scenarios: list[dict[str, Any]] | None = None
     if files:
         scenarios = [{"label": file.stem, **read_toml(file)} for file in files]
-    answer = perfatlas.compare(scenarios=scenarios, **set_fields).to_dict()
+    answer = compare_answer(scenarios=scenarios, **set_fields).to_dict()
     names = " ".join(str(file) for file in files or ())
     line = reproduce_line(f"compare {names}".strip(), set_fields)
     if output.page.files():

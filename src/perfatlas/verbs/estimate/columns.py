@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.answer import bound_codes, tier_codes
 from perfatlas.energy import NODE_COLUMNS, node_columns
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
+from perfatlas.scenario.deployments import estimate_warnings, pool_warnings
 from perfatlas.scenario.resolution import (
     EVALUATED,
     are_pools_simulated,
@@ -37,7 +38,6 @@ from perfatlas.serving.closed_form import (
     unused_prices_text,
 )
 from perfatlas.step import cache_limits
-from perfatlas.verbs.estimate.remarks import estimate_warnings, pool_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -140,12 +140,12 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
 
 
 def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
-    import perfatlas
+    from perfatlas.verbs.estimate.answer import estimate as estimate_answer
 
     if extra.trace is not None:
         check_writable(extra.trace)
     with _with_memory_answer(set_fields):
-        answer = perfatlas.estimate(**set_fields).to_dict()
+        answer = estimate_answer(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields)
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
@@ -177,13 +177,13 @@ def _with_memory_answer(set_fields: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
-    import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES
+    from perfatlas.verbs.estimate.table import estimate_table
 
     priced: dict[str, int] = {}
 
     def answer_columns(questions: dict[str, list[Any]]) -> dict[str, Sequence[Any]]:
-        answers = perfatlas.estimate_table(questions)
+        answers = estimate_table(questions)
         for name in ("operators_priced", "distinct_shapes"):
             priced[name] = priced.get(name, 0) + answers.results[name]
         return answers.cells
@@ -204,13 +204,13 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
 
 
 def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFlags) -> int:
-    import perfatlas
+    from perfatlas.verbs.estimate.batch_frontier import frontier
 
     over = extra.frontier_over
     for path in extra.page.files().values():
         check_writable(path)
     with _with_memory_answer(set_fields):
-        answer = perfatlas.frontier(over=over, progress=late_lines(), **set_fields).to_dict()
+        answer = frontier(over=over, progress=late_lines(), **set_fields).to_dict()
     line = reproduced("estimate --frontier", set_fields)
     if over != "batch":
         line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
@@ -236,10 +236,10 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
 
 
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
-    import perfatlas
+    from perfatlas.verbs.estimate.sensitivities import explain
 
     with _with_memory_answer(set_fields):
-        answer = perfatlas.explain(**extra.of_explain, **set_fields).to_dict()
+        answer = explain(**extra.of_explain, **set_fields).to_dict()
     if output.json:
         print_json(answer)
         return 0

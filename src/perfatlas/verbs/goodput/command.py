@@ -83,8 +83,6 @@ def goodput(
         extra: Further files.
         output: Output of the answer.
     """
-    import perfatlas
-
     extra, output = extra or GoodputFiles(), output or OutputFlags()
     extra.page.check(CHART_TITLES["goodput"])
     pages = extra.page.files()
@@ -111,7 +109,9 @@ def goodput(
             run = fleet_goodput(**set_fields)
             answer, columns = run.answer, run.per_replica()
         else:
-            answer = perfatlas.goodput(**set_fields)
+            from perfatlas.verbs.goodput.answer import goodput as goodput_answer
+
+            answer = goodput_answer(**set_fields)
     code = show_answer(
         answer.to_dict(), output=output, set_fields=set_fields, text=ONE.find(ONE.text)
     )
@@ -126,7 +126,7 @@ def goodput(
 
 def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFlags) -> int:
     """Answer the frontier of recovery strategies; return the exit code."""
-    import perfatlas
+    from perfatlas.verbs.goodput.strategy_frontier import goodput_frontier
 
     files = {"--table": output.table, "--resume": output.resume} | extra.page.files()
     for flag, is_set in files.items():
@@ -137,7 +137,7 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
         check_writable(output.output)
     require(set_fields, ("fleet",), example=FRONTIER_EXAMPLE)
     with notice_if_slow(SLOW_FRONTIER):
-        found = perfatlas.goodput_frontier(**set_fields)
+        found = goodput_frontier(**set_fields)
     if output.output is not None:
         write_table(str(output.output), found.columns)
         told = f"{found.results['strategies']:,} strategies written to {output.output}"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
-from perfatlas.hardware import resolve_system
+from perfatlas.fleet.model import failure_domains
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.verbs.goodput.question import Goodput
-from perfatlas.verbs.goodput.topology import topology_of
 from perfatlas.verbs.goodput.training_metrics import JOINED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.answer import Answer
+    from perfatlas.scenario.training_steps import TrainingStep
 
 __all__ = ["JOINED", "predicted_step", "with_training"]
 HOUR_S: Final = 3600.0
@@ -33,13 +33,13 @@ class PredictedStep:
     """The training step of a job.
 
     Args:
-        step: The answer of `train`.
+        step: The step, as `train` answers it.
         tokens: Tokens to train; None without a budget.
         usd_per_gpu_hour: Price; None without one.
         given: The fields of goodput that were given.
     """
 
-    step: Answer
+    step: TrainingStep
     tokens: float | None
     usd_per_gpu_hour: float | None
     given: Mapping[str, Any]
@@ -77,7 +77,7 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
     for name in OF_THE_STEP:
         if others.get(name) is not None:
             raise InvalidSpecError(f"{name} follows from train = {fields['train']}; leave one out")
-    step = _answer_of(str(inputs.train))
+    step = _step_of(str(inputs.train))
     gpus = step.results["gpus"]
     if inputs.gpus not in (None, gpus):
         raise InvalidSpecError(
@@ -90,7 +90,7 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
         derived["checkpoint_bytes"] = step.results["checkpoint_bytes"]
     of_nodes = others.get("node_mtbf_s") is not None and others.get("fleet") is None
     if of_nodes and others.get("gpus_per_node") is None:
-        derived["gpus_per_node"] = topology_of(step.scenario["system"]).gpus_per_node
+        derived["gpus_per_node"] = failure_domains(step.question.systems[0]).gpus_per_node
     if others.get("fleet") is not None:
         derived["mfu"] = step.results["mfu"]
     predicted = PredictedStep(
@@ -102,11 +102,11 @@ def predicted_step(fields: Mapping[str, Any]) -> tuple[PredictedStep | None, dic
     return predicted, others | derived
 
 
-def _of_checkpoints(step: Answer, inputs: Goodput) -> dict[str, Any]:
+def _of_checkpoints(step: TrainingStep, inputs: Goodput) -> dict[str, Any]:
     """Return stalls of checkpoints, and restarts with reading one; empty where times are unknown.
 
     Args:
-        step: The answer of `train`.
+        step: The step, as `train` answers it.
         inputs: The fields of goodput.
 
     Raises:
@@ -143,23 +143,23 @@ def _require_checkpoints(inputs: Goodput) -> None:
         )
 
 
-def _answer_of(path: str) -> Answer:
-    """Return the answer of the training step that a file describes."""
-    import perfatlas
+def _step_of(path: str) -> TrainingStep:
+    """Return the training step that a file describes."""
+    from perfatlas.scenario.training_steps import training_step
 
     table = read_toml(path)
     try:
-        return perfatlas.train(**table)
+        return training_step(table)
     except InvalidSpecError as problem:
         raise InvalidSpecError(f"train = {path}: {problem}") from problem
 
 
-def _power(step: Answer) -> dict[str, float]:
+def _power(step: TrainingStep) -> dict[str, float]:
     """Return the power of a GPU in steps and while the job waits, empty where it is not known."""
     power_w = step.results["power_w"]
     if power_w is None:
         return {}
-    device = resolve_system(step.scenario["system"]).device
+    device = step.question.systems[0].device
     return {"power_w": power_w, "idle_power_w": board_energy(device).on_w}
 
 
@@ -193,10 +193,11 @@ def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:
         " are those of the fleet"
     )
     notes = (note, *_checkpoint_notes(predicted.step))
+    grounds = predicted.step.evidence()
     evidence = replace(
         answer.evidence,
-        assumptions=(*answer.evidence.assumptions, *notes, *predicted.step.evidence.assumptions),
-        sources=(*answer.evidence.sources, *predicted.step.evidence.sources),
+        assumptions=(*answer.evidence.assumptions, *notes, *grounds.assumptions),
+        sources=(*answer.evidence.sources, *grounds.sources),
     )
     given = predicted.in_scenario.items()
     as_given = {
@@ -206,7 +207,7 @@ def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:
     return replace(answer, results=results, evidence=evidence, scenario=scenario)
 
 
-def _checkpoint_notes(step: Answer) -> tuple[str, ...]:
+def _checkpoint_notes(step: TrainingStep) -> tuple[str, ...]:
     """Return what follows from predicted times of checkpoints."""
     results = step.results
     if "checkpoint_stall_s" not in results:

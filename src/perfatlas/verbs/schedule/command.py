@@ -79,7 +79,7 @@ def schedule(
         extra: Scenario file, comparison and further files.
         output: Output of the answer.
     """
-    import perfatlas
+    from perfatlas.verbs.schedule.answer import fleet_schedule
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
     extra.page.check(CHART_TITLES["fleet schedule"])
@@ -100,7 +100,7 @@ def schedule(
     if extra.per_job is not None:
         table_format(str(extra.per_job))
     with notice_if_slow(SLOW):
-        done = perfatlas.fleet_schedule(**set_fields)
+        done = fleet_schedule(**set_fields)
     _show(done, set_fields, output)
     sys.stdout.flush()  # print the answer even if the files cannot be written
     _write_files(done, extra, set_fields)

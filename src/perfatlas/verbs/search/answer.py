@@ -132,15 +132,14 @@ class SearchAnswer(AnsweredRun):
 
         The SLOs of the search are the targets of the break-even values, as limits of the means.
         """
-        import perfatlas
+        from perfatlas.studies import explained_estimate
 
-        targets: dict[str, Any] = {}
+        targets: dict[str, float] = {}
         for name, metric in LATENCIES.items():  # of two limits of one metric the tighter one
             limit = getattr(self.inputs, name)
             if limit is not None:
-                target = f"slo_{metric}"
-                targets[target] = min(limit, targets.get(target, limit))
-        return perfatlas.explain(**targets, **self.best)
+                targets[metric] = min(limit, targets.get(metric, limit))
+        return explained_estimate(self.best, targets)
 
     @property
     def candidates_per_cpu_s(self) -> float:

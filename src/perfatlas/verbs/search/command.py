@@ -65,7 +65,7 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
         flags: The search.
         output: Output of the answer.
     """
-    import perfatlas
+    from perfatlas.verbs.search.answer import search as search_answer
 
     output = output or SearchFlags()
     output.page.check(CHART_TITLES["search"])
@@ -82,7 +82,7 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     for path in output.page.files().values():
         check_writable(path)
     with notice_if_slow(SLOW):
-        answer = perfatlas.search(progress=late_lines(), **set_fields)
+        answer = search_answer(progress=late_lines(), **set_fields)
     told = answer.to_dict()
     told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
     if output.explain:

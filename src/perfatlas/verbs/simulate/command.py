@@ -37,6 +37,8 @@ from perfatlas.files import check_writable, table_format, write_atomic, write_ta
 from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfatlas.verbs.simulate.answer import Simulation
 
 INTERRUPTED: Final = 130
@@ -88,11 +90,13 @@ class SimulateFlags:
                 raise UsageError(f"{flag} {value:g}: expected seconds, 0 or more")
 
     @property
-    def verb_function(self) -> str:
-        """The name of the Python function that answers."""
+    def verb_function(self) -> Callable[..., Simulation]:
+        """The Python function that answers."""
+        from perfatlas.verbs import simulate as verb
+
         if self.find_replicas:
-            return "required_replicas"
-        return "max_request_rate" if self.find_rate else "simulate"
+            return verb.required_replicas
+        return verb.max_request_rate if self.find_rate else verb.simulate
 
     def files(self) -> dict[str, File]:
         """Return the output files of one simulation, by flag."""
@@ -138,10 +142,8 @@ def simulate(
 
 
 def _simulate(set_fields: dict[str, Any], extra: SimulateFlags, output: OutputFlags) -> int:
-    import perfatlas
-
     with Progress() as watch:
-        done = getattr(perfatlas, extra.verb_function)(progress=watch.look, **set_fields)
+        done = extra.verb_function(progress=watch.look, **set_fields)
         watch.clear()
         try:
             code = show_answer(done.answer.to_dict(), output=output, set_fields=set_fields)
@@ -175,13 +177,14 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
         sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{of_one}\n"))
 
 
-def _simulate_table(set_fields: dict[str, Any], output: OutputFlags, verb_function: str) -> int:
-    import perfatlas
+def _simulate_table(
+    set_fields: dict[str, Any], output: OutputFlags, verb_function: Callable[..., Simulation]
+) -> int:
     from perfatlas.answer import step_bounds
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
     def answer_row(_: int, fields: dict[str, Any]) -> Any:  # noqa: ANN401 - the schema checks them
-        answer = getattr(perfatlas, verb_function)(**fields).answer
+        answer = verb_function(**fields).answer
         told = {"tier": answer.evidence.tier, **step_bounds(answer.breakdown)}
         return replace(answer, results={**answer.results, **told})
 

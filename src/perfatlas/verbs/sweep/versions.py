@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from functools import cache
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,9 +35,7 @@ def data_hashes() -> dict[str, str]:
         >>> data_hashes()["calibrations"][:7]
         'sha256:'
     """
-    import perfatlas
-
-    package = Path(perfatlas.__file__).parent
+    package = Path(str(resources.files("perfatlas")))
     found = {"code": _folder_hash(package, "*.py")}
     for folder in sorted((package / "data").iterdir()):
         if folder.is_dir():

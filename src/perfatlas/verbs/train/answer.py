@@ -2,64 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from perfatlas.answer import (
-    Answer,
-    Evidence,
-    calibration_rows,
-    match_versions,
-    tier_of,
-    used_matches,
-    warn_unused_changes,
-    with_unused_changes,
-)
+from perfatlas.answer import Answer, warn_unused_changes, with_unused_changes
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.energy import board_energy
-from perfatlas.hardware import cited_sources
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
-from perfatlas.training.layouts import layout_problems
-from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, training_steps
-from perfatlas.verbs.train.advice import does_not_fit
-from perfatlas.verbs.train.breakdown import step_costs_of, training_breakdown
-from perfatlas.verbs.train.power import broken_limit, power_notes, power_remarks, power_rows
-from perfatlas.verbs.train.question import (
+from perfatlas.scenario.training_steps import (
+    broken_limit,
+    checkpoint_results,
     data_parallel,
+    does_not_fit,
+    power_remarks,
+    power_rows,
     question_of,
     read_training,
+    recipe_of,
     schedule_of,
+    training_breakdown,
+    training_results,
+    training_step,
 )
-from perfatlas.verbs.train.recipe import recipe_of
+from perfatlas.training.layouts import layout_problems
+from perfatlas.training.step import training_steps
+from perfatlas.verbs.train.metrics import PARTS
 from perfatlas.verbs.train.remarks import above_measured, graphs_matter, step_remarks
-from perfatlas.verbs.train.results import checkpoint_results, training_results
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from perfatlas.training.step import TrainingQuestion, TrainingSteps
-    from perfatlas.verbs.train.inputs import TrainInputs
+    from perfatlas.scenario.training_steps import TrainInputs
+    from perfatlas.training.step import TrainingQuestion
 
-INTERVAL: Final = (
-    "the 90% interval is that of models to which the engine is not fitted, from the spread of the"
-    " published runs between and within models, or,"
-    " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated,"
-    " and ends where all FLOP run at the peak;"
-    " kernels of gradients are priced as forward kernels of the transposed shape"
-)
-WIDER: Final = (
-    "no published run of {kind} models on {architecture} is among the fitted ones of {engine}: both"
-    " ends of the interval are wider by a factor of {factor:g}, the drift of releases"
-)
-PAIRS: Final = (
-    "pairs of a forward and a backward pass hide transfers of experts in the order of"
-    " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
-    " computation beside them"
-)
-LOWER_LIMIT: Final = (
-    "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
-    " collectives, no host time and no jitter are counted"
-)
+__all__ = ["PARTS", "train", "train_columns"]
 
 
 @signature_of("train")
@@ -84,28 +59,19 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         >>> abs(sum(parts.values()) / answer.results["step_time_s"] - 1) < 1e-9
         True
     """
-    inputs = read_training(fields)
-    question = question_of([inputs])
-    for problem in layout_problems(question.architecture, question.layouts, question.schedule):
-        raise InvalidSpecError(problem.sentence(0))
-    steps = training_steps(question)
-    if not steps.memory.fits[0]:
-        raise does_not_fit(inputs, question, steps.memory, 0)
-    if (error := broken_limit(question, steps, 0)) is not None:
-        raise error
+    step = training_step(fields)
+    inputs, question, steps = step.inputs, step.question, step.steps
     return Answer(
         command="train",
         scenario=_scenario(inputs, question),
-        results=training_results(question, steps)[0]
-        | power_rows([inputs], question, steps)[0]
-        | checkpoint_results(inputs, question, steps, 0),
+        results=step.results,
         breakdown=training_breakdown(question, steps),
         warnings=step_remarks(
             inputs,
             (*above_measured(question, steps)[0], *power_remarks([inputs], question, steps)[0]),
             graphs_act=bool(graphs_matter(question, steps)[0]),
         ),
-        evidence=evidence_of(question, steps),
+        evidence=step.evidence(),
     )
 
 
@@ -184,53 +150,3 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         moment_format=question.moment_format,
         tensor_overlap=question.engine.tiled_tensor_overlap if inputs.tp > 1 else None,
     )
-
-
-def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
-    """Return what the answer of the first candidate rests on.
-
-    Args:
-        question: The candidates.
-        steps: Their steps.
-    """
-    shape = int(steps.costs.index_C[0])
-    costs = step_costs_of(question, steps)
-    matches = used_matches(costs, shape)
-    system, engine = question.systems[0], question.engine
-    notes = dict.fromkeys(note for match in matches for note in match.notes)
-    tier = tier_of(costs, shape)
-    assumed = [FLOP_CONVENTION]
-    if question.tier == "bound":
-        assumed.append(LOWER_LIMIT)
-    else:
-        assumed += [INTERVAL, *_wider(question), f"{engine.id}: {engine.fit}"]
-    if question.formats.gemm in PRICED_AS:
-        other = PRICED_AS[question.formats.gemm]
-        assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
-    assumed += power_notes(question, steps)
-    paired = question.schedule == "dualpipe" or question.expert_overlap
-    if paired and question.architecture.has_experts:
-        assumed.append(PAIRS.format(sms=engine.dispatcher_sms))
-    if question.architecture.has_experts:
-        assumed.append(f"expert load: {question.distribution}")
-    recipe = engine.recipe_of(question.architecture)
-    settings = (engine.source, recipe.source) if recipe else (engine.source,)
-    return Evidence(
-        tier=tier,
-        calibrations=calibration_rows(matches),
-        data_versions={"engine": engine.id} | match_versions(matches),
-        assumptions=(*notes, *system.notes, *assumed),
-        sources=(*cited_sources(system), *settings, *board_energy(system.device).sources),
-    )
-
-
-def _wider(question: TrainingQuestion) -> tuple[str, ...]:
-    """Return what widens the interval on a generation without runs, empty where it has some."""
-    moe = question.architecture.has_experts
-    architecture = question.systems[0].device.architecture
-    factor = question.engine.widening(architecture, moe=moe)
-    if factor == 1.0:
-        return ()
-    kind = "MoE" if moe else "dense"
-    engine = question.engine.id
-    return (WIDER.format(kind=kind, architecture=architecture, engine=engine, factor=factor),)

@@ -73,7 +73,7 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
         UsageError: A required field is missing, --html or --trace is combined with --table, or both
             name the same file.
     """
-    import perfatlas
+    from perfatlas.verbs.train.answer import train as train_answer
 
     extra, output = extra or TrainFlags(), output or OutputFlags()
     extra.page.check(CHART_TITLES["train"])
@@ -89,7 +89,7 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
         check_writable(path)
     if len({path.resolve() for path in files.values()}) < len(files):
         raise UsageError(f"{' and '.join(files)} name the same file")
-    answer = perfatlas.train(**set_fields).to_dict()
+    answer = train_answer(**set_fields).to_dict()
     code = show_answer(answer, output=output, set_fields=set_fields, text=ONE.find(ONE.text))
     _write_files(answer, extra, set_fields)
     return code

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.scenario.training_steps import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
-    from perfatlas.verbs.train.inputs import TrainInputs
 
 NO_RANKS: Final = "sequence_parallel has no effect with tp = 1"
 FROZEN: Final = "fused_weight_gradient has no effect: with lora_rank, weights have no gradients"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step import StepTimeline, step_timeline, training_steps
-from perfatlas.verbs.train.question import question_of, read_training
 
 # passes of a timeline: a trace has a hundred bytes or two of each
 MOST_PASSES: Final = 500_000

@@ -80,7 +80,7 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
         flags: The search.
         output: Output of the answer.
     """
-    import perfatlas
+    from perfatlas.verbs.train.search.answer import search_training as search_answer
 
     output = output or LayoutSearchFlags()
     set_fields: dict[str, Any] = set_flags(flags, output.scenario)
@@ -91,7 +91,7 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
         check_writable(output.output)
     progress = _Progress()
     try:
-        answer = perfatlas.search_training(progress=progress, **set_fields)
+        answer = search_answer(progress=progress, **set_fields)
     finally:
         progress.clear()
     told = answer.to_dict()

@@ -10,8 +10,8 @@ from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.fields import InputFields, refuse_unused
+from perfatlas.scenario.training_steps import check_experts, read_without_layout
 from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
-from perfatlas.verbs.train.question import check_experts, read_without_layout
 from perfatlas.vocabulary.fields import (
     ModelChoice,
     SystemChoice,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray
-    from perfatlas.verbs.train.inputs import TrainInputs
+    from perfatlas.scenario.training_steps import TrainInputs
 
 # sizes that are searched unless they are given
 SEARCHED: Final = (

@@ -13,10 +13,9 @@ import numpy as np
 
 from perfatlas.models import MoeFfn
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.training_steps import ZERO, question_of, refused_by_recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, layout_problems, take_layouts
 from perfatlas.training.step import lower_bounds, micro_batch_costs
-from perfatlas.verbs.train.question import ZERO, question_of
-from perfatlas.verbs.train.recipe import refused_by_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

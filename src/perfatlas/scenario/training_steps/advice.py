@@ -14,17 +14,17 @@ import numpy as np
 
 from perfatlas.models import parameter_counts
 from perfatlas.quantities import InfeasibleError, format_quantity
+from perfatlas.scenario.training_steps.recipe import FP8_FORMATS, refused_by_recipe
+from perfatlas.scenario.training_steps.results import memory_of
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems, take_layouts
 from perfatlas.training.step import state_bytes, training_steps
-from perfatlas.verbs.train.recipe import FP8_FORMATS, refused_by_recipe
-from perfatlas.verbs.train.results import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.recipe import Recipe
     from perfatlas.training.step import TrainingMemory, TrainingQuestion
-    from perfatlas.verbs.train.inputs import TrainInputs
 
 MOST_ADVICE: Final = 3
 # Fields that an advised change has at most, beside dp and the GPUs.

@@ -9,12 +9,11 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.training.step import checkpoint_bytes, checkpoint_times
-from perfatlas.verbs.train.metrics import PARTS
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+    from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
-    from perfatlas.verbs.train.inputs import TrainInputs
 
 ENDS: Final = (("", "step_s_C"), ("_low", "high_s_C"), ("_high", "low_s_C"))
 
@@ -50,7 +49,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         }
         row["gpus"] = int(layouts.gpus[at])
         row["micro_batches"] = int(layouts.micro_batches[at])
-        row["waterfall"] = {name: float(steps.waterfall[name][at]) for name in PARTS}
+        row["waterfall"] = {name: float(part_C[at]) for name, part_C in steps.waterfall.items()}
         row["memory"] = memory_of(steps.memory, at)
         row["checkpoint_bytes"] = float(checkpoint_bytes_C[at])
         found.append(row)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.scenario.fields import InputFields
+    from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.layouts import Layouts
-    from perfatlas.verbs.train.inputs import TrainInputs
 
 FP8_FORMATS: Final = ("fp8_static", "fp8_dynamic", "fp8_block", "mxfp8")
 V_SHAPED: Final = ("zb_v",)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.operators import FloatArray
+    from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
-    from perfatlas.verbs.train.inputs import TrainInputs
 
 SERVED_COST: Final = "electricity_usd_per_million_output_tokens"
 

@@ -16,6 +16,9 @@ from perfatlas.hardware import resolve_system
 from perfatlas.models import GqaAttention, ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import refuse_unused
+from perfatlas.scenario.training_steps.inputs import TrainInputs
+from perfatlas.scenario.training_steps.power import check_power_cap
+from perfatlas.scenario.training_steps.recipe import check_recipe, check_recipe_layout, recipe_of
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
 from perfatlas.training.profiles import (
     PARALLEL_SIZES,
@@ -23,9 +26,6 @@ from perfatlas.training.profiles import (
     resolve_training_engine,
 )
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
-from perfatlas.verbs.train.inputs import TrainInputs
-from perfatlas.verbs.train.power import check_power_cap
-from perfatlas.verbs.train.recipe import check_recipe, check_recipe_layout, recipe_of
 from perfatlas.vocabulary.fields import Missing, UnevenStages, fields_of
 
 if TYPE_CHECKING:

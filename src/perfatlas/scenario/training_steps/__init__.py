@@ -1,0 +1,41 @@
+"""Training steps of named fields: reading, checks, prices, results and evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.training_steps.advice import does_not_fit as does_not_fit
+    from perfatlas.scenario.training_steps.breakdown import training_breakdown as training_breakdown
+    from perfatlas.scenario.training_steps.evidence import evidence_of as evidence_of
+    from perfatlas.scenario.training_steps.inputs import TrainInputs as TrainInputs
+    from perfatlas.scenario.training_steps.power import (
+        broken_limit as broken_limit,
+        power_remarks as power_remarks,
+        power_rows as power_rows,
+    )
+    from perfatlas.scenario.training_steps.priced_step import (
+        TrainingStep as TrainingStep,
+        training_step as training_step,
+    )
+    from perfatlas.scenario.training_steps.question import (
+        ZERO as ZERO,
+        check_experts as check_experts,
+        data_parallel as data_parallel,
+        question_of as question_of,
+        read_training as read_training,
+        read_without_layout as read_without_layout,
+        schedule_of as schedule_of,
+    )
+    from perfatlas.scenario.training_steps.recipe import (
+        recipe_of as recipe_of,
+        refused_by_recipe as refused_by_recipe,
+    )
+    from perfatlas.scenario.training_steps.results import (
+        checkpoint_results as checkpoint_results,
+        training_results as training_results,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
