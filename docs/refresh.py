@@ -1,7 +1,7 @@
 """Renew the output of every command quoted in the documents.
 
-A fenced `console` block that starts with `$ perfatlas ...` holds the exact output of that command
-at 80 columns. The commands of a document run in order in a new folder that has `examples`, so that
+A fenced `console` block that starts with `$ perfatlas ...` or `$ python -m validation ...` holds the
+exact output of that command at 80 columns. The commands of a document run in order in a new folder that has `examples`, so that
 one may read a file that an earlier one wrote. `python docs/refresh.py` rewrites them; `--check`
 exits 1 where one is out of date.
 """
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"(```console\n\$ (perfatlas(?:[^\n\\]|\\\n)*)\n)(.*?)(```)", re.DOTALL)
+PROGRAMS = {"perfatlas": "perfatlas", "python -m validation": "validation"}  # modules that are run
+BLOCK = re.compile(
+    rf"(```console\n\$ ((?:{'|'.join(PROGRAMS)})(?:[^\n\\]|\\\n)*)\n)(.*?)(```)", re.DOTALL
+)
 
 TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1"}
 NEEDS_EXTRA = 6  # exit code of a command whose optional package is not installed
@@ -33,9 +36,11 @@ def documents() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def words_of(command: str) -> list[str]:
-    """Return the words after `perfatlas` of a quoted command."""
-    return shlex.split(command.replace("\\\n", " "))[1:]
+def words_of(command: str) -> tuple[str, list[str]]:
+    """Return the module that a quoted command runs, and the words after it."""
+    program = next(one for one in PROGRAMS if command.startswith(one))
+    words = command.removeprefix(program).replace("\\\n", " ")
+    return PROGRAMS[program], shlex.split(words)
 
 
 def prepare(folder: Path) -> None:
@@ -51,9 +56,11 @@ def output_of(command: str, folder: Path = ROOT) -> str | None:
         folder: Where it runs.
     """
     own = {"XDG_DATA_HOME": str(folder / "data")}  # no run of the user is used or added
-    environment = {**os.environ, **TERMINAL, **own, "PYTHONIOENCODING": "utf-8"}
+    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = {**os.environ, **TERMINAL, **own, **paths, "PYTHONIOENCODING": "utf-8"}
+    program, words = words_of(command)
     done = subprocess.run(  # noqa: S603 - our own program with words of our own documents
-        [sys.executable, "-m", "perfatlas", *words_of(command)],
+        [sys.executable, "-m", program, *words],
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,7 @@ import importlib
 
 from tests.architecture.sources import ROOT, tree_of
 
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "validation").rglob("*.py")])
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 MAX_PARAMETERS = 6
@@ -66,7 +66,8 @@ def _is_lazy_face(node: ast.stmt) -> bool:
 
 
 def test_every_module_can_be_imported() -> None:
-    names = [".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in SOURCES]
+    sources = [path.relative_to(ROOT).with_suffix("").parts for path in SOURCES]
+    names = [".".join(parts[parts[0] == "src" :]) for parts in sources]
     for name in names:
         if not name.endswith("__main__"):
             importlib.import_module(name)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGES = sorted(path.parent for path in (ROOT / "src" / "perfatlas").rglob("*/__init__.py"))
-FOLDERS = ("src", "tests", "docs", "benchmarks")
+FOLDERS = ("src", "validation", "tests", "docs", "benchmarks")
 
 
 def _names_of(package: Path) -> list[str]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -48,7 +47,7 @@ def test_help_imports_no_model(words: list[str]) -> None:
     assert not imported_by(*words) & {*heavy, "csv", "secrets", "perfatlas.scenario"}
 
 
-LISTING = {"cli", "commands", "declarations", "lab", "quantities", "verbs"}
+LISTING = {"cli", "commands", "declarations", "quantities", "verbs"}
 
 
 def test_version_and_help_need_few_packages_of_perfatlas() -> None:
@@ -57,7 +56,7 @@ def test_version_and_help_need_few_packages_of_perfatlas() -> None:
         names = [name.split(".") for name in imported_by(*words)]
         packages = {name[1] for name in names if name[0] == "perfatlas" and len(name) > 1}
         assert packages - {"interface", "version"} <= needed, words
-        folders = [".".join(name[3:]) for name in names if name[1:2] in (["verbs"], ["lab"])]
+        folders = [".".join(name[3:]) for name in names if name[1:2] == ["verbs"]]
         assert set(folders) <= {"", "declaration"}
 
 
@@ -87,7 +86,8 @@ def test_help_names_every_verb() -> None:
         (["catalog", "engines", "show"], "catalog engines show vllm@0.24"),
         (["calibrate"], "perfatlas calibrate h200_sxm"),
         (["calibrate", "h200_sxm", "--folders", "x"], "Did you mean --folder?"),
-        (["validate", "kernels", "--sytem", "h200_sxm"], "Did you mean --system?"),
+        (["validate", "serving", "--sytem", "h200_sxm"], "Did you mean --system?"),
+        (["validate", "kernels"], "make validate"),
         (["estimate", "--mode", "dynamic"], 'Choose from: "static"'),
         (["estimate"], "missing --model; for example: perfatlas estimate --model"),
         (["estimate", "--model", "m"], "missing --system"),
@@ -302,17 +302,6 @@ def test_a_model_and_a_format_are_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert "20,914,757,184" in text
     # 4.5 bits: 4 bits and a scale of 8 bits per 16 elements
     assert "0.5625 B" in shown(capsys, "formats", "show", "nvfp4")
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("aiconfigurator_core") is None, reason="needs the [silicon] extra"
-)
-def test_kernels_are_validated_on_one_device(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["validate", "kernels", "--system", "h200_sxm", "--operator", "streaming"]
-    assert main(words) == 0
-    text = capsys.readouterr().out
-    assert "h200_sxm/streaming/" in text
-    assert "%" in text
 
 
 def test_help_has_full_sentences_and_defaults() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.cli.app import app
+from validation.program import main as validate, tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
 # pages that quote the output of a study over thousands of runs
 STUDIES: Final = ("validation-serving.md", "validation-blocks.md")
+MAINS: Final = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -95,10 +97,10 @@ def test_every_output_quoted_in_a_document_is_what_the_command_prints(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
     def printed(command: str) -> str | None:
-        words = REFRESH.words_of(command)
-        key = " ".join(words)
+        program, words = REFRESH.words_of(command)
+        key = f"{program} {' '.join(words)}"
         if key not in PRINTED or "--output" in words:
-            code = main(words)
+            code = MAINS[program](words)
             told = capsys.readouterr()
             PRINTED[key] = None if code == REFRESH.NEEDS_EXTRA else told.out or told.err
         return PRINTED[key]
@@ -173,9 +175,10 @@ def _commands(tree: App, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
 
 def test_every_option_that_a_document_names_exists(capsys: pytest.CaptureFixture[str]) -> None:
     known = set(FOREIGN)
-    for words in _commands(app):
-        assert main([*words, "--help"]) == 0
-        known |= set(OPTION.findall(capsys.readouterr().out))
+    for program, run in ((app, main), (tree(), validate)):
+        for words in _commands(program):
+            assert run([*words, "--help"]) == 0
+            known |= set(OPTION.findall(capsys.readouterr().out))
     for path in REFRESH.documents():
         text = REFRESH.BLOCK.sub(lambda block: block[2], path.read_text("utf-8"))
         unknown = set(OPTION.findall(text)) - known

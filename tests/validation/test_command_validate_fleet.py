@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.cli import main
 from validation.fleet import study as validation
 from validation.fleet.agreement import Measured, Point
 from validation.fleet.agreement_patterns import verified_points
+from validation.program import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +27,11 @@ def test_every_figure_is_reproduced_missed_or_declined(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["validate", "fleet"]) == 0
+    assert main(["fleet"]) == 0
     brief = capsys.readouterr().out.splitlines()
     assert len(brief) <= 33
     assert "published figures declined: 104" in brief
-    assert main(["validate", "fleet", "--verbose"]) == 0
+    assert main(["fleet", "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "published figures reproduced: 1" in text
     assert "or a bound that holds: 11" in " ".join(text.split())
@@ -43,7 +43,7 @@ def test_every_figure_is_reproduced_missed_or_declined(
     assert "check values reproduced to the last digit: 46 of 46" in text
     assert "all 10: largest deviation" in text
     assert max(map(len, text.splitlines())) <= 80
-    assert main(["validate", "fleet", "--json"]) == 0
+    assert main(["fleet", "--json"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert len(results["figures"]) == sum(results["counts"].values())
     assert all(abs(row["z"]) <= 3 for row in results["agreement"])
@@ -55,7 +55,7 @@ def test_sets_and_both_rates_fit_a_terminal_and_points_are_listed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["validate", "fleet", "--points", "--declined", "--verbose"]) == 0
+    assert main(["fleet", "--points", "--declined", "--verbose"]) == 0
     text = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "8 47.7 d, measured 153.8 d, +223% 42.1 d, -12%" in lines
@@ -78,7 +78,7 @@ def test_a_point_far_off_fails_the_gate(
 
     point = Point(group="moved", name="by five errors", exact=1.0, measure=wrong)
     monkeypatch.setattr(validation, "STUDIES", (lambda: [point],))
-    assert main(["validate", "fleet"]) == 7
+    assert main(["fleet"]) == 7
     shown = capsys.readouterr().err
     assert "moved, by five errors: simulated 1.5, exact 1, +5.0 standard errors apart" in shown
     assert "all 1 point: sum of squares 25" in shown
@@ -88,9 +88,9 @@ def test_a_point_far_off_fails_the_gate(
 def test_new_figures_need_a_rule_or_a_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["validate", "fleet", "--figures", str(tmp_path / "none.csv")]) == 3
+    assert main(["fleet", "--figures", str(tmp_path / "none.csv")]) == 3
     assert f"cannot read the figures '{tmp_path / 'none.csv'}'" in capsys.readouterr().err
     path = tmp_path / "figures.csv"
     path.write_text("source,metric,value,value_max,qualifier,unit,n_gpus\nA,b,1,,=,h,8\n")
-    assert main(["validate", "fleet", "--figures", str(path)]) == 3
+    assert main(["fleet", "--figures", str(path)]) == 3
     assert "neither a rule nor a reason" in capsys.readouterr().err

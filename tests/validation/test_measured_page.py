@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError
@@ -15,6 +14,7 @@ from validation.kernels import UnseenScore, validate_measured, write_measured_pa
 from validation.kernels.measured_edges import score_edges
 from validation.kernels.measured_medians import TUNED, median_rows
 from validation.kernels.measured_page import FIRST, LAST, measured_page, miss_reasons
+from validation.program import main
 from validation.scoring import best_covered
 
 PAGE = Path(__file__).parents[2] / "docs" / "tier-measured.md"
@@ -108,7 +108,7 @@ def test_a_page_without_a_place_for_the_figures_is_refused(tmp_path: Path) -> No
     with pytest.raises(InvalidSpecError, match="has no markers"):
         write_measured_page(page)
     assert page.read_text("utf-8") == "# Tier measured\n"
-    assert main(["validate", "measured", "--page", str(page), "--json"]) == 2
+    assert main(["measured", "--page", str(page), "--json"]) == 2
 
 
 def test_names_that_were_not_measured_are_refused() -> None:

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
+from validation.program import main
 from validation.serving import validate_capacity
 from validation.serving.capacity import capacity_runs, gate, parse_capacity_runs
 
@@ -88,10 +88,10 @@ def test_a_budget_that_is_exceeded_is_named() -> None:
 
 
 def test_the_command_prints_tables_or_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", "capacity"]) == 0
+    assert main(["capacity"]) == 0
     shown = capsys.readouterr().out
     assert "qwen3-32b-tp2-rtx-pro-6000" in shown
     assert "left out" in shown
-    assert main(["validate", "capacity", "--json"]) == 0
+    assert main(["capacity", "--json"]) == 0
     parsed = json.loads(capsys.readouterr().out)
     assert parsed["results"]["totals"][0]["group"] == "all"

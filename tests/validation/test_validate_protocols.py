@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import UnsupportedError, UsageError
 from validation.kernels.kernels_page import page_text
 from validation.kernels.operators import calibration_hash, validate_collectives, validate_kernels
+from validation.program import main
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
@@ -77,15 +77,15 @@ def test_a_page_is_asked_for_alone_and_where_it_can_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"
-    assert main(["validate", "kernels", "--page", str(page), "--system", "h200_sxm"]) == 2
+    assert main(["kernels", "--page", str(page), "--system", "h200_sxm"]) == 2
     err = capsys.readouterr().err
     assert "--page covers all systems, operators and protocols; use it alone" in err
-    assert main(["validate", "kernels", "--page", str(tmp_path / "no" / "page.md")]) == 3
+    assert main(["kernels", "--page", str(tmp_path / "no" / "page.md")]) == 3
     assert not page.exists()
 
 
 def test_a_protocol_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["validate", "collectives", "--system", "h200_sxm", "--protocol", "unseen-device"]
+    words = ["collectives", "--system", "h200_sxm", "--protocol", "unseen-device"]
     assert main(words) == 0
     text = capsys.readouterr().out
     assert "unseen-device" in text

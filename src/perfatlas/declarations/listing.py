@@ -1,8 +1,8 @@
 """The folders of verbs, and what they declare, found by listing.
 
-A folder of `perfatlas.verbs` with a module `declaration` adds its commands and functions to perfatlas; its
-module `groups` has the questions of those commands that are asked named fields, and its module
-`metrics` the metrics that no other answers.
+A folder of `perfatlas.verbs` with a module `declaration` adds its commands and functions to
+perfatlas; its module `groups` has the questions of those commands that are asked named fields, and
+its module `metrics` the metrics that no other answers.
 """
 
 from __future__ import annotations
