@@ -19,9 +19,9 @@ from perfatlas.energy import (
     locked_ratio,
 )
 from perfatlas.operators import BOUND_COMPUTE, with_fields
-from perfatlas.pricing import exposed
+from perfatlas.pricing import exposed, put
 from perfatlas.step.cost import StepCost
-from perfatlas.step.gathered import OF_CLOCK, gather_steps
+from perfatlas.step.gathered import gather_steps
 from perfatlas.step.streams import exposed_share
 from perfatlas.step.sums import OperatorSums, StepClock
 
@@ -147,13 +147,9 @@ def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
         copied[some_X] = some
         return copied
 
-    names = (*OF_CLOCK, "chip_energy_j_CO")
-    changed = {
-        name: placed(getattr(cost.prices, name), getattr(found.prices, name)) for name in names
-    }
     return replace(
         cost,
-        prices=with_fields(cost.prices, **changed),
+        prices=put(cost.prices, some_X, found.prices),
         hidden_s_CO=placed(cost.hidden_s_CO, found.hidden_s_CO),
         host_s_C=placed(cost.host_s_C, found.host_s_C),
         priced_sums=OperatorSums(*map(placed, cost.sums, found.sums)),
