@@ -18,9 +18,9 @@ from perfatlas.pricing import (
     choose,
     columns_of,
     exposed,
+    following_clock,
     join,
     of_one_operator,
-    put,
     reduce,
     scaled,
     scatter,
@@ -171,11 +171,9 @@ def test_kernels_are_reduced_to_operators() -> None:
         total(operators, "rows_O", count)
 
 
-def test_what_is_taken_is_put_back() -> None:
-    whole, some = record(3, 2, 0.0), np.array([0, 2])
-    assert put(whole, some, take(whole, some)).energy_j_CO.tolist() == whole.energy_j_CO.tolist()
-    changed = put(whole, some, scaled(take(whole, some), energy=10.0))
-    assert changed.energy_j_CO.tolist() == [[0, 10], [2, 3], [40, 50]]
+def test_times_and_what_declares_it_follow_the_clock() -> None:
+    times = ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO")
+    assert following_clock(PricedOperators) == (*times, "code_CO", "chip_energy_j_CO")
 
 
 def test_a_step_totals_a_declared_column() -> None:

@@ -61,7 +61,7 @@ class Column:
     Args:
         composition: How it contributes to a step.
         quantity: What it is proportional to, if it is summed over executions.
-        follows_clock: Whether it depends on the clock of the device.
+        follows_clock: Whether it depends on the clock of the device; `EXPOSED` columns always do.
         unpriced: Value of unpriced entries.
         dtype: Data type.
         positions_in: Name of the part that its values index, -1 for none; they are renumbered
@@ -116,6 +116,22 @@ def columns_of(kind: type[DataclassInstance]) -> Mapping[str, Column]:
         kind: The dataclass.
     """
     return {one.name: one.metadata[_COLUMN] for one in fields(kind) if _COLUMN in one.metadata}
+
+
+@cache
+def following_clock(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    """Return the columns that depend on the clock of the device.
+
+    They are those that declare it, and `EXPOSED` ones, as what is overlapped depends on it.
+
+    Args:
+        kind: The dataclass.
+    """
+    return tuple(
+        name
+        for name, one in columns_of(kind).items()
+        if one.follows_clock or one.composition is Composition.EXPOSED
+    )
 
 
 @cache
@@ -189,24 +205,6 @@ def take(record: Record, candidates: IntArray) -> Record:
             if not one.per_operator
         },
     )
-
-
-def put(record: Record, candidates: IntArray, found: Record) -> Record:
-    """Return a record with the costs of some candidates replaced; its parts are kept.
-
-    Args:
-        record: Record of all candidates.
-        candidates: Positions of the replaced ones.
-        found: Record of those, with the same operators and parts.
-    """
-    changed = {
-        name: getattr(record, name).copy()
-        for name, one in columns_of(type(record)).items()
-        if not one.per_operator
-    }
-    for name, values in changed.items():
-        values[candidates] = getattr(found, name)
-    return with_fields(record, **changed)
 
 
 def select(record: Record, operators: slice | IntArray) -> Record:

@@ -27,10 +27,7 @@ TIERS: Final = {"physics": 1, "measured": 2, "bound": 4}  # codes of several add
 PICOSECONDS: Final = 10**12  # per second: the resolution of the simulators' clock
 _WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
 _TIME: Final = Column(
-    composition=Composition.EXPOSED,
-    quantity=Quantity.TIME,
-    follows_clock=True,
-    ticks_per_unit=PICOSECONDS,
+    composition=Composition.EXPOSED, quantity=Quantity.TIME, ticks_per_unit=PICOSECONDS
 )
 _ENERGY: Final = Column(
     composition=Composition.WHOLE,
@@ -84,7 +81,7 @@ class PricedOperators:
     memory_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     chip_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     link_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
-    chip_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
+    chip_energy_j_CO: FloatArray = field(metadata=replace(_ENERGY, follows_clock=True).metadata)
     memory_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
     stream_O: NDArray[np.int8] = field(
         metadata=Column(dtype=np.int8, unpriced=COMPUTE, per_operator=True).metadata

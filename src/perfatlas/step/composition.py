@@ -19,7 +19,7 @@ from perfatlas.energy import (
     locked_ratio,
 )
 from perfatlas.operators import BOUND_COMPUTE, with_fields
-from perfatlas.pricing import exposed, put
+from perfatlas.pricing import exposed, following_clock
 from perfatlas.step.cost import StepCost
 from perfatlas.step.gathered import gather_steps
 from perfatlas.step.streams import exposed_share
@@ -147,9 +147,13 @@ def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
         copied[some_X] = some
         return copied
 
+    changed = {
+        name: placed(getattr(cost.prices, name), getattr(found.prices, name))
+        for name in following_clock(type(cost.prices))
+    }
     return replace(
         cost,
-        prices=put(cost.prices, some_X, found.prices),
+        prices=with_fields(cost.prices, **changed),
         hidden_s_CO=placed(cost.hidden_s_CO, found.hidden_s_CO),
         host_s_C=placed(cost.host_s_C, found.host_s_C),
         priced_sums=OperatorSums(*map(placed, cost.sums, found.sums)),

@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.energy import with_energy
 from perfatlas.kernels.tiers import gather_operators
 from perfatlas.operators import Collective, with_fields
-from perfatlas.pricing import PricedOperators, columns_of, join, select, take
+from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
 from perfatlas.step.links import price_links
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
     from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
 
 
@@ -159,8 +160,6 @@ class GatheredSteps:
 
     def _at_clock(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
         """Return the prices of each step at other clocks; only what follows the clock is joined."""
-        declared = columns_of(PricedOperators).items()
-        names = [name for name, column in declared if column.follows_clock]
         found, first = [], 0
         for place, ((all_, links), full) in enumerate(
             zip(self._widths(), self._sustained, strict=True)
@@ -174,7 +173,7 @@ class GatheredSteps:
                     ),
                     axis=1,
                 )
-                for name in names
+                for name in following_clock(type(prices))
             }
             found.append(self._step(place, with_fields(full.prices, **changed)))
             first += own
