@@ -173,7 +173,11 @@ def test_kernels_are_reduced_to_operators() -> None:
 
 def test_times_and_what_declares_it_follow_the_clock() -> None:
     times = ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO")
-    assert following_clock(PricedOperators) == (*times, "code_CO", "chip_energy_j_CO")
+    assert following_clock(unpriced(PricedOperators, (1, 1))) == (
+        *times,
+        "code_CO",
+        "chip_energy_j_CO",
+    )
 
 
 def test_a_step_totals_a_declared_column() -> None:

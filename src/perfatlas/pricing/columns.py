@@ -119,22 +119,6 @@ def columns_of(kind: type[DataclassInstance]) -> Mapping[str, Column]:
 
 
 @cache
-def following_clock(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    """Return the columns that depend on the clock of the device.
-
-    They are those that declare it, and `EXPOSED` ones, as what is overlapped depends on it.
-
-    Args:
-        kind: The dataclass.
-    """
-    return tuple(
-        name
-        for name, one in columns_of(kind).items()
-        if one.follows_clock or one.composition is Composition.EXPOSED
-    )
-
-
-@cache
 def _parts_of(kind: type[DataclassInstance]) -> Mapping[str, Part]:
     """Return the parts of a record type by name."""
     return {one.name: one.metadata[_PART] for one in fields(kind) if _PART in one.metadata}
@@ -188,6 +172,21 @@ def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, 
         for name, values in given.items()
     }
     return unpriced(kind, (size, 1), **shaped)
+
+
+def following_clock(record: DataclassInstance) -> tuple[str, ...]:
+    """Return the names of the columns that depend on the clock of the device.
+
+    They are those that declare it, and `EXPOSED` ones, as what is overlapped depends on it.
+
+    Args:
+        record: The record.
+    """
+    return tuple(
+        name
+        for name, one in columns_of(type(record)).items()
+        if one.follows_clock or one.composition is Composition.EXPOSED
+    )
 
 
 def take(record: Record, candidates: IntArray) -> Record:

@@ -149,7 +149,7 @@ def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
 
     changed = {
         name: placed(getattr(cost.prices, name), getattr(found.prices, name))
-        for name in following_clock(type(cost.prices))
+        for name in following_clock(cost.prices)
     }
     return replace(
         cost,

@@ -173,7 +173,7 @@ class GatheredSteps:
                     ),
                     axis=1,
                 )
-                for name in following_clock(type(prices))
+                for name in following_clock(prices)
             }
             found.append(self._step(place, with_fields(full.prices, **changed)))
             first += own
