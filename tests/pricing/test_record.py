@@ -14,11 +14,15 @@ from perfatlas.pricing import (
     Column,
     Composition,
     PricedOperators,
+    Quantity,
     choose,
     columns_of,
     exposed,
+    following_clock,
     join,
     of_one_operator,
+    reduce,
+    scaled,
     scatter,
     select,
     take,
@@ -37,7 +41,7 @@ from perfatlas.step import (
 )
 
 # The record with one more declared column, as a change to `record.py` alone would make it.
-ENERGY = Column(composition=Composition.WHOLE, ticks_per_unit=10**6)
+ENERGY = Column(composition=Composition.WHOLE, quantity=Quantity.ENERGY, ticks_per_unit=10**6)
 WithEnergy: Any = make_dataclass(
     "WithEnergy",
     [
@@ -130,6 +134,50 @@ def test_a_declared_column_composes_as_declared() -> None:
     assert total(hidden, "energy_j_CO", count)[0] == 3 * 1 + 4 * 2
     with pytest.raises(KeyError):
         total(hidden, "match_CO", count)
+
+
+def test_columns_are_scaled_by_their_quantity() -> None:
+    # energy 1 and 2, time 10 and 20; twice the work at 0.8 of the rate takes 2.5 times as long
+    alone = record(1, 2, 1.0)
+    alone = replace(alone, low_s_CO=alone.time_s_CO, high_s_CO=alone.time_s_CO)
+    alone = replace(alone, bound_s_CO=alone.energy_j_CO, flop_CO=alone.energy_j_CO)
+    twice = scaled(alone, work=2.0, time=np.array([[2.5, 1.0]]), ends=(2.0, 3.0))
+    assert twice.time_s_CO.tolist() == [[25, 20]]
+    assert twice.low_s_CO.tolist() == [[20, 40]]
+    assert twice.high_s_CO.tolist() == [[30, 60]]
+    assert twice.bound_s_CO.tolist() == twice.flop_CO.tolist() == [[2, 4]]
+    assert twice.energy_j_CO.tolist() == [[1, 2]]
+    assert scaled(alone, energy=3.0).energy_j_CO.tolist() == [[3, 6]]
+    assert twice.match_CO.tolist() == alone.match_CO.tolist()
+    # both ends follow the time unless they are given
+    assert scaled(alone, time=2.0).high_s_CO.tolist() == [[20, 40]]
+
+
+def test_kernels_are_reduced_to_operators() -> None:
+    # kernels 1 | 2 to 4 | 5 of the first candidate, 6 | 7 to 9 | 10 of the second
+    kernels = record(2, 5, 1.0, ("a",))
+    kernels = replace(kernels, rows_O=np.array([2, 0, 1, 1, 0]), stream_O=np.array([0, 1, 0, 0, 2]))
+    operators = reduce(kernels, np.array([0, 1, 4]))
+    assert operators.energy_j_CO.tolist() == [[1, 9, 5], [6, 24, 10]]
+    assert operators.time_s_CO.tolist() == [[10, 90, 50], [60, 240, 100]]
+    assert operators.match_CO.tolist() == [[-1, 0, -1], [0, -1, 0]]
+    assert operators.rows_O.tolist() == [2, 2, 0]
+    assert operators.stream_O.tolist() == [0, 1, 2]
+    assert operators.matches == ("a",)
+    count = np.ones((2, 3))
+    summed = total(operators, "time_s_CO", count)
+    assert summed.tolist() == total(kernels, "time_s_CO", np.ones((2, 5))).tolist()
+    with pytest.raises(KeyError):
+        total(operators, "rows_O", count)
+
+
+def test_times_and_what_declares_it_follow_the_clock() -> None:
+    times = ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO")
+    assert following_clock(unpriced(PricedOperators, (1, 1))) == (
+        *times,
+        "code_CO",
+        "chip_energy_j_CO",
+    )
 
 
 def test_a_step_totals_a_declared_column() -> None:

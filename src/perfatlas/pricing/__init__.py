@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.pricing.amounts import (
+        exposed as exposed,
+        reduce as reduce,
+        scaled as scaled,
+        total as total,
+    )
     from perfatlas.pricing.columns import (
         Column as Column,
         Composition as Composition,
+        Quantity as Quantity,
         choose as choose,
         columns_of as columns_of,
-        exposed as exposed,
+        following_clock as following_clock,
         join as join,
         of_one_operator as of_one_operator,
         scatter as scatter,
         select as select,
         take as take,
-        total as total,
         unpriced as unpriced,
         write as write,
     )

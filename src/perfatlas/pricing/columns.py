@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from numpy.typing import NDArray
 
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import IntArray
 
     Record = TypeVar("Record", bound=DataclassInstance)
     Places = tuple[IntArray, IntArray]
@@ -40,7 +40,18 @@ class Composition(Enum):
 
     EXPOSED = auto()  # summed over executions, less the share hidden by overlapped operators: time
     WHOLE = auto()  # summed over executions, hidden or not: work, energy
+    COUNT = auto()  # summed over kernels, not over executions: rows that were priced
     EACH = auto()  # never summed: codes, positions, flags
+
+
+class Quantity(Enum):
+    """What a column that is summed over executions is proportional to."""
+
+    WORK = auto()  # arithmetic and bytes, and the roofline time that follows from them
+    TIME = auto()  # predicted time
+    LOW_TIME = auto()  # lower end of its interval
+    HIGH_TIME = auto()  # upper end
+    ENERGY = auto()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +60,8 @@ class Column:
 
     Args:
         composition: How it contributes to a step.
+        quantity: What it is proportional to, if it is summed over executions.
+        follows_clock: Whether it depends on the clock of the device; `EXPOSED` columns always do.
         unpriced: Value of unpriced entries.
         dtype: Data type.
         positions_in: Name of the part that its values index, -1 for none; they are renumbered
@@ -59,12 +72,19 @@ class Column:
     """
 
     composition: Composition = Composition.EACH
+    quantity: Quantity = Quantity.WORK
+    follows_clock: bool = False
     unpriced: float = 0.0
     dtype: type[np.generic] = np.float64
     positions_in: str = ""
     per_operator: bool = False
     ticks_per_unit: int = 0
     tabulated: bool = False
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether it is summed over executions."""
+        return self.composition in {Composition.EXPOSED, Composition.WHOLE}
 
     @property
     def metadata(self) -> Mapping[str, Column]:
@@ -152,6 +172,21 @@ def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, 
         for name, values in given.items()
     }
     return unpriced(kind, (size, 1), **shaped)
+
+
+def following_clock(record: DataclassInstance) -> tuple[str, ...]:
+    """Return the names of the columns that depend on the clock of the device.
+
+    They are those that declare it, and `EXPOSED` ones, as what is overlapped depends on it.
+
+    Args:
+        record: The record.
+    """
+    return tuple(
+        name
+        for name, one in columns_of(type(record)).items()
+        if one.follows_clock or one.composition is Composition.EXPOSED
+    )
 
 
 def take(record: Record, candidates: IntArray) -> Record:
@@ -271,47 +306,6 @@ def write(record: Record, at: Places, **rows: Values) -> None:
         if width not in flat:
             flat[width] = at[0] * width + at[1]
         into.reshape(-1)[flat[width]] = values_R
-
-
-def exposed(record: Record, share_CO: FloatArray) -> Record:
-    """Return a record in which `EXPOSED` columns keep only their exposed share.
-
-    Args:
-        record: Costs of one execution of each operator.
-        share_CO: Share of each operator's time that is not overlapped by others (C, O).
-    """
-    return with_fields(
-        record,
-        **{
-            name: getattr(record, name) * share_CO
-            for name, one in columns_of(type(record)).items()
-            if one.composition is Composition.EXPOSED
-        },
-    )
-
-
-def total(
-    record: DataclassInstance,
-    name: str,
-    count_CO: FloatArray,
-    some_O: NDArray[np.bool_] | None = None,
-) -> FloatArray:
-    """Return the sum of a column over the executions of operators (C,).
-
-    Args:
-        record: Costs of one execution of each operator.
-        name: Name of the column.
-        count_CO: Number of executions (C, O).
-        some_O: Mask of the operators to include (O,), None for all.
-
-    Raises:
-        KeyError: There is no such column, or it is never summed.
-    """
-    if columns_of(type(record))[name].composition is Composition.EACH:
-        raise KeyError(name)
-    each_CO = count_CO * getattr(record, name)
-    total_C: FloatArray = (each_CO if some_O is None else each_CO[:, some_O]).sum(axis=1)
-    return total_C
 
 
 def _placed(records: Sequence[DataclassInstance], name: str, one: Column) -> list[Values]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.pricing.columns import Column, Composition, Part
+from perfatlas.pricing.columns import Column, Composition, Part, Quantity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,9 +25,17 @@ HOST: Final = 2
 STREAM_NAMES: Final = ("compute", "communication", "host")
 TIERS: Final = {"physics": 1, "measured": 2, "bound": 4}  # codes of several add up
 PICOSECONDS: Final = 10**12  # per second: the resolution of the simulators' clock
-_TIME: Final = Column(composition=Composition.EXPOSED, ticks_per_unit=PICOSECONDS)
 _WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
-_ENERGY: Final = Column(composition=Composition.WHOLE, ticks_per_unit=10**9)  # nanojoules
+_TIME: Final = Column(
+    composition=Composition.EXPOSED, quantity=Quantity.TIME, ticks_per_unit=PICOSECONDS
+)
+_ENERGY: Final = Column(
+    composition=Composition.WHOLE,
+    quantity=Quantity.ENERGY,
+    ticks_per_unit=10**9,  # nanojoules
+    tabulated=True,
+)
+_COUNT: Final = Column(composition=Composition.COUNT, dtype=np.int64, per_operator=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +68,10 @@ class PricedOperators:
     """
 
     time_s_CO: FloatArray = field(metadata=replace(_TIME, tabulated=True).metadata)
-    low_s_CO: FloatArray = field(metadata=_TIME.metadata)
-    high_s_CO: FloatArray = field(metadata=_TIME.metadata)
-    bound_s_CO: FloatArray = field(metadata=_TIME.metadata)
-    code_CO: NDArray[np.int8] = field(metadata=Column(dtype=np.int8).metadata)
+    low_s_CO: FloatArray = field(metadata=replace(_TIME, quantity=Quantity.LOW_TIME).metadata)
+    high_s_CO: FloatArray = field(metadata=replace(_TIME, quantity=Quantity.HIGH_TIME).metadata)
+    bound_s_CO: FloatArray = field(metadata=replace(_TIME, quantity=Quantity.WORK).metadata)
+    code_CO: NDArray[np.int8] = field(metadata=Column(dtype=np.int8, follows_clock=True).metadata)
     match_CO: IntArray = field(
         metadata=Column(dtype=np.int64, unpriced=-1, positions_in="matches").metadata
     )
@@ -73,13 +81,13 @@ class PricedOperators:
     memory_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     chip_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     link_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
-    chip_energy_j_CO: FloatArray = field(metadata=replace(_ENERGY, tabulated=True).metadata)
-    memory_energy_j_CO: FloatArray = field(metadata=replace(_ENERGY, tabulated=True).metadata)
+    chip_energy_j_CO: FloatArray = field(metadata=replace(_ENERGY, follows_clock=True).metadata)
+    memory_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
     stream_O: NDArray[np.int8] = field(
         metadata=Column(dtype=np.int8, unpriced=COMPUTE, per_operator=True).metadata
     )
-    rows_O: IntArray = field(metadata=Column(dtype=np.int64, per_operator=True).metadata)
-    distinct_O: IntArray = field(metadata=Column(dtype=np.int64, per_operator=True).metadata)
+    rows_O: IntArray = field(metadata=_COUNT.metadata)
+    distinct_O: IntArray = field(metadata=_COUNT.metadata)
     matches: tuple[CalibrationMatch, ...] = field(default=(), metadata=Part().metadata)
     notes: tuple[str, ...] = field(default=(), metadata=Part(distinct=True).metadata)
 

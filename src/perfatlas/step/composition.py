@@ -19,9 +19,9 @@ from perfatlas.energy import (
     locked_ratio,
 )
 from perfatlas.operators import BOUND_COMPUTE, with_fields
-from perfatlas.pricing import exposed
+from perfatlas.pricing import exposed, following_clock
 from perfatlas.step.cost import StepCost
-from perfatlas.step.gathered import OF_CLOCK, gather_steps
+from perfatlas.step.gathered import gather_steps
 from perfatlas.step.streams import exposed_share
 from perfatlas.step.sums import OperatorSums, StepClock
 
@@ -147,9 +147,9 @@ def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
         copied[some_X] = some
         return copied
 
-    names = (*OF_CLOCK, "chip_energy_j_CO")
     changed = {
-        name: placed(getattr(cost.prices, name), getattr(found.prices, name)) for name in names
+        name: placed(getattr(cost.prices, name), getattr(found.prices, name))
+        for name in following_clock(cost.prices)
     }
     return replace(
         cost,

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.kernels.tiers import gather_operators
 from perfatlas.operators import Collective, with_fields
-from perfatlas.pricing import join, select, take
+from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
 from perfatlas.step.links import price_links
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
-
-# Columns of kernels that depend on the clock.
-OF_CLOCK: Final = ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO", "code_CO")
 
 
 def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
@@ -162,7 +159,7 @@ class GatheredSteps:
         return tuple(found)
 
     def _at_clock(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
-        """Return the prices of each step at other clocks; only `OF_CLOCK` columns are joined."""
+        """Return the prices of each step at other clocks; only what follows the clock is joined."""
         found, first = [], 0
         for place, ((all_, links), full) in enumerate(
             zip(self._widths(), self._sustained, strict=True)
@@ -176,7 +173,7 @@ class GatheredSteps:
                     ),
                     axis=1,
                 )
-                for name in OF_CLOCK
+                for name in following_clock(prices)
             }
             found.append(self._step(place, with_fields(full.prices, **changed)))
             first += own

@@ -21,9 +21,9 @@ from perfatlas.operators import (
     Gemm,
     GroupedGemm,
     busiest_rank,
-    with_fields,
 )
 from perfatlas.overlap import exposed_beside, exposed_in_tiles
+from perfatlas.pricing import scaled
 from perfatlas.step import StepClock
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.step.collective_prices import GroupColumns, collective_prices
@@ -167,7 +167,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     )
     comm_VUE, link_bytes_UE = _exchange_prices(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
-    sums = _sums(question, rows, times_VUO, prices.flop_CO)
+    sums = _sums(question, rows, times_VUO)
     for position, one in enumerate(exchanges):
         kind = KINDS.index(one.kind)
         sums.time_s[:, one.part, kind, :, one.segment] += exposed_VUE[:, :, position]
@@ -203,9 +203,7 @@ class _Sums(NamedTuple):
     recomputed_flop_LUG: FloatArray
 
 
-def _sums(
-    question: TrainingQuestion, rows: Sequence[Row], times_VUO: FloatArray, flop_UO: FloatArray
-) -> _Sums:
+def _sums(question: TrainingQuestion, rows: Sequence[Row], times_VUO: FloatArray) -> _Sums:
     """Return the times and FLOP of operators by part, segment and recompute level."""
     segments = len(question.architecture.layers) + 2
     shape = (len(Part), len(KINDS), question.layouts.size, segments)
@@ -219,7 +217,7 @@ def _sums(
     )
     for position, row in enumerate(rows):
         time_VU, at = times_VUO[:, :, position], row.segment
-        flop_U = flop_UO[:, position] * row.operator.count
+        flop_U = row.operator.work().flop * row.operator.count
         if row.role != "again":
             sums.time_s[:, row.part, 0, :, at] += time_VU
         if row.part != Part.FORWARD:
@@ -239,9 +237,8 @@ def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOper
     prices = price_rows(question, rows)
     count_UO = np.stack([row.operator.count for row in rows], axis=1)
     speed_UO = np.stack([_speed(question, row) for row in rows], axis=1)
-    names = ("time_s_CO", "low_s_CO", "high_s_CO")
-    prices = with_fields(prices, **{name: getattr(prices, name) / speed_UO for name in names})
-    times_VUO = np.stack([getattr(prices, name) for name in names]) * count_UO
+    prices = scaled(prices, time=1.0 / speed_UO)
+    times_VUO = np.stack([prices.time_s_CO, prices.low_s_CO, prices.high_s_CO]) * count_UO
     return prices, times_VUO
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from perfatlas.energy import with_energy
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
-from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming, with_fields
+from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming
+from perfatlas.pricing import reduce, scaled
 from perfatlas.training.work import (
     dropout_of_residual,
     expert_kernels,
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.work import Row
 
-_TIMES: Final = ("time_s_CO", "low_s_CO", "high_s_CO")
-_SUMMED: Final = (
-    *("bound_s_CO", "flop_CO", "memory_bytes_CO", "chip_bytes_CO"),
-    *("link_bytes_CO", "chip_energy_j_CO", "memory_energy_j_CO"),
-)
-_OF_THE_FIRST: Final = ("code_CO", "match_CO", "measured_CO", "outside_CO", "stream_O")
-_COUNTED: Final = ("rows_O", "distinct_O")
 _UNQUANTIZED: Final = ("bf16", "fp16", "fp32")
 # Norms behind a residual, to which the output of a block or the embedding was added.
 _DROPPED_OUT: Final = ("input_norm", "ffn_norm", "final_norm")
@@ -55,7 +49,7 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
     The experts of a rank, and attention that is not fused, are the sum of their kernels; what
     limits them and the calibration are those of the first product, and the engine's
     `efficiency_experts` is part of the time of experts' products. In tier bound they are one
-    operator with its minimum work. FLOP are those of the operator: attention that is not fused
+    operator with its minimum work. FLOP are those of the kernels: attention that is not fused
     computes masked scores too.
 
     Args:
@@ -69,38 +63,11 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
     )
     prices = with_energy(operators, prices, devices)
     starts = np.concatenate([[0], np.cumsum([len(own) for own in kernels])])[:-1].astype(np.int64)
-    share_CK = np.stack(
-        [
-            one.count / row.operator.count
-            for row, own in zip(rows, kernels, strict=True)
-            for one in own
-        ],
-        axis=1,
-    )
-    slower_CK = np.stack(
-        [
-            _slower(question, row, one)
-            for row, own in zip(rows, kernels, strict=True)
-            for one in own
-        ],
-        axis=1,
-    )
-
-    def summed(name: str) -> FloatArray:
-        part_CK = share_CK * slower_CK if name in _TIMES else share_CK
-        sums: FloatArray = np.add.reduceat(getattr(prices, name) * part_CK, starts, axis=1)
-        return sums
-
-    sums = {name: summed(name) for name in (*_TIMES, *_SUMMED)}
-    for at, row in enumerate(rows):
-        if isinstance(row.operator, Attention | GroupedGemm):
-            sums["flop_CO"][:, at] = row.operator.work().flop
-    return with_fields(
-        prices,
-        **sums,
-        **{name: getattr(prices, name)[..., starts] for name in _OF_THE_FIRST},
-        **{name: np.add.reduceat(getattr(prices, name), starts) for name in _COUNTED},
-    )
+    pairs = [(row, one) for row, own in zip(rows, kernels, strict=True) for one in own]
+    share_CK = np.stack([one.count / row.operator.count for row, one in pairs], axis=1)
+    slower_CK = np.stack([_slower(question, row, one) for row, one in pairs], axis=1)
+    priced = scaled(prices, work=share_CK, time=share_CK * slower_CK, energy=share_CK)
+    return reduce(priced, starts)
 
 
 def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.operators import ATTENTION_BACKWARD, Work, with_fields
+from perfatlas.operators import ATTENTION_BACKWARD, Work
+from perfatlas.pricing import scaled
 from perfatlas.verbs.kernel.grouped_tiles import fixed_tile
 from perfatlas.verbs.kernel.question import AttentionInputs, GemmInputs
 
@@ -72,24 +73,11 @@ def price_of(prices: PricedOperators, passes: Passes) -> PricedOperators:
     Limits: Bytes and energy are in proportion to arithmetic and time. Rates of the backward
         pass were published for one kernel on one GPU.
     """
-    if passes == ONE_PASS:
-        return prices
     known_CO = prices.match_CO >= 0  # a roofline time is that of the work
     time_CO, low_CO, high_CO = (
         np.where(known_CO, factor, passes.work) for factor in (passes.time, passes.low, passes.high)
     )
-    return with_fields(
-        prices,
-        time_s_CO=prices.time_s_CO * time_CO,
-        low_s_CO=prices.low_s_CO * low_CO,
-        high_s_CO=prices.high_s_CO * high_CO,
-        bound_s_CO=prices.bound_s_CO * passes.work,
-        flop_CO=prices.flop_CO * passes.work,
-        memory_bytes_CO=prices.memory_bytes_CO * passes.work,
-        chip_bytes_CO=prices.chip_bytes_CO * passes.work,
-        chip_energy_j_CO=prices.chip_energy_j_CO * time_CO,
-        memory_energy_j_CO=prices.memory_energy_j_CO * time_CO,
-    )
+    return scaled(prices, work=passes.work, time=time_CO, ends=(low_CO, high_CO), energy=time_CO)
 
 
 def call_notes(inputs: OperatorInputs) -> list[str]:
