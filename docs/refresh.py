@@ -1,9 +1,9 @@
 """Renew the output of every command quoted in the documents.
 
-A fenced `console` block that starts with `$ perfatlas ...` or `$ python -m validation ...` holds the
-exact output of that command at 80 columns. The commands of a document run in order in a new folder that has `examples`, so that
-one may read a file that an earlier one wrote. `python docs/refresh.py` rewrites them; `--check`
-exits 1 where one is out of date.
+A fenced `console` block that starts with `$ perfatlas ...` or `$ python -m validation ...` holds
+the exact output of that command at 80 columns. The commands of a document run in order in a new
+folder that has `examples`, so that one may read a file that an earlier one wrote. `python
+docs/refresh.py` rewrites them; `--check` exits 1 where one is out of date.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
+from perfatlas.verbs.train.breakdown import step_costs_of
 
 from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.models import StepTokens
@@ -27,7 +28,6 @@ from perfatlas.verbs.collective.question import read_collective
 from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
 from perfatlas.verbs.kernel.priced import price_questions
 from perfatlas.verbs.kernel.question import read_attention, read_gemm, read_moe
-from perfatlas.verbs.train.breakdown import step_costs_of
 from tests.serving.price_support import context
 from tests.training.asked import layouts, question
 

@@ -27,11 +27,11 @@ Row = dict[str, Any]
 HEADER: Final = (
     "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
     "# ln(measured / predicted): written by\n"
-    "# lab.laboratories.write_laboratories from the runs of `python -m validation sources`.\n"
+    "# validation.laboratories.write_laboratories from the runs of `validation sources`.\n"
     "# Intervals of steps are at least this wide. [whole]: deviation that no operator\n"
     "# explains, and the limits in units of the deviation of a step.\n"
     "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"
-    "# lab.laboratories.write_operator_spreads from sources of `python -m validation published`.\n"
+    "# validation.laboratories.write_operator_spreads from `validation published`.\n"
     "\n"
 )
 

@@ -25,7 +25,7 @@ TAILS: Final = (0.05, 0.95)
 DIGITS: Final = 4
 HEADER: Final = (
     "# How far time per output token was from predicted, in ln(measured / predicted): written by\n"
-    "# lab.write_step_errors from the runs of `python -m validation steps` (aiconfigurator-core\n"
+    "# validation.runs.step_errors from the runs of `validation steps` (aiconfigurator-core\n"
     "# 0.12.0, silicon_sample.csv, Apache-2.0). Errors of the runs of each engine.\n\n"
 )
 

@@ -30,7 +30,7 @@ def widening_per_octave() -> dict[str, float]:
     """Return the widening of intervals per octave outside the range [e-folds], by operator.
 
     Source: fits without the outer two octaves of one dimension at a time, scored on the rows left
-        out; `lab.range_extrapolation`.
+        out; `validation.transfers.range_extrapolation`.
     """
     text = resources.files("perfatlas").joinpath(BEYOND_RANGE).read_text("utf-8")
     rows = tomllib.loads(text)["beyond"]

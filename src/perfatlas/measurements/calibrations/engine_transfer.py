@@ -24,7 +24,7 @@ def engine_transfers(operator: str) -> Mapping[str, float]:
         operator: Calibration operator; those measured for a single engine use pooled quantiles.
 
     Source: each measured cell priced with the kernels that would substitute for it;
-        `lab.engine_transfer`.
+        `validation.transfers.engine_transfer`.
     """
     text = resources.files("perfatlas").joinpath(ENGINE_TRANSFERS).read_text("utf-8")
     rows = {row["operator"]: row for row in tomllib.loads(text)["engine_transfer"]}
