@@ -23,19 +23,26 @@ from perfatlas.training.layouts import layout_problems
 from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, training_steps
 from perfatlas.verbs.train.advice import does_not_fit
 from perfatlas.verbs.train.breakdown import step_costs_of, training_breakdown
-from perfatlas.verbs.train.power import broken_limit, power_notes, power_remarks, power_rows
+from perfatlas.verbs.train.power import (
+    FACILITY,
+    broken_limit,
+    power_notes,
+    power_remarks,
+    power_rows,
+)
 from perfatlas.verbs.train.question import (
+    RANKS,
+    SIZES,
     data_parallel,
     question_of,
     read_training,
     schedule_of,
 )
-from perfatlas.verbs.train.recipe import recipe_of
 from perfatlas.verbs.train.remarks import above_measured, graphs_matter, step_remarks
-from perfatlas.verbs.train.results import checkpoint_results, training_results
+from perfatlas.verbs.train.results import STORAGE, checkpoint_results, training_results
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
     from perfatlas.verbs.train.inputs import TrainInputs
@@ -56,6 +63,7 @@ PAIRS: Final = (
     " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
     " computation beside them"
 )
+VARYING: Final = SIZES + RANKS + FACILITY + STORAGE  # of rows that are priced together
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
     " collectives, no host time and no jitter are counted"
@@ -122,18 +130,11 @@ def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    return answer_columns(table, read_training, _rows, apart=_apart)
-
-
-def _apart(inputs: TrainInputs) -> Hashable:
-    """Return what questions priced together share beside their texts."""
-    experts = inputs.expert_overlap, inputs.fused_experts
-    own = inputs.tensor_overlap, inputs.clock_ratio, inputs.power_cap_w
-    return schedule_of(inputs), experts, recipe_of(inputs), own
+    return answer_columns(table, read_training, _rows, varying=VARYING, alike=schedule_of)
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> Answered:
-    """Return the answers of questions that share model, engine and formats."""
+    """Return the answers of questions of one schedule that differ in `VARYING` alone."""
     from perfatlas.answer import flat_results
 
     asked = question_of(inputs)

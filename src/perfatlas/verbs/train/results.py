@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
     from perfatlas.verbs.train.inputs import TrainInputs
 
+STORAGE: Final = ("checkpoint_bytes_per_s",)  # field that is read of every candidate here
 ENDS: Final = (("", "step_s_C"), ("_low", "high_s_C"), ("_high", "low_s_C"))
 
 
