@@ -14,7 +14,12 @@ from perfatlas.verbs.search import search as find_plans, space
 from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
-MOE: Final = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "isl": 1024, "osl": 128}
+MOE: Final[dict[str, Any]] = {
+    "model": "Qwen/Qwen3-30B-A3B",
+    "system": "h200_sxm",
+    "isl": 1024,
+    "osl": 128,
+}
 
 
 @pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])
@@ -44,12 +49,13 @@ def test_a_family_is_told_apart_by_all_that_its_plans_and_loads_do_not_replace()
     base, _ = resolve_scenarios([read_scenario(MOE)])
     assert base is not None
     shared, exchange = space._identity({}, base)
-    replaced = {*SPREAD, "assumptions"}
-    for name in {one.name for one in fields(base)} - replaced:
-        other = replace(base, **{name: object()} if name != "profile" else {"tier": "other"})
+    for name in {one.name for one in fields(base)} - {*SPREAD, "assumptions", "profile"}:
+        change: dict[str, Any] = {name: object()}
+        other = replace(base, **change)
         assert space._identity({}, other)[0] != shared, name
     for one in fields(base.profile):
-        other = replace(base, profile=replace(base.profile, **{one.name: object()}))
+        own: dict[str, Any] = {one.name: object()}
+        other = replace(base, profile=replace(base.profile, **own))
         found = space._identity({}, other)
         assert (found[0] == shared) == (one.name in EXCHANGE), one.name
         assert found != (shared, exchange)

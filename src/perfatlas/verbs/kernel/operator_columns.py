@@ -116,11 +116,12 @@ def moe_columns(inputs: Sequence[MoeInputs]) -> GroupedGemm:
         inputs: Queries that differ in sizes alone.
     """
     number_format = format_of(inputs[0].format)
+    sizes: dict[str, Any] = {**columns_of(inputs, MOE_SIZES)}
     return GroupedGemm(
         name="experts",
         phase=Phase.PREFILL,
         count=np.ones(len(inputs)),
-        **columns_of(inputs, MOE_SIZES),
+        **sizes,
         matrices=3,
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
