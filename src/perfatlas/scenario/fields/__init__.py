@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.answered_rows import (
         Answered as Answered,
         answer_columns as answer_columns,
+        columns_of as columns_of,
+        grouping_key as grouping_key,
     )
     from perfatlas.scenario.fields.cache_tiers import (
         TierSizes as TierSizes,

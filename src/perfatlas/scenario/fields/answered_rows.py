@@ -1,16 +1,19 @@
-"""Tables of operators: rows with equal non-numeric fields are priced in one call."""
+"""Tables: rows that differ in no field but those read as columns are answered in one call."""
 
 from __future__ import annotations
 
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+import numpy as np
+
 from perfatlas.quantities import PerfatlasError
-from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+    from perfatlas.operators import FloatArray
     from perfatlas.scenario.fields import InputFields
 
 Inputs = TypeVar("Inputs", bound="InputFields")
@@ -48,15 +51,17 @@ def answer_columns(
     read: Callable[[Mapping[str, Any]], Inputs],
     price: Callable[[Sequence[Inputs]], Answered],
     *,
-    apart: Callable[[Inputs], Hashable] = type,
+    varying: tuple[str, ...],
+    alike: Callable[[Inputs], Hashable] = type,
 ) -> dict[str, list[Any]]:
     """Return the answers of every row; unanswerable rows have an error.
 
     Args:
         table: Input columns by name; None and empty text are unset.
         read: Returns the question from named fields, or raises an error.
-        price: Answers questions with equal non-numeric fields, or raises an error for all.
-        apart: Further key that questions priced together must share; by default their type.
+        price: Answers questions that differ in no other field, or raises an error for all.
+        varying: Fields that `price` reads of every question.
+        alike: Returns what questions priced together share of these fields; by default nothing.
 
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None if a row has none.
@@ -71,7 +76,8 @@ def answer_columns(
             problems[number] = problem
     groups: dict[Hashable, list[int]] = {}
     for number, one in questions.items():
-        groups.setdefault((_non_numeric(one), apart(one)), []).append(number)
+        key = grouping_key(type(one), varying)(one), alike(one)
+        groups.setdefault(key, []).append(number)
     columns: dict[str, list[Any]] = {}
     warnings: list[str | None] = [None] * size
     for numbers in groups.values():
@@ -102,11 +108,28 @@ def _put(column: list[Any], numbers: Sequence[int], cells: Sequence[Any]) -> Non
         column[number] = cell
 
 
-def _non_numeric(questions: InputFields) -> tuple[Any, ...]:
-    """Return the non-numeric fields of a question."""
-    return tuple(getattr(questions, name) for name in _non_numeric_names(type(questions)))
-
-
 @cache
-def _non_numeric_names(schema: type[InputFields]) -> tuple[str, ...]:
-    return tuple(name for name, field in fields_of(schema).items() if field.number is None)
+def grouping_key(
+    schema: type[InputFields], varying: tuple[str, ...]
+) -> Callable[[InputFields], Hashable]:
+    """Return what reads the fields that questions answered in one call share.
+
+    These are all fields but those that vary: one that is new is among them.
+
+    Args:
+        schema: The fields of the questions.
+        varying: Fields that are read of every question.
+    """
+    return attrgetter(*(name for name in schema.model_fields if name not in varying))
+
+
+def columns_of(inputs: Sequence[InputFields], names: Iterable[str]) -> dict[str, FloatArray]:
+    """Return numeric fields of questions as columns by name, NaN where unset, each (C,).
+
+    Args:
+        inputs: The questions (C).
+        names: The fields.
+    """
+    return {
+        name: np.array([getattr(one, name) for one in inputs], dtype=np.float64) for name in names
+    }

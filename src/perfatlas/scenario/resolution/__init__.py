@@ -37,7 +37,10 @@ if TYPE_CHECKING:
         is_simulated as is_simulated,
         may_be_simulated as may_be_simulated,
     )
-    from perfatlas.scenario.resolution.spread import spread_candidates as spread_candidates
+    from perfatlas.scenario.resolution.spread import (
+        SPREAD as SPREAD,
+        spread_candidates as spread_candidates,
+    )
     from perfatlas.scenario.resolution.tables import (
         EVALUATED as EVALUATED,
         Group as Group,

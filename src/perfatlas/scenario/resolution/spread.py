@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from perfatlas.scenario.resolution.default_limits import LimitedLoad, filled_lim
 if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
     from perfatlas.step import Candidates, EngineLimits, Load
+
+# columns of candidates that are spread; all else is that of the scenario
+SPREAD: Final = ("plan", "load", "limits", "recipe_C")
 
 
 def spread_candidates(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.evidence import evidence_of as evidence_of
     from perfatlas.scenario.training_steps.inputs import TrainInputs as TrainInputs
     from perfatlas.scenario.training_steps.power import (
+        FACILITY as FACILITY,
         broken_limit as broken_limit,
         power_remarks as power_remarks,
         power_rows as power_rows,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
         training_step as training_step,
     )
     from perfatlas.scenario.training_steps.question import (
+        RANKS as RANKS,
+        SIZES as SIZES,
         ZERO as ZERO,
         check_experts as check_experts,
         data_parallel as data_parallel,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
         refused_by_recipe as refused_by_recipe,
     )
     from perfatlas.scenario.training_steps.results import (
+        STORAGE as STORAGE,
         checkpoint_results as checkpoint_results,
         training_results as training_results,
     )

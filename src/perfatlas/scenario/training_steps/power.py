@@ -21,6 +21,7 @@ from perfatlas.energy import (
 )
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.scenario.fields import columns_of
 from perfatlas.serving.closed_form import unused_prices_text
 from perfatlas.training.step import ENERGY_PARTS
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
+FACILITY: Final = ("pue", "usd_per_kwh")  # fields that are columns here
 SERVED_COST: Final = "electricity_usd_per_million_output_tokens"
 
 
@@ -90,7 +92,7 @@ def power_rows(
     """
     columns = _energy_columns(question, steps)
     rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
-    own = {name: np.array([_number(getattr(one, name)) for one in inputs]) for name in _FACILITY}
+    own = columns_of(inputs, FACILITY)
     electric = node_columns(
         {**columns, **rates, "gpus": question.layouts.gpus},
         [question.systems[at].node for at in question.index_C.tolist()],
@@ -106,13 +108,10 @@ def power_rows(
             name: _known(float(column_C[at])) for name, column_C in (columns | electric).items()
         }
         row["energy_parts"] = _parts(question, steps, at)
-        asked = {name: _number(getattr(inputs[at], name)) for name in _FACILITY}
+        asked = {name: float(values_C[at]) for name, values_C in own.items()}
         dropped = [name for name in electric if not _asked(name, asked)]
         found.append({name: value for name, value in row.items() if name not in dropped})
     return found
-
-
-_FACILITY: Final = ("pue", "usd_per_kwh")
 
 
 def _asked(name: str, given: Mapping[str, float]) -> bool:
@@ -200,10 +199,6 @@ def power_remarks(
             name = question.systems[system].device.name
             found[place].append(unreached_limit_note(name, question.power_cap_w, board.cap_w))
     return found
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def _known(value: float) -> float | None:

@@ -15,7 +15,7 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.models import GqaAttention, ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields import refuse_unused
+from perfatlas.scenario.fields import columns_of, refuse_unused
 from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.scenario.training_steps.power import check_power_cap
 from perfatlas.scenario.training_steps.recipe import check_recipe, check_recipe_layout, recipe_of
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 # current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
 FP8_DEFAULT: Final = "fp8_dynamic"
+# fields that are columns of the candidates, beside those from which data-parallel ranks follow
+SIZES: Final = (
+    *("tp", "pp", "cp", "ep", "expert_tp", "vpp"),
+    *("sequence_length", "global_batch", "micro_batch"),
+)
+RANKS: Final = ("gpus", "dp")
 ZERO: Final[Mapping[str, int]] = {"0": 0, "1": 1, "2": 2, "3": 3, "fsdp2": 3}
 
 
@@ -234,7 +240,7 @@ def training_format(text: str) -> str:
 
 
 def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
-    """Return the candidates of questions that share model, engine, formats and schedule.
+    """Return the candidates of questions of one schedule that differ in sizes and GPUs alone.
 
     Args:
         inputs: The questions (C,).
@@ -252,12 +258,6 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
     architecture = resolve_model(first.model).architecture
     name = training_format(first.format)
     distinct = list(dict.fromkeys(one.system for one in inputs))
-
-    def column(field: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.array([getattr(one, field) for one in inputs], dtype=np.float64)
-
-    names = ("tp", "pp", "cp", "ep", "expert_tp", "vpp")
-    batch = ("sequence_length", "global_batch", "micro_batch")
     parallel = [one.sequence_parallel for one in inputs]
     return TrainingQuestion(
         architecture=architecture,
@@ -267,7 +267,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         systems=tuple(resolve_system(one) for one in distinct),
         index_C=np.array([distinct.index(one.system) for one in inputs], np.int64),
         layouts=Layouts(
-            **{field: column(field) for field in (*names, *batch)},
+            **columns_of(inputs, SIZES),
             dp=np.array([data_parallel(one) for one in inputs], np.float64),
             zero=np.array([ZERO[one.zero or str(engine.zero)] for one in inputs], np.int64),
             sequence_parallel=np.array(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
 
+STORAGE: Final = ("checkpoint_bytes_per_s",)  # field that is read of every candidate here
 ENDS: Final = (("", "step_s_C"), ("_low", "high_s_C"), ("_high", "low_s_C"))
 
 

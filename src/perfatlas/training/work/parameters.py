@@ -53,7 +53,7 @@ def rank_parameters(
     """
     segments = len(architecture.layers) + 2
     dense_CG, expert_CG, adapters_CG = np.zeros((3, layouts.size, segments))
-    whole = 0.0  # of all layers in products, on one GPU
+    whole_C = np.zeros(layouts.size)  # of all layers in products, on one GPU
     for row in rows:
         if row.part != Part.FORWARD or row.role in ("tied", "again"):
             continue
@@ -65,24 +65,19 @@ def rank_parameters(
         layers = architecture.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
         if isinstance(operator, Gemm):
             dense_CG[:, row.segment] += operator.n * operator.k * operator.count
-            width = layouts.tp[0] if operator.shard in _DIVIDED else 1.0
-            whole += layers * float(operator.n[0] * operator.k[0] * width)
+            ranks_C = layouts.tp if operator.shard in _DIVIDED else np.ones(layouts.size)
+            whole_C += layers * (operator.n * operator.k * ranks_C)
         elif isinstance(operator, GroupedGemm):
             matrix_C = operator.hidden * operator.intermediate / layouts.expert_tp
             held_C = operator.count * operator.matrices * matrix_C * operator.experts
             expert_CG[:, row.segment] += held_C
-            whole += layers * float(
-                operator.matrices
-                * operator.hidden[0]
-                * operator.intermediate[0]
-                * operator.experts[0]
-                * layouts.ep[0]
-            )
+            matrices_C = operator.matrices * operator.hidden * operator.intermediate
+            whole_C += layers * (matrices_C * operator.experts * layouts.ep)
     counts = parameter_counts(architecture)
     vocabulary_C = np.ceil(architecture.vocab_size / layouts.tp) * architecture.hidden_size
     dense_CG[:, 0] = vocabulary_C
-    small = max(counts.total - counts.embedding - counts.lm_head - whole, 0.0)
-    dense_CG[:, 1:-1] += small / architecture.num_layers
+    small_C = np.maximum(counts.total - counts.embedding - counts.lm_head - whole_C, 0.0)
+    dense_CG[:, 1:-1] += small_C[:, None] / architecture.num_layers
     if any(row.role == "adapter" for row in rows):
         return RankParameters(
             dense_CG + adapters_CG, expert_CG, adapters_CG, np.zeros_like(expert_CG)

@@ -15,7 +15,7 @@ from perfatlas.answer import (
 from perfatlas.collectives import LIBRARY_ALGORITHMS, LIBRARY_FAMILY, NODES_MEASURED, cell_format
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
-from perfatlas.verbs.collective.priced import price_questions
+from perfatlas.verbs.collective.priced import SIZES, price_questions
 from perfatlas.verbs.collective.question import read_collective
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
 
 def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Return the answers of a table without remarks on changes of systems."""
-    return answer_columns(table, read_collective, _rows)
+    return answer_columns(table, read_collective, _rows, varying=SIZES)
 
 
 def _rows(inputs: Sequence[CollectiveInputs]) -> Answered:

@@ -17,6 +17,7 @@ from perfatlas.collectives import (
 )
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import resolve_system
+from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.verbs.collective.question import spread
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.verbs.collective.question import CollectiveInputs
 
+SIZES: Final = ("bytes", "gpus", "nodes")  # fields that are columns here
 RESULTS: Final = (
     *("time_s", "time_s_low", "time_s_high", "tabulated_low_s", "tabulated_high_s"),
     *("bus_bandwidth_bytes_per_s", "algorithm", "bound", "bound_time_s", "tier"),
@@ -35,7 +37,7 @@ RESULTS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class PricedQuestions:
-    """Queries with equal text fields, priced as shapes of one collective.
+    """Queries that differ in `SIZES` alone, priced as shapes of one collective.
 
     Args:
         inputs: The queries (U).
@@ -62,7 +64,7 @@ class PricedQuestions:
 
 
 def price_questions(inputs: Sequence[CollectiveInputs]) -> PricedQuestions:
-    """Return the prices of queries with equal text fields.
+    """Return the prices of queries that differ in `SIZES` alone.
 
     Args:
         inputs: The queries (U).
@@ -78,10 +80,11 @@ def price_questions(inputs: Sequence[CollectiveInputs]) -> PricedQuestions:
     index_U = np.array([places.index((one.gpus if one.nodes else 0, one.nodes)) for one in inputs])
     implementation = _implementation(first)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
+    size = columns_of(inputs, SIZES)
     shapes = CollectiveShapes(
         op=first.op,
-        bytes=np.array([one.bytes for one in inputs], dtype=np.float64),
-        ranks=np.array([one.gpus for one in inputs], dtype=np.float64),
+        bytes=size["bytes"],
+        ranks=size["gpus"],
         stride=np.ones(len(inputs)),
         format_name=format_of(first.format).name,
     )

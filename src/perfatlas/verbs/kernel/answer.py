@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.answer import warn_unused_changes, with_unused_changes
 from perfatlas.declarations import signature_of
 from perfatlas.scenario.fields import Answered, answer_columns
+from perfatlas.verbs.kernel.clocks import CLOCKS
 from perfatlas.verbs.kernel.operator_columns import (
+    ATTENTION_SIZES,
+    ELEMENTWISE_SIZES,
+    GEMM_SIZES,
+    MOE_SIZES,
     attention_columns,
     elementwise_columns,
     gemm_columns,
@@ -130,19 +135,33 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
 def _priced_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Return the answers of a table without remarks on changes of systems."""
     if operator == "gemm":
-        return answer_columns(table, read_gemm, lambda inputs: _rows(inputs, gemm_columns(inputs)))
+        return answer_columns(
+            table,
+            read_gemm,
+            lambda inputs: _rows(inputs, gemm_columns(inputs)),
+            varying=GEMM_SIZES + CLOCKS,
+        )
     if operator == "attention":
         return answer_columns(
             table,
             read_attention,
             lambda inputs: _rows(inputs, attention_columns(inputs)),
-            apart=lambda one: one.window > 0,  # sparse attention is priced as one operator
+            varying=ATTENTION_SIZES + CLOCKS,
+            alike=lambda one: one.window > 0,  # sparse attention is priced as one operator
         )
     if operator == "elementwise":
         return answer_columns(
-            table, read_elementwise, lambda inputs: _rows(inputs, elementwise_columns(inputs))
+            table,
+            read_elementwise,
+            lambda inputs: _rows(inputs, elementwise_columns(inputs)),
+            varying=ELEMENTWISE_SIZES + CLOCKS,
         )
-    return answer_columns(table, read_moe, lambda inputs: _rows(inputs, moe_columns(inputs)))
+    return answer_columns(
+        table,
+        read_moe,
+        lambda inputs: _rows(inputs, moe_columns(inputs)),
+        varying=MOE_SIZES + CLOCKS,
+    )
 
 
 gemm_table, attention_table, moe_table, elementwise_table = (

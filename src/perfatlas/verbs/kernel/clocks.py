@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from perfatlas.energy import (
 )
 from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario.fields import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError
     from perfatlas.verbs.kernel.question import OperatorInputs
+
+CLOCKS: Final = ("clock_ratio", "power_cap_w")  # fields that are columns here
 
 
 def at_clocks(
@@ -62,7 +65,7 @@ def at_clocks(
     def priced(ratio_C: FloatArray) -> PricedOperators:
         return with_energy([operator], gathered.at(ratio_C[:, None]).fastest(), devices, zeros_C)
 
-    ratio_C = np.array([one.clock_ratio for one in inputs])
+    ratio_C = columns_of(inputs, CLOCKS)["clock_ratio"]
     time_width_C = np.zeros_like(ratio_C)
     problems: dict[int, PerfatlasError] = {}
     measured_C = full.match_CO[:, 0] >= 0
@@ -144,4 +147,5 @@ def limits_w(inputs: Sequence[OperatorInputs]) -> FloatArray:
     Args:
         inputs: The queries (C).
     """
-    return np.array([one.power_cap_w or np.inf for one in inputs])
+    limit_w_C = columns_of(inputs, CLOCKS)["power_cap_w"]
+    return np.where(np.isnan(limit_w_C), np.inf, limit_w_C)

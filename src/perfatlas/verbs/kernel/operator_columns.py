@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.models import stream_bytes
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
+from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.kernel.grouped_tiles import fixed_tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.operators import FloatArray
     from perfatlas.verbs.kernel.question import (
         AttentionInputs,
         ElementwiseInputs,
@@ -22,29 +22,39 @@ if TYPE_CHECKING:
         MoeInputs,
     )
 
+# fields that are columns of an operator; those priced together share all others
+GEMM_SIZES: Final = ("m", "n", "k", "groups")
+ATTENTION_SIZES: Final = (
+    *("batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"),
+    *("kv_lora_rank", "rope_dim", "window"),
+)
+MOE_SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+ELEMENTWISE_SIZES: Final = ("tokens", "width", "kv_width")
+
 
 def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
     """Return matrix products of one format as an operator over candidates.
 
     Args:
-        inputs: Queries with equal text fields.
+        inputs: Queries that differ in sizes alone.
     """
     number_format = format_of(inputs[0].format)
-    tiles = [fixed_tile(one) for one in inputs]
+    tiles = np.array([fixed_tile(one) for one in inputs], dtype=np.float64)
+    size = columns_of(inputs, GEMM_SIZES)
     return Gemm(
         name="gemm",
         phase=Phase.PREFILL,
         count=np.ones(len(inputs)),
-        m=_column([one.m * one.groups for one in inputs]),
-        n=_column([one.n for one in inputs]),
-        k=_column([one.k for one in inputs]),
+        m=size["m"] * size["groups"],
+        n=size["n"],
+        k=size["k"],
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
         quantizes_input=float(inputs[0].quantization == "included"),
-        groups=_column([one.groups for one in inputs]),
-        tile_rows=_column([rows for rows, _ in tiles]),
-        tile_columns=_column([columns for _, columns in tiles]),
+        groups=size["groups"],
+        tile_rows=tiles[:, 0],
+        tile_columns=tiles[:, 1],
         uneven_groups=float(inputs[0].group_sizes == "random"),
     )
 
@@ -53,40 +63,40 @@ def attention_columns(inputs: Sequence[AttentionInputs]) -> Attention | LatentAt
     """Return attentions of one phase, type and format as an operator over candidates.
 
     Args:
-        inputs: Queries with equal text fields.
+        inputs: Queries that differ in sizes alone.
     """
     phase, cache = Phase(inputs[0].phase), format_of(inputs[0].kv_format)
+    size = columns_of(inputs, ATTENTION_SIZES)
+    queries = np.ones(len(inputs)) if phase == Phase.DECODE else size["kv_len"]
     shared: dict[str, Any] = {
         "name": "attention",
         "phase": phase,
         "count": np.ones(len(inputs)),
-        "batch": _column([one.batch for one in inputs]),
-        "q_len": _column(
-            [one.q_len or (1 if phase == Phase.DECODE else one.kv_len) for one in inputs]
-        ),
-        "kv_len": _column([one.kv_len for one in inputs]),
-        "num_heads": _column([one.num_heads for one in inputs]),
+        "batch": size["batch"],
+        "q_len": np.where(np.isnan(size["q_len"]), queries, size["q_len"]),
+        "kv_len": size["kv_len"],
+        "num_heads": size["num_heads"],
         "format": format_of(inputs[0].format).name,
         "kv_format": cache.name,
         "kv_bytes_per_element": cache.weight_bytes,
     }
-    head_dim = _column([one.head_dim for one in inputs])
-    window = _column([one.window for one in inputs])
     if inputs[0].kind == "mla":
         return LatentAttention(
             **shared,
-            kv_lora_rank=_column([one.kv_lora_rank for one in inputs]),
-            rope_dim=_column([one.rope_dim for one in inputs]),
-            nope_dim=head_dim,
-            value_head_dim=head_dim,
-            selected=window,
+            kv_lora_rank=size["kv_lora_rank"],
+            rope_dim=size["rope_dim"],
+            nope_dim=size["head_dim"],
+            value_head_dim=size["head_dim"],
+            selected=size["window"],
         )
     return Attention(
         **shared,
-        num_kv_heads=_column([one.num_kv_heads or one.num_heads for one in inputs]),
-        head_dim=head_dim,
-        value_head_dim=head_dim,
-        window=window,
+        num_kv_heads=np.where(
+            np.isnan(size["num_kv_heads"]), size["num_heads"], size["num_kv_heads"]
+        ),
+        head_dim=size["head_dim"],
+        value_head_dim=size["head_dim"],
+        window=size["window"],
         causal=inputs[0].mask == "causal",
         cache_append=appends(inputs[0]),
     )
@@ -103,20 +113,15 @@ def moe_columns(inputs: Sequence[MoeInputs]) -> GroupedGemm:
     """Return MoE layers of one format and distribution as an operator over candidates.
 
     Args:
-        inputs: Queries with equal text fields.
+        inputs: Queries that differ in sizes alone.
     """
     number_format = format_of(inputs[0].format)
+    sizes: dict[str, Any] = {**columns_of(inputs, MOE_SIZES)}
     return GroupedGemm(
         name="experts",
         phase=Phase.PREFILL,
         count=np.ones(len(inputs)),
-        tokens=_column([one.tokens for one in inputs]),
-        hidden=_column([one.hidden for one in inputs]),
-        intermediate=_column([one.intermediate for one in inputs]),
-        experts=_column([one.experts for one in inputs]),
-        top_k=_column([one.top_k for one in inputs]),
-        ep=_column([one.ep for one in inputs]),
-        moe_tp=_column([one.moe_tp for one in inputs]),
+        **sizes,
         matrices=3,
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
@@ -129,16 +134,15 @@ def elementwise_columns(inputs: Sequence[ElementwiseInputs]) -> Streaming:
     """Return elementwise operators of one kind and format as an operator over candidates.
 
     Args:
-        inputs: Queries with equal text fields.
+        inputs: Queries that differ in sizes alone.
     """
     first = inputs[0]
-    tokens, width = (
-        _column([getattr(one, name) for one in inputs]) for name in ("tokens", "width")
-    )
+    size = columns_of(inputs, ELEMENTWISE_SIZES)
+    tokens = size["tokens"]
     row = stream_bytes(
         first.op,
-        width,
-        kv_width=_column([one.kv_width for one in inputs]),
+        size["width"],
+        kv_width=size["kv_width"],
         kv_bytes=format_of(first.kv_format).weight_bytes,
         quantized_bytes=format_of(first.format).activation_bytes,
     )
@@ -152,7 +156,3 @@ def elementwise_columns(inputs: Sequence[ElementwiseInputs]) -> Streaming:
         write_bytes=tokens * row.write,
         cold_read_bytes=row.cold + tokens * row.cold_per_token,
     )
-
-
-def _column(numbers: Sequence[float]) -> FloatArray:
-    return np.array(numbers, dtype=np.float64)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.parallelism import PlanColumns
 from perfatlas.verbs.search.limits import frontier_points
 from perfatlas.verbs.search.points import ENDS, priced_points
 from perfatlas.verbs.search.selection import best_loads, judge
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Columns = dict[str, np.ndarray[Any, Any]]
     PricedSoFar = Callable[["Found", list[Columns]], None]
 
-PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
+PLAN: Final = tuple(one.name for one in fields(PlanColumns) if one.name != "dp")  # of a replica
 LIMITS: Final = ("max_num_seqs", "max_num_batched_tokens")
 WITH_INTERVAL: Final = (
     "ttft_s",

@@ -34,7 +34,7 @@ from perfatlas.verbs.search.limits import (
     score_of,
 )
 from perfatlas.verbs.search.points import LOADS, costs
-from perfatlas.verbs.search.pool_rows import HIT_RATE, IDENTITY
+from perfatlas.verbs.search.pool_rows import HIT_RATE, POOL_PLAN
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 from perfatlas.verbs.search.trace_reuse import caches_of
 
@@ -109,7 +109,7 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
         most: Number of leaders.
     """
     columns = found.leading
-    identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
+    identity = POOL_PLAN if inputs.mode == "disaggregated" else (*PLAN, "dp")
     order = ranked(found, inputs)
     order = order[~np.isnan(columns["score"][order])]  # the objective is not known for each system
     if inputs.availability is not None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from perfatlas.answer import tier_names
 from perfatlas.verbs.search.choices import EXCHANGE
-from perfatlas.verbs.search.find import METRICS
+from perfatlas.verbs.search.find import METRICS, PLAN
 from perfatlas.verbs.search.space import of_plan
-from perfatlas.vocabulary.fields import Subject, fields_of
+from perfatlas.vocabulary.fields import Pools, Subject, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.space import Family
 
 ROLES: Final = ("prefill", "decode")
+# parallel sizes that each pool has of its own
 SIZES: Final = {
-    "prefill": ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp"),
-    "decode": ("tp", "pp", "attention_dp", "ep", "moe_tp"),
+    role: tuple(name for name in PLAN if f"{role}_{name}" in fields_of(Pools)) for role in ROLES
 }
+OWN: Final = ("system", "engine", "format", "kv_format")  # other fields in which pools may differ
 EXPERTS: Final = ("ep", "moe_tp")
 DEFAULT_ENGINE: Final = str(fields_of(Subject)["engine"].default)
 HIT_RATE: Final = "prefix_hit_rate"
-# columns in which distinct plans differ
-IDENTITY: Final = tuple(f"{role}_{name}" for role in ROLES for name in (*SIZES[role], "workers"))
+# columns in which distinct plans of two pools differ
+POOL_PLAN: Final = tuple(f"{role}_{name}" for role in ROLES for name in (*SIZES[role], "workers"))
 
 
 def pool_row(

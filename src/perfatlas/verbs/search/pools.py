@@ -17,14 +17,13 @@ import numpy as np
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import pareto_points, value_exceeded
-from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import Found, joined
 from perfatlas.verbs.search.limits import frontier_points
 from perfatlas.verbs.search.matching import Rates
 from perfatlas.verbs.search.pairs import ENERGY, Workers, deployments
 from perfatlas.verbs.search.points import LOADS, priced_points
-from perfatlas.verbs.search.pool_rows import ROLES, SIZES
-from perfatlas.verbs.search.space import PREFIX, families
+from perfatlas.verbs.search.pool_rows import OWN, ROLES, SIZES
+from perfatlas.verbs.search.space import families
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -42,8 +41,6 @@ PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a pre
 MOST_PAIRS: Final = 12_000_000  # of workers at batches, in 2 GB
 PHASES: Final = {"prefill": Phase.PREFILL, "decode": Phase.DECODE}
 MEDIAN: Final = 0.5  # probability that a prediction is not exceeded
-# fields that both pools have in common
-COMMON: Final = (*EXCHANGE, "redundant_experts", "speculative_depth", PREFIX)
 TAIL: Final = 0.05  # probability beyond each end of a 90% interval
 
 
@@ -112,7 +109,7 @@ def _of_pair(
     """Return the deployments of two pools, None if they cannot work together."""
     first, second = prefill.family, decode.family
     formats = first.base.formats, second.base.formats
-    common = [{n: one.fields.get(n) for n in COMMON} for one in (first, second)]
+    common = [{n: v for n, v in one.fields.items() if n not in OWN} for one in (first, second)]
     if not _hands_over(*formats) or common[0] != common[1]:
         return None
     number = len(found.families)

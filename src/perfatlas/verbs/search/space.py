@@ -17,13 +17,14 @@ from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
     LIMITS,
+    SPREAD,
     read_scenario,
     resolve_scenarios,
     spread_candidates,
 )
 from perfatlas.step import EngineLimits, Load, take_columns
 from perfatlas.studies import refused_by_rule
-from perfatlas.verbs.search.choices import EXCHANGE, SETTINGS, TOKENS, settings_of
+from perfatlas.verbs.search.choices import EXCHANGE, SETTINGS, SIZES, TOKENS, settings_of
 from perfatlas.verbs.search.launch import divides_prompts
 from perfatlas.verbs.search.plans import all_plans, placed_plans, refusing_rules
 
@@ -39,9 +40,7 @@ if TYPE_CHECKING:
 
 # tokens per step beside the engine's default
 CHUNKS: Final = (2048.0, 4096.0, 8192.0, 16384.0, 32768.0)
-NOT_SHARED: Final = frozenset(
-    ("gpus", "tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp", "concurrency")
-)
+NOT_SHARED: Final = frozenset(("gpus", *SIZES, "concurrency"))
 PREFIX: Final = "prefix"
 UNSUPPORTED: Final = "supported_by_system_and_engine"
 DRAFTS: Final = ("speculative_depth", "speculative_acceptance", "acceptance_by_position")
@@ -114,7 +113,7 @@ def families(
     """
     choices = list(combinations_of(inputs))
     refused = 0
-    told: list[tuple[Any, Any]] = []
+    told: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for fields in choices:
         try:
             base = _resolved(fields, pooled=inputs.mode == "disaggregated")
@@ -146,12 +145,15 @@ def families(
             yield Family(fields=fields, base=base, plan=taken, limits=limits)
 
 
-def _identity(fields: dict[str, Any], base: Candidates) -> tuple[tuple[Any, ...], tuple[str, str]]:
-    """Return what a family is, but for the exchange of tokens, and that exchange."""
-    settings = fields.get("redundant_experts", 0), fields.get(PREFIX)
-    system, profile = base.placement.systems[0], base.profile
-    shared = (system, profile.id, base.formats, base.drafts, *settings)
-    return shared, (profile.expert_exchange, profile.batch_overlap.value)
+def _identity(fields: dict[str, Any], base: Candidates) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what distinguishes a family, but for the exchange of tokens, and that exchange.
+
+    That is all of the candidate except what its plans and loads replace, and its sentences.
+    """
+    profile = dict(vars(base.profile))
+    exchange = {name: profile.pop(name) for name in EXCHANGE}
+    shared = {n: v for n, v in vars(base).items() if n not in (*SPREAD, "assumptions")}
+    return shared | {"profile": profile, PREFIX: fields.get(PREFIX)}, exchange
 
 
 def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, warn_unused_changes, with_unused_changes
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.scenario.training_steps import (
+    FACILITY,
+    RANKS,
+    SIZES,
+    STORAGE,
     broken_limit,
     checkpoint_results,
     data_parallel,
@@ -29,12 +33,14 @@ from perfatlas.verbs.train.metrics import PARTS
 from perfatlas.verbs.train.remarks import above_measured, graphs_matter, step_remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.scenario.training_steps import TrainInputs
     from perfatlas.training.step import TrainingQuestion
 
 __all__ = ["PARTS", "train", "train_columns"]
+
+VARYING: Final = SIZES + RANKS + FACILITY + STORAGE  # of rows that are priced together
 
 
 @signature_of("train")
@@ -88,18 +94,11 @@ def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    return answer_columns(table, read_training, _rows, apart=_apart)
-
-
-def _apart(inputs: TrainInputs) -> Hashable:
-    """Return what questions priced together share beside their texts."""
-    experts = inputs.expert_overlap, inputs.fused_experts
-    own = inputs.tensor_overlap, inputs.clock_ratio, inputs.power_cap_w
-    return schedule_of(inputs), experts, recipe_of(inputs), own
+    return answer_columns(table, read_training, _rows, varying=VARYING, alike=schedule_of)
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> Answered:
-    """Return the answers of questions that share model, engine and formats."""
+    """Return the answers of questions of one schedule that differ in `VARYING` alone."""
     from perfatlas.answer import flat_results
 
     asked = question_of(inputs)

@@ -17,6 +17,7 @@ import numpy as np
 
 from perfatlas.training.layouts import distinct_rows, take_layouts
 from perfatlas.training.step import sharper_step_bounds, training_steps
+from perfatlas.verbs.train.search.question import SEARCHED
 from perfatlas.verbs.train.search.space import FITS, layout_space
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 4096  # layouts whose bounds are sharpened together
 PRICED_AT_ONCE: Final = 256
-# sizes in which layouts of the answer differ; of each the best of all other choices is shown
-IDENTITY: Final = ("gpus", "tp", "pp", "cp", "ep", "expert_tp")
-# and where all of these are given
+# choices of which the answer shows the best for each combination of all other sizes
 CHOICES: Final = ("vpp", "micro_batch", "zero", "recompute")
 SLOW_STEP: Final = "max_step_time_s"
 
@@ -309,9 +308,11 @@ def _best_of(
 
 def _identity(inputs: LayoutSearchInputs, question: TrainingQuestion) -> tuple[str, ...]:
     """Return the sizes in which layouts of the answer differ."""
-    moe = question.architecture.has_experts
-    free = {"tp", "pp", "cp", *(("ep", "expert_tp") if moe else ())}.difference(inputs.pinned)
-    return IDENTITY if free or inputs.gpus is None else (*IDENTITY, *CHOICES)
+    names = ("gpus", *vars(question.layouts))
+    sizes = tuple(name for name in names if name not in CHOICES)
+    follow = ("dp",) if question.architecture.has_experts else ("dp", "ep", "expert_tp")
+    free = set(SEARCHED).intersection(sizes).difference(inputs.pinned, follow)
+    return sizes if free or inputs.gpus is None else names
 
 
 def _alone(question: TrainingQuestion, at: int) -> TrainingQuestion:
