@@ -12,7 +12,7 @@ from perfatlas.cli.app import app
 from validation.program import main as validate, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from cyclopts import App
@@ -33,7 +33,7 @@ REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
 # pages that quote the output of a study over thousands of runs
 STUDIES: Final = ("validation-serving.md", "validation-blocks.md")
-MAINS: Final = {"perfatlas": main, "validation": validate}
+MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from perfatlas.verbs.train.inputs import TrainInputs
 
 import perfatlas
 from perfatlas.answer import flat_results
@@ -30,7 +31,6 @@ from perfatlas.verbs.kernel.question import (
 )
 from perfatlas.verbs.train import train_columns
 from perfatlas.verbs.train.answer import VARYING
-from perfatlas.verbs.train.inputs import TrainInputs
 from tests.golden.option_changes import asked_of
 from tests.golden.option_values import others_of
 

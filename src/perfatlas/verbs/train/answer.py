@@ -21,7 +21,6 @@ from perfatlas.scenario.training_steps import (
     power_rows,
     question_of,
     read_training,
-    recipe_of,
     schedule_of,
     training_breakdown,
     training_results,
