@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from timing import Row, timed
 
 from perfatlas.hardware import resolve_system
-from perfatlas.models import read_config
-from perfatlas.models.catalog import catalog_config
+from perfatlas.networks.catalog import catalog_config
+from perfatlas.networks.hf_config import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable

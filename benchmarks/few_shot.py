@@ -21,7 +21,7 @@ from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import device_cells
 from perfatlas.fitting.few_shot import refit_cell
 from perfatlas.fitting.few_shot_rows import row_cells
-from perfatlas.kernels.shapes import physics_model
+from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
 from perfatlas.quantities import InvalidSpecError

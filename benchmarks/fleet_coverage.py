@@ -13,17 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.telemetry.fleets import FleetOptions, fleet_rates
-from perfatlas.telemetry.formats import ImportOptions, import_logs
-from perfatlas.telemetry.history import joined, observation_windows
-from perfatlas.telemetry.reading import Clock
-from tests.telemetry.clusters import DAY_S, LOGS, START_S, cluster
+from perfatlas.reliability.telemetry.fleets import FleetOptions, fleet_rates
+from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs
+from perfatlas.reliability.telemetry.history import joined, observation_windows
+from perfatlas.reliability.telemetry.reading import Clock
+from tests.reliability.telemetry.clusters import DAY_S, LOGS, START_S, cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.telemetry.history import History
-    from tests.telemetry.clusters import Cluster
+    from perfatlas.reliability.telemetry.history import History
+    from tests.reliability.telemetry.clusters import Cluster
 
 UTILIZATIONS: Final = (0.1, 0.18, 0.4, 0.7, 0.95)
 JOINED: Final = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from simpy_peer import asked_of_simpy
 from timing import Row, timed
 
-from perfatlas.fleet.closed_form import renewal_efficiency
-from perfatlas.fleet.laws import Exponential
-from perfatlas.fleet.model import (
+from perfatlas.reliability.fleet.closed_form import renewal_efficiency
+from perfatlas.reliability.fleet.laws import Exponential
+from perfatlas.reliability.fleet.model import (
     Cause,
     Fleet,
     Job,
@@ -22,7 +22,7 @@ from perfatlas.fleet.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.simulator import simulate
+from perfatlas.reliability.fleet.simulator import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

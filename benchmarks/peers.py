@@ -14,9 +14,9 @@ from timing import Row, Timing, timed
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.devices import DeviceColumns
-from perfatlas.kernels.tiers import price_operators
-from perfatlas.models import ModelFormats, resolve_model
+from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.parallelism import PlanColumns
 from perfatlas.step import Placement, StepContext, decode_step
 from perfatlas.verbs.estimate import estimate

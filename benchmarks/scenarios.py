@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.files import write_table
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.models import Architecture, MoeFfn, parameter_counts, resolve_model
+from perfatlas.networks import Architecture, MoeFfn, parameter_counts, resolve_model
 from perfatlas.parallelism import PlanColumns, plan_problems
 
 if TYPE_CHECKING:

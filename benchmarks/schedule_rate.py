@@ -10,8 +10,8 @@ import numpy as np
 from simpy_peer import asked_of_simpy
 from timing import Row, timed
 
-from perfatlas.jobs.model import Cluster, Jobs, Policy, ticks
-from perfatlas.jobs.run import schedule
+from perfatlas.reliability.jobs.model import Cluster, Jobs, Policy, ticks
+from perfatlas.reliability.jobs.run import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

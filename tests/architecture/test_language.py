@@ -34,7 +34,7 @@ REVISED: Final = (
     "tests/hardware",
     "tests/hostile",
     "tests/laws",
-    "tests/models",
+    "tests/networks",
     "tests/numerics",
     "tests/operators",
     "tests/parallelism",

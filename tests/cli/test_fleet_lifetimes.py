@@ -12,11 +12,11 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.files import file_hash, write_table
-from perfatlas.fleet.laws import LogNormal, Weibull, mean_s
-from perfatlas.fleet.model import mean_repair_s
-from perfatlas.fleet.model.fleet_file import read_fleet
 from perfatlas.quantities.durations import SECONDS
-from tests.telemetry.support import shared
+from perfatlas.reliability.fleet.laws import LogNormal, Weibull, mean_s
+from perfatlas.reliability.fleet.model import mean_repair_s
+from perfatlas.reliability.fleet.model.fleet_file import read_fleet
+from tests.reliability.telemetry.support import shared
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "telemetry.md"
 FIT = ["fleet", "fit", "--lifetimes"]

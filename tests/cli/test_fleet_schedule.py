@@ -273,7 +273,7 @@ def test_ctrl_c_keeps_partial_results() -> None:
         f"""
         import os, signal, sys, threading
         from perfatlas.cli import main
-        from perfatlas.jobs import scheduler
+        from perfatlas.reliability.jobs import scheduler
         # a shell starts what runs in the background with Ctrl-C ignored
         signal.signal(signal.SIGINT, signal.default_int_handler)
         calls, run_world = [], scheduler.run_world

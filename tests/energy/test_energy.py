@@ -20,12 +20,12 @@ from perfatlas.energy import (
 from perfatlas.energy.boards import energy_data
 from perfatlas.energy.operators import voltage
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.devices import DeviceColumns
-from perfatlas.kernels.tiers import price_operators
+from perfatlas.inference.energy import TokenEnergy
+from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.operators import FloatArray, Gemm, GroupedGemm, Phase
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.report.text.limits import limits_of
-from perfatlas.serving.closed_form.energy import TokenEnergy
 from perfatlas.verbs.kernel import kernel_columns
 
 LLAMA = "meta-llama/Llama-3.1-8B"

@@ -9,8 +9,8 @@ import pytest
 
 import perfatlas
 from perfatlas.engines import release_spread, resolve_engine
+from perfatlas.inference import release_limits
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.closed_form import release_limits
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

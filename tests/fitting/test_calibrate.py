@@ -13,7 +13,7 @@ from perfatlas.fitting.cells.cell import is_excluded
 from perfatlas.fitting.cells.streaming import RANGES
 from perfatlas.fitting.device import calibrate_cell, calibration_target
 from perfatlas.fitting.held_out_residuals import expected_residuals
-from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
 from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError, UnsupportedError

@@ -10,7 +10,7 @@ from perfatlas.fitting.cells import MEASURED_DEVICES, Cell, device_cells
 from perfatlas.fitting.device import calibrate_cell
 from perfatlas.fitting.few_shot_rows import row_cells
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.shapes import physics_model
+from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.tables import (
     KERNEL_NAMES,

@@ -15,8 +15,8 @@ from perfatlas.fitting.few_shot import REFITS, UNCHANGED, known_calibrations
 from perfatlas.fitting.few_shot_rows import CHOSEN, RANGES, row_cells
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.devices import silicon_row
-from perfatlas.kernels.gemm import GEMM_SHAPE, gemm_time_s
+from perfatlas.machines.gpu.devices import silicon_row
+from perfatlas.machines.gpu.gemm import GEMM_SHAPE, gemm_time_s
 from perfatlas.measurements.calibrations import (
     find_calibration,
     find_shipped_calibration,

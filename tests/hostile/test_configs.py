@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
-from perfatlas.models.catalog import catalog_config
+from perfatlas.networks.catalog import catalog_config
 from perfatlas.verbs.estimate import estimate
 from tests.hostile.support import (
     EXAMPLES,

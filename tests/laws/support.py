@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system, system_names
-from perfatlas.kernels.devices import DeviceColumns
-from perfatlas.models import model_names, resolve_model
+from perfatlas.inference import Evaluation, evaluate
+from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.networks import model_names, resolve_model
 from perfatlas.operators import (
     Attention,
     Gemm,
@@ -21,7 +22,6 @@ from perfatlas.operators import (
 )
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.serving.closed_form import Evaluation, evaluate
 from perfatlas.step import Candidates
 from perfatlas.verbs.estimate import estimate_table
 

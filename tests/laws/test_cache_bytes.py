@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.models import cache_layouts, resolve_model
+from perfatlas.networks import cache_layouts, resolve_model
 from perfatlas.verbs.estimate import estimate
 from tests.laws.support import answered, distinct_models
 

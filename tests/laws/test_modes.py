@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.engines import resolve_engine, tokenizing
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.estimate import estimate, estimate_table, frontier
 from tests.examples import scaled_examples

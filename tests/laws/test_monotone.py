@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.tiers.bound import price_at_bound
+from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perfatlas.hardware import resolve_system
-from perfatlas.models import parameter_counts, resolve_model
+from perfatlas.networks import parameter_counts, resolve_model
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from perfatlas.verbs.train.breakdown import step_costs_of
 
-from perfatlas.kernels.tiers.bound import price_at_bound
-from perfatlas.models import StepTokens
+from perfatlas.machines.gpu.tiers.bound import price_at_bound
+from perfatlas.networks import StepTokens
 from perfatlas.operators import FloatArray, with_fields
 from perfatlas.pricing import Column, Composition, PricedOperators, of_one_operator
 from perfatlas.serving.prices import TableLimits, price_table
@@ -34,7 +34,7 @@ from tests.training.asked import layouts, question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.machines.gpu.devices import DeviceColumns
     from perfatlas.operators import Operator
     from perfatlas.step import StepCost
     from perfatlas.training.step import TrainingQuestion
@@ -74,7 +74,7 @@ def _added(monkeypatch: pytest.MonkeyPatch) -> None:
         reads = vars(module).get("PricedOperators") is PricedOperators
         if reads and name.startswith("perfatlas.") and not name.startswith("perfatlas.pricing"):
             monkeypatch.setattr(module, "PricedOperators", DoubledOperators)
-    monkeypatch.setattr("perfatlas.kernels.tiers.pricing.price_at_bound", at_bound)
+    monkeypatch.setattr("perfatlas.machines.gpu.tiers.pricing.price_at_bound", at_bound)
     monkeypatch.setattr("perfatlas.collectives.pricing.of_one_operator", of_links)
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.tiers import price_operators
-from perfatlas.kernels.tiers.bound import price_at_bound
+from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
 from perfatlas.verbs.estimate import estimate
 from tests.examples import scaled_examples

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.hardware import resolve_system
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.parallelism import plan_problems
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios

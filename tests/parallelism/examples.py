@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models import (
+from perfatlas.networks import (
     Architecture,
     DenseFfn,
     Ffn,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.models import ModelFormats
+from perfatlas.networks import ModelFormats
 from perfatlas.parallelism import memory_footprint, shortfall_advice
 from tests.parallelism.examples import DEEPSEEK_V3, LLAMA_70B, column, plan_of
 from tests.parallelism.test_memory import FP8, question

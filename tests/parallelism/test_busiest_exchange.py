@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.models import StepTokens, step_operators
+from perfatlas.networks import StepTokens, step_operators
 from perfatlas.operators import Collective, GroupedGemm, Phase, busiest_rank, with_fields
 from perfatlas.parallelism import expert_groups_reached, shard_operators
 from perfatlas.verbs.estimate import estimate

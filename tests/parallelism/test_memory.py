@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.models import (
+from perfatlas.networks import (
     Architecture,
     DenseFfn,
     GatedDeltaNet,

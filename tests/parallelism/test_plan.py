@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.models import DenseFfn, GatedDeltaNet, GqaAttention, LayerGroup
+from perfatlas.networks import DenseFfn, GatedDeltaNet, GqaAttention, LayerGroup
 from perfatlas.parallelism import PlanColumns, default_moe_split, plan_problems
 from tests.parallelism.examples import (
     DEEPSEEK_V3,

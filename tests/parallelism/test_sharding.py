@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.kernels.shapes import shape_columns
-from perfatlas.models import (
+from perfatlas.machines.gpu.shapes import shape_columns
+from perfatlas.networks import (
     Architecture,
     DenseFfn,
     GqaAttention,

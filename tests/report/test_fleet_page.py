@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.fleet.model import fleet_facts
-from perfatlas.fleet.model.fleet_file import read_fleet
+from perfatlas.reliability.fleet.model import fleet_facts
+from perfatlas.reliability.fleet.model.fleet_file import read_fleet
+from perfatlas.reliability.telemetry.formats import read_sacct
+from perfatlas.reliability.telemetry.formats.run_failures import run_failures
+from perfatlas.reliability.telemetry.formats.slurm_fields import STATES
+from perfatlas.reliability.telemetry.history import history_facts
 from perfatlas.report.pages import page_html
-from perfatlas.telemetry.formats import read_sacct
-from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.formats.slurm_fields import STATES
-from perfatlas.telemetry.history import history_facts
 from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.fleet.glossary import CAUSES, meanings
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perfatlas
-from perfatlas.fleet.model import fleet_facts
-from perfatlas.fleet.model.fleet_file import read_fleet
+from perfatlas.reliability.fleet.model import fleet_facts
+from perfatlas.reliability.fleet.model.fleet_file import read_fleet
+from perfatlas.reliability.telemetry.history import history_facts, read_history
 from perfatlas.report.charts import SCRIPTS, Axis, Line, LineChart, plotly_script
 from perfatlas.report.pages import (
     Chart,
@@ -24,7 +25,6 @@ from perfatlas.report.pages import (
     Value,
     page_html,
 )
-from perfatlas.telemetry.history import history_facts, read_history
 from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.goodput import goodput_page
 from perfatlas.verbs.schedule import schedule_page

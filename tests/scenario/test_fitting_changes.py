@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfatlas.hardware import system_names
-from perfatlas.models import model_names
+from perfatlas.networks import model_names
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.scenario.deployments import fitting_changes
 from perfatlas.scenario.resolution import resolve_scenarios

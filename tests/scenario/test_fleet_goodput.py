@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.fleet.laws import (
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.reliability.fleet.laws import (
     Bathtub,
     Constant,
     Empirical,
@@ -16,9 +17,8 @@ from perfatlas.fleet.laws import (
     mean_s,
     scaled,
 )
-from perfatlas.fleet.laws.laws import Tabled
-from perfatlas.fleet.model import fleet_rate_per_s, resolve_fleet, shipped_fleets
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.reliability.fleet.laws.laws import Tabled
+from perfatlas.reliability.fleet.model import fleet_rate_per_s, resolve_fleet, shipped_fleets
 from perfatlas.report.pages import page_html
 from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_page
 from perfatlas.verbs.goodput.rate_interval import rate_interval

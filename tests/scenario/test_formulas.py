@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.serving.closed_form import (
+from perfatlas.inference import (
     ClientSide,
     Joining,
     Latencies,

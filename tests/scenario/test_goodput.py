@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.fleet.model import find_rate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.reliability.fleet.model import find_rate
 from perfatlas.verbs.goodput import goodput, goodput_spares
 from tests.examples import scaled_examples
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import resolve_engine
+from perfatlas.inference import FIRST_TOKEN, cache_link_s
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
-from perfatlas.serving.closed_form import FIRST_TOKEN, cache_link_s
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.estimate import estimate, estimate_table

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from perfatlas.jobs.model import Cluster, Mix, generate_jobs, with_running_jobs
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.jobs.model import Cluster, Mix, generate_jobs, with_running_jobs
 from perfatlas.verbs.schedule import fleet_schedule, jobs, steady_stream
 from perfatlas.verbs.schedule.text import print_schedule
 

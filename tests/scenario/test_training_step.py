@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.models import parameter_counts, resolve_model
+from perfatlas.networks import parameter_counts, resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.goodput.question import Goodput

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.fleet.model import Job, Level, Restart, Strategy, resolve_fleet
-from perfatlas.fleet.simulator import chosen_interval_s
+from perfatlas.reliability.fleet.model import Job, Level, Restart, Strategy, resolve_fleet
+from perfatlas.reliability.fleet.simulator import chosen_interval_s
 from perfatlas.verbs.goodput import goodput
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.parallelism import most_replicas
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.reliability.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.verbs.search import search
 
 ASKED: Final[dict[str, Any]] = {

@@ -11,7 +11,7 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.studies import probability_at_most
 from perfatlas.verbs.search import SearchAnswer, search

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.plans import MOST_PLANS, all_plans

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
+from perfatlas.inference import RequestClasses
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.closed_form import RequestClasses
 from perfatlas.verbs.search import search
 
 if TYPE_CHECKING:

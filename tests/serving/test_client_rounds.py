@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.inference.client_rounds import Drift, together_share
+from perfatlas.inference.prompt_order import ceil_sum, mean_progress
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.closed_form.client_rounds import Drift, together_share
-from perfatlas.serving.closed_form.prompt_order import ceil_sum, mean_progress
 from perfatlas.verbs.estimate import estimate
 
 ASKED: dict[str, Any] = {

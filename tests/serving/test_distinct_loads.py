@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.serving.closed_form.distinct_loads import distinct_loads
-from perfatlas.serving.closed_form.running_load import running_load
-from perfatlas.serving.closed_form.shared_steps import evaluate_loads
+from perfatlas.inference.distinct_loads import distinct_loads
+from perfatlas.inference.running_load import running_load
+from perfatlas.inference.shared_steps import evaluate_loads
 from perfatlas.step import Candidates, candidate_memory
 from perfatlas.verbs.search.points import priced_points
 from perfatlas.verbs.search.question import read_search

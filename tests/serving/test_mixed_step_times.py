@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfatlas.inference.evaluation import alone_shares
+from perfatlas.inference.mixed_steps import mixed_step
+from perfatlas.inference.running_load import running_load
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.serving.closed_form.evaluation import alone_shares
-from perfatlas.serving.closed_form.mixed_steps import mixed_step
-from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.prices import StepLoads, TableLimits, price_table
 from perfatlas.serving.prices.lookup import step_s
 from perfatlas.step import candidate_memory, decode_work, step_costs

@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.models import StepTokens
+from perfatlas.networks import StepTokens
 from perfatlas.operators import Phase
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios

@@ -10,9 +10,8 @@ import pytest
 
 from perfatlas import estimate
 from perfatlas.engines import resolve_engine, with_launch_settings
-from perfatlas.models import StepTokens
+from perfatlas.networks import StepTokens
 from perfatlas.operators import Collective, Phase
-from perfatlas.overlap import Streams, exposed_communication
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.step import (
@@ -26,6 +25,7 @@ from perfatlas.step import (
 from perfatlas.step.composition import compose_streams
 from perfatlas.step.contention import deepep, kernel_times_s
 from perfatlas.step.cost import PricedStep
+from perfatlas.step.overlap import Streams, exposed_communication
 from perfatlas.step.streams import exposed_share
 from perfatlas.step.two_batches import part_of
 from tests.laws.support import question_of, table_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.models import (
+from perfatlas.networks import (
     Architecture,
     DenseFfn,
     GqaAttention,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 import perfatlas
-from perfatlas.models import ModelFormats
+from perfatlas.networks import ModelFormats
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
 from tests.training.asked import BF16, layouts, question

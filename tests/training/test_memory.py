@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.models import parameter_counts, resolve_model
+from perfatlas.networks import parameter_counts, resolve_model
 from perfatlas.training.layouts import Layouts, stage_layers
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import checkpoint_bytes, training_steps

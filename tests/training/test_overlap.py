@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.overlap import Exposed, Streams, contended_rate, exposed_communication
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.step.overlap import Exposed, Streams, contended_rate, exposed_communication
 from perfatlas.training.overlap import gather_order, gradient_buckets, sharded_backward_order
 
 

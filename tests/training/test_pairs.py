@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.overlap import Exposed
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.step.overlap import Exposed
 from perfatlas.training.pairs import PairParts, pair_times
 
 # attention F, experts B, experts W, experts F, attention B, attention W [ms], by layer

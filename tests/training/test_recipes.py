@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.models import parameter_counts, resolve_model
+from perfatlas.networks import parameter_counts, resolve_model
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.profiles import resolve_training_engine

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from perfatlas.answer import Answer
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.training.profiles import highest_mfu, resolve_training_engine
 from perfatlas.verbs.train import search_training, train, train_columns

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.training.layouts import layout_problems
 from tests.training.asked import layouts
 

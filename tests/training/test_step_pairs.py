@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.models import ModelFormats
+from perfatlas.networks import ModelFormats
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.operators import Attention, busiest_rank
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import WATERFALL, training_steps

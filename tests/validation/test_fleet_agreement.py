@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.model import Job, Level, Restart, Strategy, one_cause
-from perfatlas.fleet.simulator import simulate
+from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
+from perfatlas.reliability.fleet.model import Job, Level, Restart, Strategy, one_cause
+from perfatlas.reliability.fleet.simulator import simulate
 from validation.fleet.agreement import (
     OTHER_SEEDS,
     Agreement,
@@ -182,7 +182,7 @@ def test_the_optimum_of_the_simulated_curve_is_the_exact_one() -> None:
 
 @pytest.mark.parametrize("mtti_s", [1e5, 1e6, 1e7])
 def test_formulas_of_the_literature_converge_to_the_exact_one(mtti_s: float) -> None:
-    from perfatlas.fleet.closed_form import (
+    from perfatlas.reliability.fleet.closed_form import (
         linear_goodput,
         meta_ettr,
         saxena_availability,

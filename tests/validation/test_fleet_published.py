@@ -7,9 +7,11 @@ from typing import Literal
 
 import pytest
 
-from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.laws import Exponential
-from perfatlas.fleet.model import (
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
+from perfatlas.reliability.fleet.laws import Exponential
+from perfatlas.reliability.fleet.model import (
     Fleet,
     Job,
     Level,
@@ -22,11 +24,9 @@ from perfatlas.fleet.model import (
     published_durations,
     published_rates,
 )
-from perfatlas.fleet.model.catalog import published_cause
-from perfatlas.fleet.model.components import Component, causes_of, counts_in
-from perfatlas.fleet.simulator import simulate
-from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.model.catalog import published_cause
+from perfatlas.reliability.fleet.model.components import Component, causes_of, counts_in
+from perfatlas.reliability.fleet.simulator import simulate
 from validation.fleet.anchor_rules import (
     consistent_intervals,
     job_mttf_s,

@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 from perfatlas.fitting import held_out, row_groups, taken
 from perfatlas.fitting.cells import Cell, Range, Rows
 from perfatlas.fitting.cells.cell import silicon_columns
-from perfatlas.kernels.devices import NUM_SILICON
-from perfatlas.kernels.streaming import streaming_time_s
-from perfatlas.kernels.streaming.physics import STREAMING_PARAMETERS
+from perfatlas.machines.gpu.devices import NUM_SILICON
+from perfatlas.machines.gpu.streaming import streaming_time_s
+from perfatlas.machines.gpu.streaming.physics import STREAMING_PARAMETERS
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.operators import FloatArray
 from perfatlas.quantities import UsageError

@@ -4,7 +4,7 @@ import pytest
 
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.fitting.cells.cell import is_excluded
-from perfatlas.kernels.shapes import physics_model
+from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.calibrations import Calibration, load_calibrations
 
 KERNELS = (

@@ -19,7 +19,7 @@ from perfatlas.sampling import standard_errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import Outcome
 
 MOST_ERRORS: Final = 3.0  # standard errors
 FINER: Final = 4  # factor on the replicas of a second simulation

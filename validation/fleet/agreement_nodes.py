@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from perfatlas.fleet.closed_form import birth_death_blocked, blocked_probability, failed_nodes
-from perfatlas.fleet.laws import (
+from perfatlas.reliability.fleet.closed_form import (
+    birth_death_blocked,
+    blocked_probability,
+    failed_nodes,
+)
+from perfatlas.reliability.fleet.laws import (
     TICKS_PER_SECOND,
     Constant,
     Exponential,
@@ -17,8 +21,17 @@ from perfatlas.fleet.laws import (
     LogNormal,
     weibull_of_mean,
 )
-from perfatlas.fleet.model import Cause, Fleet, Job, Level, Repair, RepairStage, Spares, Strategy
-from perfatlas.fleet.simulator import simulate
+from perfatlas.reliability.fleet.model import (
+    Cause,
+    Fleet,
+    Job,
+    Level,
+    Repair,
+    RepairStage,
+    Spares,
+    Strategy,
+)
+from perfatlas.reliability.fleet.simulator import simulate
 from validation.fleet.agreement import Point, measured_mean
 
 if TYPE_CHECKING:

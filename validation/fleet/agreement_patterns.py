@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fleet.closed_form import (
+from perfatlas.reliability.fleet.closed_form import (
     Plain,
     VerifiedPattern,
     asynchronous_efficiency,
@@ -17,8 +17,8 @@ from perfatlas.fleet.closed_form import (
     renewal_efficiency,
     verified_time_s,
 )
-from perfatlas.fleet.laws import Constant, Exponential
-from perfatlas.fleet.model import (
+from perfatlas.reliability.fleet.laws import Constant, Exponential
+from perfatlas.reliability.fleet.model import (
     Cause,
     Fleet,
     Job,
@@ -29,7 +29,7 @@ from perfatlas.fleet.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.simulator import simulate_until
+from perfatlas.reliability.fleet.simulator import simulate_until
 from validation.fleet.agreement import Point, measured_goodput
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fleet.closed_form import (
+from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.reliability.fleet.closed_form import (
     CHECKPOINT_BYTES_PER_PARAMETER,
     blast_usable,
     meta_ettr,
     optimal_interval_s,
     renewal_efficiency,
 )
-from perfatlas.fleet.model import find_duration, find_rate
-from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.reliability.fleet.model import find_duration, find_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

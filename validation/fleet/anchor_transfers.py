@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.model import collective_init_s, find_rate
+from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
+from perfatlas.reliability.fleet.model import collective_init_s, find_rate
 from validation.fleet.anchor_rules import HOUR_S, NODE_GPUS, Figure, Found, cause_share, job_mttf_s
 
 if TYPE_CHECKING:

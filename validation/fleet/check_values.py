@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fleet.closed_form import (
+from perfatlas.reliability.fleet.closed_form import (
     VerifiedPattern,
     asynchronous_efficiency,
     at_least,
@@ -31,7 +31,7 @@ from perfatlas.fleet.closed_form import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.fleet.laws import FloatArray
+    from perfatlas.reliability.fleet.laws import FloatArray
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0

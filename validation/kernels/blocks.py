@@ -21,10 +21,10 @@ from perfatlas.engines import resolve_engine
 from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import FAMILIES, MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.tiers import price_operators
+from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.measurements.tables import GEMM_FORMATS, has_table, read_table
 from perfatlas.measurements.tables.sparse_tables import FOLDER
-from perfatlas.models import MlaAttention, ModelFormats, StepTokens, resolve_model
+from perfatlas.networks import MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import UnsupportedError, did_you_mean, repr_for_error

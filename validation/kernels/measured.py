@@ -14,7 +14,13 @@ from perfatlas import hardware
 from perfatlas.collectives import measured as links
 from perfatlas.fitting import error_statistics, held_out
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
-from perfatlas.kernels.shapes import AXES, GROUPS, correct, physics_model, residuals_by_distance
+from perfatlas.machines.gpu.shapes import (
+    AXES,
+    GROUPS,
+    correct,
+    physics_model,
+    residuals_by_distance,
+)
 from perfatlas.measurements.calibrations import find_shipped_calibration
 from perfatlas.measurements.residuals import residuals as near
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, MOE_MODEL, table_rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas import hardware
 from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
-from perfatlas.kernels.shapes import (
+from perfatlas.machines.gpu.shapes import (
     AXES,
     coordinates,
     correct,

@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfatlas.inference import KERNELS_ONLY, evaluate, fastest_s, model_kind, slowest_s
 from perfatlas.scenario.resolution import resolve
-from perfatlas.serving.closed_form import (
-    KERNELS_ONLY,
-    evaluate,
-    fastest_s,
-    model_kind,
-    slowest_s,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.inference import Evaluation, StepTails
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.closed_form import Evaluation, StepTails
     from perfatlas.step import Candidates
 
 Fields = dict[str, Any]

@@ -19,7 +19,7 @@ from validation.laboratories.sources import tabulated_sources
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.inference import Evaluation
     from validation.laboratories.predictions import SourceRuns, Times
 
 SCALES: Final = ("service", "step")

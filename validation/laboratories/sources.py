@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files import file_hash
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
 from validation.laboratories.predictions import (
     decode_times,

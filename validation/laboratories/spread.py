@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.closed_form import StepTails
+from perfatlas.inference import StepTails
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.inference import evaluate
 from perfatlas.scenario.resolution import resolve
-from perfatlas.serving.closed_form import evaluate
 from validation.power.splits import power_splits
 
 if TYPE_CHECKING:

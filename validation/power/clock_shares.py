@@ -16,8 +16,8 @@ from perfatlas.energy.operators import voltage
 from perfatlas.fitting import FIT_ROWS, SEED, fit_cell, taken
 from perfatlas.fitting.cells import MEASURED_DEVICES, cells_by_key
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.attention import PREFILL_ATTENTION_SHAPE
-from perfatlas.kernels.devices import CLOCK, PEAK, DeviceColumns
+from perfatlas.machines.gpu.attention import PREFILL_ATTENTION_SHAPE
+from perfatlas.machines.gpu.devices import CLOCK, PEAK, DeviceColumns
 from perfatlas.measurements.calibrations import Pair, catalog_silicon, donor_of
 from perfatlas.operators import Attention, Gemm, Phase
 from perfatlas.sampling import five_quantiles, seeded_subset

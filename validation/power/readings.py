@@ -13,8 +13,8 @@ import numpy as np
 from perfatlas.energy import board_energy, power_columns, with_energy
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.devices import DeviceColumns
-from perfatlas.kernels.tiers import price_operators
+from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.measurements.tables import MOE_FORMATS, read_table
 from perfatlas.operators import Attention, GroupedGemm, Phase
 from perfatlas.quantities import UnsupportedError

@@ -14,9 +14,9 @@ import numpy as np
 from perfatlas.energy import board_energy
 from perfatlas.files import file_hash
 from perfatlas.hardware import resolve_system
+from perfatlas.inference import evaluate, result_columns
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
 from perfatlas.scenario.resolution import resolve
-from perfatlas.serving.closed_form import evaluate, result_columns
 from validation.power.cached_prompts import with_cached_prompts
 from validation.power.splits import power_splits
 from validation.runs import missing_data, read_table, shared_folder

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.engines import resolve_engine
 from perfatlas.fitting import error_statistics, share_inside
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.verbs.estimate import estimate_table
 from validation.runs.deduplication import is_dense
 from validation.runs.run_release import engine_release

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import cells_by_key
-from perfatlas.kernels.moe import MOE_SHAPE
+from perfatlas.machines.gpu.moe import MOE_SHAPE
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.tables import SLOW, excluded_moe_rows
 from validation.scoring.tables import SHORT_NAMES, Row, about, percent, table

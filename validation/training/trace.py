@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.tiers import price_operators
-from perfatlas.models import ModelFormats, MoeFfn, resolve_model
+from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.networks import ModelFormats, MoeFfn, resolve_model
 from perfatlas.operators import GroupedGemm, Streaming
 from perfatlas.training.layouts import Layouts
 from perfatlas.training.pairs import COMPUTE_PARTS, pair_times

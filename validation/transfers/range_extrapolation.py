@@ -11,7 +11,7 @@ import numpy as np
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.fitting import fit_cell, taken
 from perfatlas.fitting.cells import device_cells
-from perfatlas.kernels.shapes import AXES, BEYOND_RANGE, octaves_outside, shape_limits
+from perfatlas.machines.gpu.shapes import AXES, BEYOND_RANGE, octaves_outside, shape_limits
 from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import board_energy
-from perfatlas.serving.closed_form import unreached_limits, unused_zeros
+from perfatlas.inference import unreached_limits, unused_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

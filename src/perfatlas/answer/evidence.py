@@ -17,15 +17,15 @@ from perfatlas.energy import board_energy
 from perfatlas.engines import release_spread, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
-from perfatlas.kernels.tiers import holds_quantization
-from perfatlas.models import MoeFfn
+from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
+from perfatlas.machines.gpu.tiers import holds_quantization
+from perfatlas.networks import MoeFfn
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.serving.closed_form import KERNELS_ONLY, client_note, step_limits, step_tails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.inference import Evaluation
     from perfatlas.step import Candidates, StepCost
 
 FORMULA: Final = "method formula"

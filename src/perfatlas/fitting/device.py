@@ -14,7 +14,7 @@ from perfatlas.fitting.cells import device_cells, earlier_moe_cells
 from perfatlas.fitting.held_out_residuals import expected_residuals
 from perfatlas.fitting.least_squares import error_statistics, fit_parameters
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.shapes import shape_limits
+from perfatlas.machines.gpu.shapes import shape_limits
 from perfatlas.measurements.calibrations import (
     KERNELS,
     Calibration,

@@ -30,8 +30,8 @@ from perfatlas.fitting.cells.recurrent import RANGES as RECURRENT_RANGES
 from perfatlas.fitting.cells.sparse_attention import RANGES as SPARSE_RANGES
 from perfatlas.fitting.cells.streaming import RANGES as STREAMING_RANGES
 from perfatlas.formats import get_format
-from perfatlas.kernels.devices import CLOCK, PEAK, device_peak, silicon_row
-from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
+from perfatlas.machines.gpu.devices import CLOCK, PEAK, device_peak, silicon_row
+from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, QUANTIZED_INSIDE, SHAPE_COLUMNS
 from perfatlas.operators import (
     DELTA_CHUNK,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.collectives import COLLECTIVE_SHAPE, FABRIC_SHAPE
-from perfatlas.kernels.shapes import kernel_shapes, physics_model
+from perfatlas.machines.gpu.shapes import kernel_shapes, physics_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

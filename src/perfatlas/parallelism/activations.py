@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models import (
+from perfatlas.networks import (
     CompressedAttention,
     DenseFfn,
     GatedDeltaNet,
@@ -22,7 +22,7 @@ from perfatlas.models import (
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Mixer
+    from perfatlas.networks import Architecture, Mixer
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 

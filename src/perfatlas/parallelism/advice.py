@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.models import MoeFfn
+from perfatlas.networks import MoeFfn
 from perfatlas.parallelism.memory import MemoryColumns, MemoryInputs, memory_footprint
 from perfatlas.parallelism.plan import plan_problems
 from perfatlas.quantities import format_quantity

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.models import cache_layouts
+from perfatlas.networks import cache_layouts
 from perfatlas.parallelism.sharding import stage_share
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
@@ -28,7 +28,7 @@ def cache_borders(architecture: Architecture) -> tuple[int, ...]:
         architecture: The model.
 
     Example:
-        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.networks import resolve_model
         >>> from perfatlas.parallelism import cache_borders
         >>> cache_borders(resolve_model("openai/gpt-oss-20b").architecture)
         (0, 128)
@@ -58,7 +58,7 @@ def kv_bytes_per_sequence(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.networks import resolve_model
         >>> from perfatlas.parallelism import PlanColumns
         >>> from perfatlas.parallelism import kv_bytes_per_sequence
         >>> one = np.ones(1)

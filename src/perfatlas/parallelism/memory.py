@@ -19,7 +19,7 @@ from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.networks import Architecture, ModelFormats
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.weights import Multiples
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.models import (
+from perfatlas.networks import (
     Architecture,
     CompressedAttention,
     DenseFfn,
@@ -144,7 +144,7 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models import Architecture, DenseFfn, GqaAttention, LayerGroup
+        >>> from perfatlas.networks import Architecture, DenseFfn, GqaAttention, LayerGroup
         >>> from perfatlas.parallelism import PlanColumns, plan_problems
         >>> mixer = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128, value_head_dim=128)
         >>> layer = LayerGroup(count=80, mixer=mixer, ffn=DenseFfn(intermediate_size=28672))
@@ -174,7 +174,7 @@ def plan_rules(architecture: Architecture, plan: PlanColumns) -> dict[str, BoolA
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.networks import resolve_model
         >>> from perfatlas.parallelism import PlanColumns, plan_rules
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,

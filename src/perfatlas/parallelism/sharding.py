@@ -40,7 +40,7 @@ from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 

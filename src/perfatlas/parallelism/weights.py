@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models import (
-    StepTokens,
-    parameter_counts,
-    step_operators,
-    with_redundant_experts,
-)
+from perfatlas.networks import StepTokens, parameter_counts, step_operators, with_redundant_experts
 from perfatlas.operators import Gemm, GroupedGemm, Phase, with_fields
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
@@ -25,7 +20,7 @@ Multiples = tuple[int, int]
 """Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.networks import Architecture, ModelFormats
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
@@ -76,8 +71,8 @@ def weight_columns(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models import resolve_model
-        >>> from perfatlas.models import ModelFormats
+        >>> from perfatlas.networks import resolve_model
+        >>> from perfatlas.networks import ModelFormats
         >>> from perfatlas.parallelism import PlanColumns
         >>> from perfatlas.parallelism import weight_columns
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
@@ -127,8 +122,8 @@ def expert_padding_bytes(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models import resolve_model
-        >>> from perfatlas.models import ModelFormats
+        >>> from perfatlas.networks import resolve_model
+        >>> from perfatlas.networks import ModelFormats
         >>> from perfatlas.parallelism import PlanColumns
         >>> from perfatlas.parallelism.weights import expert_padding_bytes
         >>> formats = ModelFormats(gemm="bf16", moe="mxfp4", kv="bf16", attention="bf16")

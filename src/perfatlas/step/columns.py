@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.kernels.tiers import Tier
-    from perfatlas.models import Model, ModelFormats
+    from perfatlas.machines.gpu.tiers import Tier
+    from perfatlas.networks import Model, ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns
     from perfatlas.step.context import Placement

@@ -19,7 +19,7 @@ from perfatlas.operators import (
     Collective,
     Phase,
 )
-from perfatlas.overlap import contended_rate, exposed_beside
+from perfatlas.step.overlap import contended_rate, exposed_beside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

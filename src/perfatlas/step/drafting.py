@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models import StepTokens, draft_operators
+from perfatlas.networks import StepTokens, draft_operators
 from perfatlas.operators import (
     Attention,
     Gemm,

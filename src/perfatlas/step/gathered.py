@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.kernels.tiers import gather_operators
+from perfatlas.machines.gpu.tiers import gather_operators
 from perfatlas.operators import Collective, with_fields
 from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.cost import PricedStep, Step
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.kernels.tiers import ClockPrices, GatheredOperators
+    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines.gpu.tiers import ClockPrices, GatheredOperators
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.hardware import alternatives
-from perfatlas.models import with_drafter
+from perfatlas.networks import with_drafter
 from perfatlas.parallelism import (
     MemoryColumns,
     MemoryInputs,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.engines import Launches
-from perfatlas.models import StepTokens, step_operators
+from perfatlas.networks import StepTokens, step_operators
 from perfatlas.operators import (
     Attention,
     Collective,

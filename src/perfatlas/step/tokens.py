@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models import StepTokens
+from perfatlas.networks import StepTokens
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.operators import Collective, GroupedGemm, Phase
-from perfatlas.overlap import Streams, exposed_communication
 from perfatlas.step.contention import kernel_times_s, rate_beside_exchange
+from perfatlas.step.overlap import Streams, exposed_communication
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.models import StepTokens
+    from perfatlas.networks import StepTokens
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step.context import StepContext
     from perfatlas.step.cost import PricedStep, Step

@@ -12,9 +12,9 @@ import numpy as np
 
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, field_values, with_values
+from perfatlas.inference import PoolRates, evaluate, result_columns
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.resolution import columns_of, pool_load
-from perfatlas.serving.closed_form import PoolRates, evaluate, result_columns
 from perfatlas.step import take_columns
 from perfatlas.studies.factors import FRONT_END, HOST, PEAK, factors_of, scaled_profile
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.hardware import System
+    from perfatlas.inference import PoolLoad
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.serving.closed_form import PoolLoad
     from perfatlas.step import Candidates
     from perfatlas.studies.factors import Factor
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.overlap import ON_START
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.step.overlap import ON_START
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

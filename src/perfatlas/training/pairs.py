@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.overlap import ON_START, Exposed, Streams, exposed_communication
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.step.overlap import ON_START, Exposed, Streams, exposed_communication
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

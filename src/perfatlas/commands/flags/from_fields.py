@@ -140,7 +140,7 @@ def catalog_names(catalog: str, _context: object = None) -> list[str]:
         catalog: models, systems, engines, training_engines, formats, fleets or rates.
     """
     if catalog == "models":
-        from perfatlas.models import model_names
+        from perfatlas.networks import model_names
 
         return list(model_names())
     if catalog == "systems":
@@ -156,7 +156,7 @@ def catalog_names(catalog: str, _context: object = None) -> list[str]:
 
         return [*training_engine_names(), *training_engine_ids()]
     if catalog in ("fleets", "rates"):
-        from perfatlas.fleet.model import published_rates, shipped_fleets
+        from perfatlas.reliability.fleet.model import published_rates, shipped_fleets
 
         return list(shipped_fleets() if catalog == "fleets" else published_rates())
     from perfatlas.formats import formats

@@ -21,13 +21,13 @@ from perfatlas.fitting.cells.cell import (
     is_excluded,
     silicon_columns,
 )
-from perfatlas.kernels.attention import (
+from perfatlas.machines.gpu.attention import (
     DECODE_ATTENTION_SHAPE,
     PREFILL_ATTENTION_SHAPE,
     decode_attention_time_s,
     prefill_attention_time_s,
 )
-from perfatlas.kernels.devices import BANDWIDTH, PEAK
+from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
 from perfatlas.measurements.tables import default_kernels, table_rows
 from perfatlas.operators import Attention, Phase
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.kernels.devices import silicon_row
+from perfatlas.machines.gpu.devices import silicon_row
 from perfatlas.measurements.tables import measured_device
 from perfatlas.operators import FloatArray
 

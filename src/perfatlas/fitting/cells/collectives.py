@@ -16,7 +16,7 @@ from perfatlas import hardware
 from perfatlas.collectives import COLLECTIVE_SHAPE, collective_shape, custom_time_s, library_time_s
 from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
 from perfatlas.fitting.cells.exchange import LIBRARY_RANGES, exchange_cells
-from perfatlas.kernels.devices import NUM_SILICON
+from perfatlas.machines.gpu.devices import NUM_SILICON
 from perfatlas.measurements.tables import (
     CUSTOM,
     CUSTOM_TABLE,

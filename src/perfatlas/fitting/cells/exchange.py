@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas import hardware
 from perfatlas.collectives import FABRIC_SHAPE, collective_shape, fabric_time_s, library_time_s
 from perfatlas.fitting.cells.cell import Cell, Range, Rows
-from perfatlas.kernels.devices import NUM_SILICON
+from perfatlas.machines.gpu.devices import NUM_SILICON
 from perfatlas.measurements.tables import (
     DEEPEP_TABLE,
     EXCHANGE_FAMILY,

@@ -19,8 +19,8 @@ from perfatlas.fitting.cells.cell import (
     is_excluded,
     silicon_columns,
 )
-from perfatlas.kernels.devices import BANDWIDTH, PEAK
-from perfatlas.kernels.gemm import ACTIVATION_BYTES, GEMM_SHAPE, TILE_POLICIES, gemm_time_s
+from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
+from perfatlas.machines.gpu.gemm import ACTIVATION_BYTES, GEMM_SHAPE, TILE_POLICIES, gemm_time_s
 from perfatlas.measurements.tables import (
     GEMM_FORMATS,
     QUANTIZED_INSIDE,

@@ -15,8 +15,8 @@ from perfatlas import hardware
 from perfatlas.fitting.cells.attention import PROTOCOL, QUERY_TILES, product_silicon
 from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
 from perfatlas.formats import get_format
-from perfatlas.kernels.devices import BANDWIDTH, PEAK
-from perfatlas.kernels.latent_attention import (
+from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
+from perfatlas.machines.gpu.latent_attention import (
     MLA_DECODE_SHAPE,
     MLA_PREFILL_SHAPE,
     mla_decode_time_s,

@@ -19,8 +19,8 @@ from perfatlas.fitting.cells.cell import (
     is_excluded,
     silicon_columns,
 )
-from perfatlas.kernels.devices import BANDWIDTH, PEAK
-from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
+from perfatlas.machines.gpu.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
 from perfatlas.measurements.calibrations import base_family
 from perfatlas.measurements.tables import (
     MOE_FORMATS,

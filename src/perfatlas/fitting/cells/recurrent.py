@@ -19,8 +19,8 @@ from perfatlas.fitting.cells.cell import (
     is_excluded,
     silicon_columns,
 )
-from perfatlas.kernels.devices import BANDWIDTH, PEAK
-from perfatlas.kernels.shapes import physics_model
+from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
+from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import (
     KERNEL_NAMES,
     TABLES,

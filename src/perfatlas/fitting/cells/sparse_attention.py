@@ -14,8 +14,8 @@ import numpy as np
 from perfatlas import hardware
 from perfatlas.fitting.cells.attention import product_silicon
 from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
-from perfatlas.kernels.devices import BANDWIDTH, PEAK
-from perfatlas.kernels.shapes import physics_model
+from perfatlas.machines.gpu.devices import BANDWIDTH, PEAK
+from perfatlas.machines.gpu.shapes import physics_model
 from perfatlas.measurements.tables import SPARSE_FORMATS, SPARSE_TABLES, has_table, table_rows
 from perfatlas.operators import visible_pairs
 

@@ -19,8 +19,8 @@ from perfatlas.fitting.cells.cell import (
     is_excluded,
     silicon_columns,
 )
-from perfatlas.kernels.devices import BANDWIDTH
-from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.machines.gpu.devices import BANDWIDTH
+from perfatlas.machines.gpu.streaming import STREAMING_SHAPE, streaming_time_s
 from perfatlas.measurements.tables import has_table, read_table
 
 if TYPE_CHECKING:

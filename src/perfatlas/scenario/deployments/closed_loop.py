@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.inference import client_note, prompt_rejection, rejects_prompts
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
 from perfatlas.scenario.deployments.generated import closed_loop_lengths
@@ -25,7 +26,6 @@ from perfatlas.scenario.deployments.services import (
 from perfatlas.scenario.deployments.step_interval import price_ends, slowed
 from perfatlas.scenario.fields import Traffic
 from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS, planned_scenario
-from perfatlas.serving.closed_form import client_note, prompt_rejection, rejects_prompts
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from perfatlas.inference import breaks_limits, memory_columns, plain_results, power_limit_error
 from perfatlas.parallelism import plan_problems, stage_layers
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.capacity import derived_blocks
@@ -15,12 +16,6 @@ from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.serving.closed_form import (
-    breaks_limits,
-    memory_columns,
-    plain_results,
-    power_limit_error,
-)
 from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks

@@ -12,23 +12,23 @@ import numpy as np
 
 from perfatlas.answer import BOTTLENECK, node_notes, pool_node_notes, raised_step_notes
 from perfatlas.energy import board_energy
-from perfatlas.parallelism import GATHERING
-from perfatlas.quantities import significant, two_digits
-from perfatlas.serving.closed_form import (
+from perfatlas.inference import (
     MIN_BOUND_SHARE,
     beside_prompt,
     client_side,
     unreached_limits,
     unused_zeros,
 )
+from perfatlas.parallelism import GATHERING
+from perfatlas.quantities import significant, two_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from perfatlas.inference import Evaluation, PoolRates
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.closed_form import Evaluation, PoolRates
     from perfatlas.step import Candidates, StepCost
 
     Notes = Iterator[tuple[int, str]]

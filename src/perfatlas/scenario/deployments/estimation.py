@@ -15,6 +15,14 @@ from perfatlas.answer import (
     question_evidence,
 )
 from perfatlas.engines import resolve_engine
+from perfatlas.inference import (
+    POOL_RULES,
+    common_nodes,
+    energies_at,
+    node_results,
+    result_columns,
+    unused_prices,
+)
 from perfatlas.scenario.deployments.estimate_remarks import (
     LEAVES_OUT,
     estimate_warnings,
@@ -40,14 +48,6 @@ from perfatlas.scenario.resolution import (
     with_formats,
     worker_batches,
 )
-from perfatlas.serving.closed_form import (
-    POOL_RULES,
-    common_nodes,
-    energies_at,
-    node_results,
-    result_columns,
-    unused_prices,
-)
 from perfatlas.vocabulary.fields import ESTIMATED, fields_of
 from perfatlas.vocabulary.metrics import metrics_of
 
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.hardware import Node
+    from perfatlas.inference import Evaluation, TokenEnergy
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.serving.closed_form import Evaluation, TokenEnergy
     from perfatlas.step import Candidates
 
 # closed-form results that a simulation replaces: all except memory

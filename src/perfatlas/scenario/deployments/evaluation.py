@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployments.fitting_changes import fitting_changes
-from perfatlas.scenario.resolution import (
-    columns_of,
-    pool_load,
-    read_scenario,
-    resolve_scenarios,
-    split_pools,
-)
-from perfatlas.serving.closed_form import (
+from perfatlas.inference import (
     Evaluation,
     PoolRates,
     breaks_limits,
@@ -25,6 +15,16 @@ from perfatlas.serving.closed_form import (
     prompt_rejection,
     rejects_prompts,
     result_columns,
+)
+from perfatlas.parallelism import plan_problems
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.deployments.fitting_changes import fitting_changes
+from perfatlas.scenario.resolution import (
+    columns_of,
+    pool_load,
+    read_scenario,
+    resolve_scenarios,
+    split_pools,
 )
 from perfatlas.step import cache_limits
 

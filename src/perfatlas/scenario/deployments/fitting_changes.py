@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.inference import evaluate
 from perfatlas.parallelism import NO_SINGLE_CHANGE, plan_problems
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.resolution import resolve_scenarios, resolved_plan
-from perfatlas.serving.closed_form import evaluate
 from perfatlas.step import Candidates, candidate_memory, does_not_fit
 
 if TYPE_CHECKING:

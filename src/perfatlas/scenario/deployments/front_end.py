@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.serving.closed_form import front_end_note, reading
+from perfatlas.inference import front_end_note, reading
 from perfatlas.serving.outcome import ClientDelays
 from perfatlas.serving.requests import TICKS_PER_SECOND
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import held_prompts_note
+from perfatlas.inference import FIRST_TOKEN, cache_link_s, fabric_latency_s
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.engine_deployment import (
@@ -17,11 +18,6 @@ from perfatlas.scenario.deployments.engine_deployment import (
 )
 from perfatlas.scenario.fields import Scenario, kind_scenarios
 from perfatlas.scenario.resolution import split_pools
-from perfatlas.serving.closed_form import (
-    FIRST_TOKEN,
-    cache_link_s,
-    fabric_latency_s,
-)
 from perfatlas.serving.config import Control, Fleet, Link, ReplicaGroup
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet

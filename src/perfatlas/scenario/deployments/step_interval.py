@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.answer import tier_of
-from perfatlas.sampling import normal_quantile
-from perfatlas.serving.closed_form import (
+from perfatlas.inference import (
     MIN_BOUND_SHARE,
     StepTails,
     fastest_s,
@@ -17,6 +16,7 @@ from perfatlas.serving.closed_form import (
     slowest_s,
     step_tails,
 )
+from perfatlas.sampling import normal_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

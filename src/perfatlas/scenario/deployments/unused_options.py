@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from perfatlas.engines import resolve_engine
-from perfatlas.models import resolve_model
+from perfatlas.inference import unreached_limits, unused_zeros
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
@@ -21,7 +22,6 @@ from perfatlas.scenario.resolution import (
     several_ranks,
     token_exchange,
 )
-from perfatlas.serving.closed_form import unreached_limits, unused_zeros
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:

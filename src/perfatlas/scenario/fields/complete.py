@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.training.profiles import resolve_training_engine
 

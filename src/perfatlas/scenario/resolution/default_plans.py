@@ -24,7 +24,7 @@ from perfatlas.step import Candidates, candidate_memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.step import Placement

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.engines import resolve_engine
-from perfatlas.models import ModelFormats, resolve_model
+from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.resolution.model_formats import (
     FormatNames,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.formats import formats, get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.models import Architecture, ModelFormats
+from perfatlas.networks import Architecture, ModelFormats
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.inference import PoolLoad
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.field_columns import FieldColumn, constant_column, number_column
-from perfatlas.serving.closed_form import PoolLoad
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
-from perfatlas.models import resolve_model, with_redundant_experts, without_windows
+from perfatlas.networks import resolve_model, with_redundant_experts, without_windows
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.unused_fields import FORMATS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.formats import Format
-    from perfatlas.models import Model
+    from perfatlas.networks import Model
     from perfatlas.step import Candidates
 
 

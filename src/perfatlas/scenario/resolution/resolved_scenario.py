@@ -13,8 +13,8 @@ import numpy as np
 
 from perfatlas.answer import require_tier
 from perfatlas.hardware import System, resolve_system
-from perfatlas.kernels.devices import device_peak
-from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats
+from perfatlas.machines.gpu.devices import device_peak
+from perfatlas.networks import INDEX_FORMAT, Architecture, ModelFormats
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.serving.closed_form import Prompt, client_side
+from perfatlas.inference import Prompt, client_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.inference import Evaluation, PoolRates
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
-    from perfatlas.serving.closed_form import Evaluation, PoolRates
     from perfatlas.step import Candidates
 
 WARM_ROUNDS: Final = 2  # warm-up requests per one in flight

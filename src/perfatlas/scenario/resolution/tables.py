@@ -24,7 +24,7 @@ from perfatlas.scenario.resolution.workers import workers_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfatlas.models import ModelFormats
+    from perfatlas.networks import ModelFormats
     from perfatlas.operators import IntArray
     from perfatlas.scenario.resolution.field_columns import ScenarioColumns, Table
     from perfatlas.scenario.resolution.refusals import Reason

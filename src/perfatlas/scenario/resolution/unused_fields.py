@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows

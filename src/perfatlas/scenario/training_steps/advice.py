@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.models import parameter_counts
+from perfatlas.networks import parameter_counts
 from perfatlas.quantities import InfeasibleError, format_quantity
 from perfatlas.scenario.training_steps.recipe import FP8_FORMATS, refused_by_recipe
 from perfatlas.scenario.training_steps.results import memory_of

@@ -20,9 +20,9 @@ from perfatlas.energy import (
     unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
+from perfatlas.inference import unused_prices_text
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.fields import columns_of
-from perfatlas.serving.closed_form import unused_prices_text
 from perfatlas.training.step import ENERGY_PARTS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.models import GqaAttention, ModelFormats, resolve_model
+from perfatlas.networks import GqaAttention, ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import columns_of, refuse_unused
 from perfatlas.scenario.training_steps.inputs import TrainInputs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn, resolve_model
+from perfatlas.networks import DenseFfn, GqaAttention, MlaAttention, MoeFfn, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
 from perfatlas.training.profiles import PARALLEL_SIZES, resolve_training_engine
 from perfatlas.training.recipe import Recipe

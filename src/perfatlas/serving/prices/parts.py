@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.models import StepTokens
+from perfatlas.networks import StepTokens
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
 from perfatlas.pricing import PricedOperators, columns_of
 from perfatlas.step import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.models import StepTokens
+from perfatlas.networks import StepTokens
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.prices.chunk_prices import chunk_prices
 from perfatlas.serving.prices.grids import Sizes, needed_sizes, sizes_up_to, spaced_sizes

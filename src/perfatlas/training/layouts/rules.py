@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn
+from perfatlas.networks import DenseFfn, GqaAttention, MlaAttention, MoeFfn
 from perfatlas.training.layouts.layout import distinct_rows
 from perfatlas.training.profiles import END_LAYERS
 from perfatlas.training.schedules import pipeline_refusals
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.training.layouts.layout import Layouts
 
 

@@ -14,7 +14,7 @@ from perfatlas.vocabulary.fields import RECOMPUTE_MODULES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.training.profiles.recipes import ModelRecipe
 
 # the embedding and the head count as layers when stages are cut, and can fill a stage alone

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Array, Field, Named, Record, Text, Whole
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
 
 
 @dataclass(frozen=True, kw_only=True)

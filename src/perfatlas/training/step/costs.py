@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.models import GqaAttention, MoeFfn
+from perfatlas.networks import GqaAttention, MoeFfn
 from perfatlas.operators import (
     Attention,
     Gemm,
     GroupedGemm,
     busiest_rank,
 )
-from perfatlas.overlap import exposed_beside, exposed_in_tiles
 from perfatlas.pricing import scaled
 from perfatlas.step import StepClock
+from perfatlas.step.overlap import exposed_beside, exposed_in_tiles
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, distinct_rows, take_layouts
 from perfatlas.training.step.collective_prices import GroupColumns, collective_prices
 from perfatlas.training.step.energy import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.overlap import exposed_beside
+from perfatlas.step.overlap import exposed_beside
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.costs import taken_sms
 from perfatlas.training.step.links import between_sites_s, with_sends_s

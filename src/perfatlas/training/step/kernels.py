@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.kernels.tiers import price_operators
-from perfatlas.models import MoeFfn
+from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.networks import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled
 from perfatlas.training.work import (

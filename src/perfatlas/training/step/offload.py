@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.overlap import exposed_beside
+from perfatlas.step.overlap import exposed_beside
 from perfatlas.training.step.memory import offloaded_bytes
 
 if TYPE_CHECKING:

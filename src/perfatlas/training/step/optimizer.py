@@ -11,8 +11,8 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.formats import get_format
-from perfatlas.kernels.tiers import price_operators
-from perfatlas.models import GqaAttention
+from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.networks import GqaAttention
 from perfatlas.operators import Gemm, GroupedGemm, Phase, Streaming
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.stages import group_shares

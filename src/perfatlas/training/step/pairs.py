@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.operators import BOUND_MEMORY, GroupedGemm
-from perfatlas.overlap import contended_rate
+from perfatlas.step.overlap import contended_rate
 from perfatlas.training.layouts import distinct_rows
 from perfatlas.training.pairs import COMMUNICATION_PARTS, COMPUTE_PARTS, PairParts, pair_times
 from perfatlas.training.step.costs import MOST_TAKEN, micro_batch_costs

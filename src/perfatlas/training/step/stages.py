@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.models import MoeFfn
+from perfatlas.networks import MoeFfn
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.schedules import stages_of_ranks
 from perfatlas.training.step.pipeline import stages_held, sum_over_ranks
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.pipeline import HeldStages

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.models import parameter_counts
+from perfatlas.networks import parameter_counts
 from perfatlas.training.layouts import take_layouts
 from perfatlas.training.work import Work, model_operators, rank_parameters
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.models import MoeFfn
+from perfatlas.networks import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
 from perfatlas.parallelism import expert_groups_reached
 from perfatlas.training.work.operators import Part, Row
@@ -19,7 +19,7 @@ from perfatlas.training.work.recomputation import CORE, FULL, NEVER, SELECTIVE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.models import Architecture, LayerGroup
+    from perfatlas.networks import Architecture, LayerGroup
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine

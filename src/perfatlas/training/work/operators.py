@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.models import (
-    GqaAttention,
-    StepTokens,
-    draft_operators,
-    step_operators,
-)
+from perfatlas.networks import GqaAttention, StepTokens, draft_operators, step_operators
 from perfatlas.operators import (
     ATTENTION_BACKWARD,
     Collective,
@@ -52,7 +47,7 @@ from perfatlas.training.work.recomputation import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.models import Architecture, LayerGroup, ModelFormats
+    from perfatlas.networks import Architecture, LayerGroup, ModelFormats
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.recipe import Recipe

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.models import parameter_counts
+from perfatlas.networks import parameter_counts
 from perfatlas.operators import Gemm, GroupedGemm
 from perfatlas.training.work.operators import Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.work.operators import Row

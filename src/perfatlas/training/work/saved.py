@@ -25,7 +25,7 @@ from perfatlas.training.work.recomputation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine

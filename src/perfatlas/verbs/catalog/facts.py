@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.models import Model
+    from perfatlas.networks import Model
 
 
 def system_rows() -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def system_facts(name: str) -> dict[str, Any]:
 
 def model_rows() -> list[dict[str, Any]]:
     """Return one row per model."""
-    from perfatlas.models import model_names, parameter_counts, resolve_model
+    from perfatlas.networks import model_names, parameter_counts, resolve_model
 
     rows = []
     for name in model_names():
@@ -81,7 +81,7 @@ def model_facts(name: str) -> dict[str, Any]:
     Args:
         name: Name as the user wrote it.
     """
-    from perfatlas.models import parameter_counts, resolve_model
+    from perfatlas.networks import parameter_counts, resolve_model
 
     model = resolve_model(name)
     architecture, counts = model.architecture, parameter_counts(model.architecture)
@@ -188,7 +188,7 @@ def engine_facts(name: str) -> dict[str, Any]:
 
 def rate_rows() -> list[dict[str, Any]]:
     """Return one row per published failure rate."""
-    from perfatlas.fleet.model import published_rates
+    from perfatlas.reliability.fleet.model import published_rates
 
     return [asdict(rate) for rate in published_rates().values()]
 
@@ -199,14 +199,14 @@ def rate_facts(name: str) -> dict[str, Any]:
     Args:
         name: Name as the user wrote it.
     """
-    from perfatlas.fleet.model import find_rate
+    from perfatlas.reliability.fleet.model import find_rate
 
     return asdict(find_rate(name))
 
 
 def duration_rows() -> list[dict[str, Any]]:
     """Return one row per published detection, restart or repair time."""
-    from perfatlas.fleet.model import published_durations
+    from perfatlas.reliability.fleet.model import published_durations
 
     return [asdict(duration) for duration in published_durations().values()]
 
@@ -217,7 +217,7 @@ def duration_facts(name: str) -> dict[str, Any]:
     Args:
         name: Name as the user wrote it.
     """
-    from perfatlas.fleet.model import find_duration
+    from perfatlas.reliability.fleet.model import find_duration
 
     return asdict(find_duration(name))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.engines import engine_template, resolve_engine
 from perfatlas.hardware import resolve_system, system_template
-from perfatlas.models import model_config, resolve_model
+from perfatlas.networks import model_config, resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

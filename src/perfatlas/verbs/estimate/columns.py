@@ -12,17 +12,7 @@ import numpy as np
 
 from perfatlas.answer import bound_codes, tier_codes
 from perfatlas.energy import NODE_COLUMNS, node_columns
-from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
-from perfatlas.scenario.deployments import estimate_warnings, pool_warnings
-from perfatlas.scenario.resolution import (
-    EVALUATED,
-    are_pools_simulated,
-    is_simulated,
-    may_be_simulated,
-    pool_load,
-    resolve,
-)
-from perfatlas.serving.closed_form import (
+from perfatlas.inference import (
     Evaluation,
     PoolRates,
     TokenEnergy,
@@ -36,6 +26,16 @@ from perfatlas.serving.closed_form import (
     rejects_prompts,
     result_columns,
     unused_prices_text,
+)
+from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
+from perfatlas.scenario.deployments import estimate_warnings, pool_warnings
+from perfatlas.scenario.resolution import (
+    EVALUATED,
+    are_pools_simulated,
+    is_simulated,
+    may_be_simulated,
+    pool_load,
+    resolve,
 )
 from perfatlas.step import cache_limits
 

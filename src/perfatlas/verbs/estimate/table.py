@@ -14,11 +14,11 @@ import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence, tier_names
 from perfatlas.files import DictionaryCells
+from perfatlas.inference import number_cells
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
 from perfatlas.scenario.deployments import LEAVES_OUT
 from perfatlas.scenario.resolution import resolve
-from perfatlas.serving.closed_form import number_cells
 from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
 from perfatlas.verbs.estimate.unused_changes import unused_changes_of_rows
 

@@ -26,14 +26,14 @@ from perfatlas.verbs.fleet.lifetimes_command import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.telemetry.fleets import FleetFit
-    from perfatlas.telemetry.history import History
+    from perfatlas.reliability.telemetry.fleets import FleetFit
+    from perfatlas.reliability.telemetry.history import History
 
 FILES: Final = Parameter(negative="", consume_multiple=True)
 if TYPE_CHECKING:
     Format = str
 else:
-    from perfatlas.telemetry.formats import format_names
+    from perfatlas.reliability.telemetry.formats import format_names
 
     Format = Literal[format_names()]  # the modules of the formats are listed
 
@@ -78,8 +78,8 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
         files: Logs of one format, in chronological order.
         flags: Format and options.
     """
-    from perfatlas.telemetry.formats import import_logs
-    from perfatlas.telemetry.history import write_history
+    from perfatlas.reliability.telemetry.formats import import_logs
+    from perfatlas.reliability.telemetry.history import write_history
 
     flags = flags or ImportFlags()
     set_fields = changed_flags(flags)
@@ -103,8 +103,8 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
 
 
 def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 - imported when run
-    from perfatlas.telemetry.formats import COALESCE_S, ImportOptions
-    from perfatlas.telemetry.reading import Clock, epoch_seconds
+    from perfatlas.reliability.telemetry.formats import COALESCE_S, ImportOptions
+    from perfatlas.reliability.telemetry.reading import Clock, epoch_seconds
 
     scraped = flags.scraped or []
     if scraped and len(scraped) != len(files):
@@ -132,8 +132,8 @@ def _imported(history: History) -> dict[str, Any]:
 
 
 def _print_imported(history: History, results: Mapping[str, Any]) -> None:
+    from perfatlas.reliability.telemetry.reading import reasons
     from perfatlas.report.text import open_terminal, print_facts
-    from perfatlas.telemetry.reading import reasons
     from perfatlas.verbs.fleet.text import kind_text
 
     console = open_terminal(sys.stdout)
@@ -163,8 +163,8 @@ def fit(
         flags: Further facts about the cluster.
         table: A table of lifetimes instead of histories.
     """
-    from perfatlas.telemetry.fleets import write_fleet
-    from perfatlas.telemetry.formats import import_logs
+    from perfatlas.reliability.telemetry.fleets import write_fleet
+    from perfatlas.reliability.telemetry.formats import import_logs
 
     flags, table = flags or FitFlags(), table or LifetimeFlags()
     if changed_flags(table):
@@ -174,7 +174,7 @@ def fit(
     history = import_logs("table", files).history
     example = example_of("fleet fit")
     if history.size:
-        from perfatlas.telemetry.history import utc
+        from perfatlas.reliability.telemetry.history import utc
 
         first, last = utc(float(history.start_s_E[0])), utc(float(history.start_s_E[-1]))
         example += f"; its events are from {first} to {last}, the observation may be longer"
@@ -197,10 +197,10 @@ def fit(
 
 
 def _fitted(history: History, flags: FitFlags) -> FleetFit:
-    from perfatlas.telemetry.fits import with_service_starts
-    from perfatlas.telemetry.fleets import FleetOptions, fit_fleet
-    from perfatlas.telemetry.history import observation_windows
-    from perfatlas.telemetry.reading import epoch_seconds
+    from perfatlas.reliability.telemetry.fits import with_service_starts
+    from perfatlas.reliability.telemetry.fleets import FleetOptions, fit_fleet
+    from perfatlas.reliability.telemetry.history import observation_windows
+    from perfatlas.reliability.telemetry.reading import epoch_seconds
 
     nodes = flags.nodes or 0
     watches = observation_windows(
@@ -224,7 +224,7 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
 
 
 def _results(fitted: FleetFit) -> dict[str, Any]:
-    from perfatlas.telemetry.fleets import evidence_document, fleet_document
+    from perfatlas.reliability.telemetry.fleets import evidence_document, fleet_document
 
     evidence, fleet = evidence_document(fitted), fleet_document(fitted)
     laws = {cause["name"]: cause["lifetime"]["law"] for cause in fleet["cause"]}

@@ -17,7 +17,7 @@ from perfatlas.quantities import InvalidSpecError, UsageError, repr_for_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.telemetry.reading import FileCounts
+    from perfatlas.reliability.telemetry.reading import FileCounts
 
 _LIFETIMES: Final = Group("Lifetimes", sort_key=2)
 EXAMPLE: Final = "perfatlas fleet fit --lifetimes units.csv --age years --failed dead --time-unit y"
@@ -109,8 +109,8 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
         rest: Other flags; only counts and the output apply.
         files: Histories, which must be empty.
     """
-    from perfatlas.telemetry.fits import LifetimeColumns, read_lifetimes
-    from perfatlas.telemetry.fleets import fit_lifetimes
+    from perfatlas.reliability.telemetry.fits import LifetimeColumns, read_lifetimes
+    from perfatlas.reliability.telemetry.fleets import fit_lifetimes
 
     set_fields = changed_flags(flags)
     require(set_fields, ("lifetimes", "age", "failed", "time_unit"), example=EXAMPLE)
@@ -185,7 +185,7 @@ def _written(
     """Write the fleet if requested; return the paths of the fleet and its evidence."""
     if rest.output is None:
         return {}
-    from perfatlas.telemetry.fleets import PartsOfFleet, write_lifetime_fleet
+    from perfatlas.reliability.telemetry.fleets import PartsOfFleet, write_lifetime_fleet
 
     parts = PartsOfFleet(
         component=str(flags.component),

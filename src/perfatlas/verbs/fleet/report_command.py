@@ -45,7 +45,7 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
         subject: A fleet (llama3, rsc1 or a TOML file) or a history (a table of fleet import).
         flags: Output of the page.
     """
-    from perfatlas.fleet.model import shipped_fleets
+    from perfatlas.reliability.fleet.model import shipped_fleets
 
     flags = flags or ReportFlags()
     if not flags.json:
@@ -62,7 +62,7 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
 
 
 def _fleet(subject: str) -> dict[str, Any]:
-    from perfatlas.fleet.model import fleet_facts, read_evidence, resolve_fleet
+    from perfatlas.reliability.fleet.model import fleet_facts, read_evidence, resolve_fleet
 
     return {
         "fleet": fleet_facts(resolve_fleet(subject)),
@@ -71,7 +71,7 @@ def _fleet(subject: str) -> dict[str, Any]:
 
 
 def _history(subject: str) -> dict[str, Any]:
-    from perfatlas.telemetry.history import history_facts, read_history
+    from perfatlas.reliability.telemetry.history import history_facts, read_history
 
     return {"history": history_facts(read_history(subject))}
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.fleet.closed_form import (
+from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.reliability.fleet.closed_form import (
     daly_higher_order_s,
     linear_goodput,
     meta_ettr,
@@ -19,8 +20,7 @@ from perfatlas.fleet.closed_form import (
     saxena_interval_s,
     young_interval_s,
 )
-from perfatlas.fleet.laws import Validity
-from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.reliability.fleet.laws import Validity
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.interruptions import (

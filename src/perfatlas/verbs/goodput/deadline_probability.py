@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.simulator import loss_probability
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.simulator import loss_probability
 from perfatlas.verbs.goodput.rate_interval import NINETY
 
 if TYPE_CHECKING:

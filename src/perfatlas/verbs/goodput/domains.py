@@ -11,8 +11,8 @@ import numpy as np
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.reliability.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import Domains
 from perfatlas.verbs.goodput.topology import size_of_domain

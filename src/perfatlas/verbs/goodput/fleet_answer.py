@@ -10,11 +10,16 @@ import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import verb_fields
-from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
-from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
-from perfatlas.fleet.model import initial_ages_text, recovery_policies
-from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted, significant, two_digits
+from perfatlas.reliability.fleet.closed_form import (
+    Expected,
+    expected_goodput,
+    known_mtti_s,
+    restart_remark,
+)
+from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
+from perfatlas.reliability.fleet.model import initial_ages_text, recovery_policies
+from perfatlas.reliability.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.deadline_probability import (
     check_date,
@@ -35,7 +40,7 @@ from perfatlas.verbs.goodput.what_if import Gains, single_changes, unevaluated_c
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import Strategy
+    from perfatlas.reliability.fleet.model import Strategy
     from perfatlas.verbs.goodput.training_step import StepFacts
 
 MOST_FAILURES: Final = 100_000_000  # total of all replicas; well under a minute
@@ -187,7 +192,7 @@ def most_replicas(ready: FleetJob) -> int:
     Args:
         ready: The job.
     """
-    from perfatlas.fleet.model import fleet_rate_per_s
+    from perfatlas.reliability.fleet.model import fleet_rate_per_s
 
     failures = fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s
     return int(min(max(MOST_FAILURES / max(failures, 1.0), 2.0), MOST_REPLICAS))

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import verb_fields
-from perfatlas.fleet.closed_form import likely_interval_s
-from perfatlas.fleet.laws import Constant
-from perfatlas.fleet.model import (
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, repr_for_error
+from perfatlas.reliability.fleet.closed_form import likely_interval_s
+from perfatlas.reliability.fleet.laws import Constant
+from perfatlas.reliability.fleet.model import (
     Fleet,
     Job,
     Level,
@@ -25,15 +26,14 @@ from perfatlas.fleet.model import (
     units_differ,
     with_policy,
 )
-from perfatlas.fleet.simulator import chosen_interval_s
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, repr_for_error
+from perfatlas.reliability.fleet.simulator import chosen_interval_s
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.fleet.model import RecoveryPolicy, StrategyTable
+    from perfatlas.reliability.fleet.model import RecoveryPolicy, StrategyTable
     from perfatlas.verbs.goodput.question import FleetGoodput
 
 GIVEN_UP: Final = 20.0  # multiple of the work after which an unfinished job is abandoned

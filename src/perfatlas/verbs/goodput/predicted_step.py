@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
-from perfatlas.fleet.model import failure_domains
 from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.reliability.fleet.model import failure_domains
 from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.verbs.goodput.training_metrics import JOINED
 

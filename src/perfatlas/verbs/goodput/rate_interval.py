@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.laws import mean_s
-from perfatlas.fleet.model import cause_rate_per_s, published_rates, read_evidence
 from perfatlas.quantities import parse_duration, two_digits
+from perfatlas.reliability.fleet.laws import mean_s
+from perfatlas.reliability.fleet.model import cause_rate_per_s, published_rates, read_evidence
 from perfatlas.sampling import rate_posterior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.fleet.model import Cause, Fleet
+    from perfatlas.reliability.fleet.model import Cause, Fleet
 
 NINETY: Final = 0.9  # confidence level of the intervals
 # standard errors to either side, as from `standard_errors`, without loading scipy

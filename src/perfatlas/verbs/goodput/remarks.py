@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.fleet.closed_form import late_detection_remarks, snapshots_in_flight
-from perfatlas.fleet.model import NO_REPAIR_TIMES, mean_repair_s
 from perfatlas.quantities import counted, significant
+from perfatlas.reliability.fleet.closed_form import late_detection_remarks, snapshots_in_flight
+from perfatlas.reliability.fleet.model import NO_REPAIR_TIMES, mean_repair_s
 from perfatlas.verbs.goodput.question import DAY_S
 from perfatlas.verbs.goodput.topology import units_of_another_size
 from perfatlas.verbs.goodput.unused_options import unused_fleet_options
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import Strategy
+    from perfatlas.reliability.fleet.model import Strategy
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput
 

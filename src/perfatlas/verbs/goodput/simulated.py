@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.answer import Answer, Evidence
-from perfatlas.fleet.closed_form import FASTER, optimal_interval_s, what_is_lost
-from perfatlas.fleet.laws import TICKS_PER_SECOND, Constant, Exponential, Law, weibull_of_mean
-from perfatlas.fleet.model import (
+from perfatlas.quantities import InvalidSpecError, counted, significant
+from perfatlas.reliability.fleet.closed_form import FASTER, optimal_interval_s, what_is_lost
+from perfatlas.reliability.fleet.laws import (
+    TICKS_PER_SECOND,
+    Constant,
+    Exponential,
+    Law,
+    weibull_of_mean,
+)
+from perfatlas.reliability.fleet.model import (
     Cause,
     Fleet,
     Job,
@@ -18,8 +25,7 @@ from perfatlas.fleet.model import (
     Spares,
     Strategy,
 )
-from perfatlas.fleet.simulator import chosen_interval_s, exact_sum, simulate_until
-from perfatlas.quantities import InvalidSpecError, counted, significant
+from perfatlas.reliability.fleet.simulator import chosen_interval_s, exact_sum, simulate_until
 from perfatlas.verbs.goodput.interruptions import (
     bucket_rows,
     frequency,
@@ -31,7 +37,7 @@ from perfatlas.verbs.goodput.rate_interval import NARROWER
 from perfatlas.verbs.goodput.unused_options import half_width_text
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import Outcome
     from perfatlas.verbs.goodput.interruptions import Interruptions
     from perfatlas.verbs.goodput.question import SimpleGoodput
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfatlas.fleet.laws import Exponential
-from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
 from perfatlas.quantities import InvalidSpecError, counted, significant
+from perfatlas.reliability.fleet.laws import Exponential
+from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import Cause, Fleet
+    from perfatlas.reliability.fleet.model import Cause, Fleet
     from perfatlas.verbs.goodput.question import SpareNodes
 
 

@@ -8,15 +8,15 @@ import numpy as np
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.fleet.closed_form import blocked_probability, failed_nodes, spares_for
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.reliability.fleet.closed_form import blocked_probability, failed_nodes, spares_for
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
 from perfatlas.verbs.goodput.unused_options import unused_spare_options
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.laws import FloatArray
+    from perfatlas.reliability.fleet.laws import FloatArray
 
 MOST_SPARES: Final = 100_000
 ERLANG: Final = (

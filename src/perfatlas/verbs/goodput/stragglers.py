@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.reliability.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.question import Stragglers
 from perfatlas.verbs.goodput.unused_options import unused_straggler_options

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scipy.special import pdtr
 
-from perfatlas.fleet.closed_form import likely_interval_s
-from perfatlas.fleet.model import (
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.closed_form import likely_interval_s
+from perfatlas.reliability.fleet.model import (
     cause_rate_per_s,
     check_strategy,
     mean_repair_s,
@@ -19,14 +20,13 @@ from perfatlas.fleet.model import (
     under_policy,
     with_policy,
 )
-from perfatlas.fleet.simulator import chosen_interval_s
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.simulator import chosen_interval_s
 from perfatlas.verbs.goodput.fleet_job import check_spare_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.fleet.model import Fleet, Level, RecoveryPolicy, Strategy
+    from perfatlas.reliability.fleet.model import Fleet, Level, RecoveryPolicy, Strategy
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
-from perfatlas.fleet.simulator import simulate_until
 from perfatlas.quantities import InvalidSpecError, counted, two_digits
+from perfatlas.reliability.fleet.simulator import simulate_until
 from perfatlas.studies import pareto_points
 from perfatlas.verbs.goodput.fleet_answer import decided_fields, ended_shares, most_replicas
 from perfatlas.verbs.goodput.fleet_job import fleet_job
@@ -27,7 +27,7 @@ from perfatlas.verbs.goodput.strategies import Strategies, Tried, tried_strategi
 from perfatlas.verbs.goodput.training_step import measured_step
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import Outcome
     from perfatlas.verbs.goodput.fleet_job import FleetJob
 
 MOST: Final = 16_384  # replicas of a strategy

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.declarations import verb_fields
-from perfatlas.fleet.model import failure_domains
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.reliability.fleet.model import failure_domains
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import FailureDomains, Fleet
+    from perfatlas.reliability.fleet.model import FailureDomains, Fleet
     from perfatlas.verbs.goodput.question import Domains, Goodput
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMETER
 from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
+from perfatlas.reliability.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMETER
 
 if TYPE_CHECKING:
-    from perfatlas.models import ParameterCounts
+    from perfatlas.networks import ParameterCounts
     from perfatlas.verbs.goodput.question import Goodput
 
 FLOP_PER_PARAMETER: Final = 6.0  # per parameter and token: 2 forward, 4 backward
@@ -120,7 +120,7 @@ def measured_step(inputs: Goodput) -> StepFacts:
 
 
 def _counts(model: str) -> ParameterCounts:
-    from perfatlas.models import parameter_counts, resolve_model
+    from perfatlas.networks import parameter_counts, resolve_model
 
     return parameter_counts(resolve_model(model).architecture)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.fleet.model import recovery_policies
 from perfatlas.quantities import counted, two_digits
+from perfatlas.reliability.fleet.model import recovery_policies
 from perfatlas.verbs.goodput.question import SimpleGoodput
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.simulator import Outcome
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput, SpareNodes, Stragglers
 
@@ -93,8 +93,8 @@ def unused_in_run(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> li
 
 def _in_any_order(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> bool:
     """Return whether the replicas are the same with spares in the default order."""
-    from perfatlas.fleet.model import Spares
-    from perfatlas.fleet.simulator import simulate
+    from perfatlas.reliability.fleet.model import Spares
+    from perfatlas.reliability.fleet.simulator import simulate
 
     spares = replace(ready.strategy.spares, order=Spares().order)
     if spares == ready.strategy.spares:

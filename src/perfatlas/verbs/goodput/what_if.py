@@ -11,11 +11,19 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.fleet.closed_form import kept_for
-from perfatlas.fleet.laws import TICKS_PER_SECOND, mean_s, scaled
-from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy, not_memoryless
-from perfatlas.fleet.simulator import chosen_interval_s, simulate
 from perfatlas.quantities import significant
+from perfatlas.reliability.fleet.closed_form import kept_for
+from perfatlas.reliability.fleet.laws import TICKS_PER_SECOND, mean_s, scaled
+from perfatlas.reliability.fleet.model import (
+    Fleet,
+    Repair,
+    Restart,
+    Shrink,
+    Spares,
+    Strategy,
+    not_memoryless,
+)
+from perfatlas.reliability.fleet.simulator import chosen_interval_s, simulate
 from perfatlas.verbs.goodput.fleet_job import whole_units
 from perfatlas.verbs.goodput.rate_interval import scaled_rates
 from perfatlas.vocabulary.metrics import gpu_hours
@@ -23,8 +31,8 @@ from perfatlas.vocabulary.metrics import gpu_hours
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.fleet.laws import Law
-    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.reliability.fleet.laws import Law
+    from perfatlas.reliability.fleet.simulator import Outcome
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput
 

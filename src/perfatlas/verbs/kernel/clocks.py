@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
-    from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.kernels.tiers import GatheredOperators
+    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines.gpu.tiers import GatheredOperators
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.models import stream_bytes
+from perfatlas.networks import stream_bytes
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
 from perfatlas.scenario.fields import columns_of
 from perfatlas.scenario.resolution import format_of

@@ -13,10 +13,7 @@ import numpy as np
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.energy import idle_power_remarks
-from perfatlas.jobs.model import (
-    SOURCES,
-    TICKS_PER_SECOND,
-)
+from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.schedule.energy import energy_notes, energy_results, with_energy
 from perfatlas.verbs.schedule.jobs import offered
@@ -48,7 +45,7 @@ from perfatlas.verbs.schedule.unused_options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
     from perfatlas.verbs.schedule.steady_stream import Stream
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.fleet.model import failure_domains, resolve_fleet
 from perfatlas.hardware import resolve_system
-from perfatlas.jobs.model import Cluster
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.reliability.fleet.model import failure_domains, resolve_fleet
+from perfatlas.reliability.jobs.model import Cluster
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import FailureDomains
+    from perfatlas.reliability.fleet.model import FailureDomains
     from perfatlas.verbs.schedule.question import Schedule
 
 GPUS_PER_NODE: Final = 8

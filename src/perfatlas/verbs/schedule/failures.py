@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.fleet.laws import Constant, Exponential, mean_s
-from perfatlas.fleet.model import Cause, Fleet, Repair, RepairStage, cause_rate_per_s, resolve_fleet
-from perfatlas.jobs.failures import draw_failures, no_place
-from perfatlas.jobs.traces import read_failures
 from perfatlas.quantities import UnsupportedError, counted
+from perfatlas.reliability.fleet.laws import Constant, Exponential, mean_s
+from perfatlas.reliability.fleet.model import (
+    Cause,
+    Fleet,
+    Repair,
+    RepairStage,
+    cause_rate_per_s,
+    resolve_fleet,
+)
+from perfatlas.reliability.jobs.failures import draw_failures, no_place
+from perfatlas.reliability.jobs.traces import read_failures
 
 if TYPE_CHECKING:
-    from perfatlas.jobs.model import Cluster, Failures
+    from perfatlas.reliability.jobs.model import Cluster, Failures
     from perfatlas.verbs.schedule.question import Schedule
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.jobs.model import (
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.reliability.jobs.model import (
     Jobs,
     Mix,
     generate_jobs,
@@ -15,12 +16,11 @@ from perfatlas.jobs.model import (
     ticks,
     with_running_jobs,
 )
-from perfatlas.jobs.traces import read_jobs, runs_as_jobs
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.reliability.jobs.traces import read_jobs, runs_as_jobs
 
 if TYPE_CHECKING:
-    from perfatlas.jobs.model import Cluster, Policy
-    from perfatlas.jobs.traces import Trace
+    from perfatlas.reliability.jobs.model import Cluster, Policy
+    from perfatlas.reliability.jobs.traces import Trace
     from perfatlas.verbs.schedule.question import Schedule
 
 LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by default
@@ -95,7 +95,7 @@ def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> J
 
 def _accounting(inputs: Schedule) -> Trace:
     """Return the runs of Slurm accounting; other lines are counted as ignored."""
-    from perfatlas.telemetry.formats import read_sacct, read_sacct_json
+    from perfatlas.reliability.telemetry.formats import read_sacct, read_sacct_json
 
     path = str(inputs.jobs)
     if inputs.job_format == "sacct":

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.jobs.model import (
+from perfatlas.quantities import InfeasibleError
+from perfatlas.reliability.jobs.model import (
     LAUNCHERS,
     TICKS_PER_SECOND,
     Policy,
     Response,
     kueue_replacement,
 )
-from perfatlas.jobs.run import schedule
-from perfatlas.quantities import InfeasibleError
+from perfatlas.reliability.jobs.run import schedule
 from perfatlas.verbs.schedule.cluster import cluster_of
 from perfatlas.verbs.schedule.failures import NodeFailures, drawn, node_failures
 from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, without_larger
 
 if TYPE_CHECKING:
-    from perfatlas.jobs.model import Cluster, Jobs
-    from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.reliability.jobs.model import Cluster, Jobs
+    from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
 

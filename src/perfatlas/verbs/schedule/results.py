@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.jobs.model import COMPLETED, TICKS_PER_SECOND
 from perfatlas.quantities import counted
+from perfatlas.reliability.jobs.model import COMPLETED, TICKS_PER_SECOND
 from perfatlas.vocabulary.metrics import gpu_hours, share, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.jobs.model import Response
-    from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.reliability.jobs.model import Response
+    from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
 TAIL: Final = 0.1  # share of time after the last submission for a remark

@@ -11,7 +11,7 @@ from perfatlas.verbs.schedule.jobs import largest_job
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.jobs.model import Cluster, Response
+    from perfatlas.reliability.jobs.model import Cluster, Response
     from perfatlas.verbs.schedule.question import Schedule
 
 

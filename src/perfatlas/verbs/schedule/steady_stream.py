@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from perfatlas.jobs.model import TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.reliability.jobs.model import TICKS_PER_SECOND
 from perfatlas.sampling import FEWEST, SETTLED, batch_precision, stability_of, warm_up
 from perfatlas.verbs.schedule.jobs import offered
 from perfatlas.verbs.schedule.prepared import Prepared, prepare
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.sampling import Stability
     from perfatlas.verbs.schedule.question import Schedule
 

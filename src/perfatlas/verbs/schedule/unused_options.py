@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.jobs.model import Jobs
-    from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.reliability.jobs.model import Jobs
+    from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
 # options that are read only after something happened

@@ -18,7 +18,7 @@ from perfatlas.answer import (
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.models import resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario

@@ -14,7 +14,7 @@ from perfatlas.verbs.search.launch_nodes import commands_of_nodes, left_out_node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.models import Architecture
+    from perfatlas.networks import Architecture
 
 LAUNCHES: Final = "data/launch_arguments.toml"
 POOLS: Final = ("prefill", "decode")
@@ -64,7 +64,7 @@ def divides_prompts(engine: str, architecture: Architecture) -> bool:
         architecture: The model.
 
     Example:
-        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.networks import resolve_model
         >>> from perfatlas.verbs.search.launch import divides_prompts
         >>> llama = resolve_model("meta-llama/Llama-3.1-8B").architecture
         >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)

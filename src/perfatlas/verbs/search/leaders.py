@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.inference import energies_at
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import (
     InfeasibleError,
@@ -21,7 +22,6 @@ from perfatlas.scenario.deployments import (
     steady_state,
 )
 from perfatlas.scenario.resolution import read_scenario
-from perfatlas.serving.closed_form import energies_at
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.limits import (
@@ -41,10 +41,10 @@ from perfatlas.verbs.search.trace_reuse import caches_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from perfatlas.inference import TokenEnergy
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.serving.closed_form import TokenEnergy
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.limits import Met
     from perfatlas.verbs.search.question import SearchInputs

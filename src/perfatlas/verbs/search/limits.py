@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.fleet.closed_form import replicas_up, spare_replicas
+from perfatlas.reliability.fleet.closed_form import replicas_up, spare_replicas
 from perfatlas.studies import pareto_points, probability_at_most, value_exceeded
 from perfatlas.verbs.search.groups import LATENCIES
 

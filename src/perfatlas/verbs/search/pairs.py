@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.compiled import compiled
-from perfatlas.operators import unique_rows
-from perfatlas.parallelism import node_gpus
-from perfatlas.serving.closed_form import (
+from perfatlas.inference import (
     DecodeWorker,
     PoolLoad,
     PoolTimes,
@@ -24,6 +22,8 @@ from perfatlas.serving.closed_form import (
     energy_columns,
     first_from,
 )
+from perfatlas.operators import unique_rows
+from perfatlas.parallelism import node_gpus
 from perfatlas.verbs.search.find import LIMITS, METRICS, joined
 from perfatlas.verbs.search.limits import PER_GPU, PER_USER, frontier_points, met_limits, score_of
 from perfatlas.verbs.search.matching import matched_pairs
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.inference import LoadResults
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.serving.closed_form import LoadResults
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.find import Columns
     from perfatlas.verbs.search.matching import Pairs, Rates

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models import DenseFfn, MoeFfn
+from perfatlas.networks import DenseFfn, MoeFfn
 from perfatlas.parallelism import PlanColumns, cuts_groups, most_replicas, node_gpus, plan_rules
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.search.launch import whole_fields
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.networks import Architecture, ModelFormats
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs

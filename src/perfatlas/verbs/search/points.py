@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import Phase
-from perfatlas.parallelism import MemoryColumns
-from perfatlas.serving.closed_form import (
+from perfatlas.inference import (
     evaluate_mix,
     rejects_prompts,
     result_columns,
     served_sequences,
     with_lengths,
 )
+from perfatlas.operators import Phase
+from perfatlas.parallelism import MemoryColumns
 from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies import refused_by_rule
 from perfatlas.verbs.search.trace_reuse import caches_of
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.inference import LoadResults, RequestClasses
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.serving.closed_form import LoadResults, RequestClasses
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.request_mix import RequestMix

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from perfatlas.models import ModelFormats
+    from perfatlas.inference import Latencies
+    from perfatlas.networks import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.serving.closed_form import Latencies
     from perfatlas.verbs.search.find import PricedSoFar
     from perfatlas.verbs.search.pairs import Deployments
     from perfatlas.verbs.search.points import Points

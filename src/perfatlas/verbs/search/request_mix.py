@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.inference import RequestClasses
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.deployments import RequestSample
-from perfatlas.serving.closed_form import RequestClasses
 from perfatlas.serving.requests import LONGEST_TOKENS, prefix_reuse
 from perfatlas.serving.traces import read_requests
 from perfatlas.verbs.search.trace_reuse import TraceReuse

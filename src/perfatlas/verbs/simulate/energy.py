@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.energy import board_energy
-from perfatlas.serving.closed_form import (
-    TokenEnergy,
-    common_nodes,
-    energies_at,
-    node_results,
-    unused_prices,
-)
+from perfatlas.inference import TokenEnergy, common_nodes, energies_at, node_results, unused_prices
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:

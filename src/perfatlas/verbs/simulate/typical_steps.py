@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfatlas.answer import breakdown_rows, raised_step_notes
-from perfatlas.models import StepTokens
+from perfatlas.networks import StepTokens
 from perfatlas.scenario.deployments import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
 

@@ -10,7 +10,7 @@ from perfatlas.declarations import declared_metrics, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, resolve_system
-from perfatlas.models import MODEL_FIELDS, read_dimension, resolve_model, unknown_dimension
+from perfatlas.networks import MODEL_FIELDS, read_dimension, resolve_model, unknown_dimension
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import canonical_name
 from perfatlas.vocabulary.metrics import HIGH, LOW

@@ -14,7 +14,7 @@ import numpy as np
 from perfatlas.commands.output import table_function
 from perfatlas.fitting import error_statistics, share_inside
 from perfatlas.measurements.benchmarks import read_results
-from perfatlas.models import model_names, resolve_model
+from perfatlas.networks import model_names, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.scenario.fields import FIELD_NAMES

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.training_steps import check_experts, read_without_layout
 from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.models import MoeFfn
+from perfatlas.networks import MoeFfn
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import ZERO, question_of, refused_by_recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, layout_problems, take_layouts

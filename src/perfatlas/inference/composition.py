@@ -1,0 +1,226 @@
+"""Latencies of candidates from the times of their prefill chunks and decode steps.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.inference.front_end import client_ends, client_side
+from perfatlas.inference.intervals import fastest_s, slowest_s, step_tails
+from perfatlas.inference.latencies import (
+    Joining,
+    Latencies,
+    aggregated_latencies,
+    at_client,
+    pipelined_s,
+    static_latencies,
+)
+from perfatlas.inference.opening_burst import with_opening
+from perfatlas.inference.stage_prompts import prompts_in_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.inference.intervals import StepTails
+    from perfatlas.inference.latencies import ClientSide
+    from perfatlas.inference.mixed_steps import LoadSteps
+    from perfatlas.inference.opening_burst import Burst, BurstTimes
+    from perfatlas.inference.running_load import RunningLoad
+    from perfatlas.inference.step_totals import StepTimes
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import Candidates
+
+# Fraction of a step below which operators without calibrations do not void the interval.
+MIN_BOUND_SHARE: Final = 0.005
+
+
+def predicted(
+    load: RunningLoad,
+    steps: LoadSteps,
+    tails: StepTails | None = None,
+    burst: Burst | None = None,
+) -> tuple[Latencies, Latencies, Latencies]:
+    """Return predicted latencies, and the lower and upper ends of their interval.
+
+    No interval ends at the throughput of the predicted front end (`client_ends`).
+
+    Args:
+        load: What runs at the same time.
+        steps: A full prefill chunk and the last chunk with their decodes, and a decode step.
+        tails: Errors of measured runs, by default those of the engine and between laboratories.
+        burst: The prompts of clients that start together, None without such clients.
+    """
+    known = step_tails(load.question) if tails is None else tails
+    client = client_side(load.question)
+    fast_client, slow_client = client_ends(load.question)
+
+    def composed(time_s: Callable[[StepTimes], FloatArray], side: ClientSide) -> Latencies:
+        times = _Times(*(time_s(step) for step in steps))
+        return _compose(load, times, side, None if burst is None else burst.timed(time_s))
+
+    latencies = composed(lambda step: step.total_s(), client)
+    low = composed(lambda step: fastest_s(step, known), fast_client)
+    high = composed(lambda step: slowest_s(step, known), slow_client)
+    least = composed(lambda step: step.least_s(), fast_client)
+    times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
+    rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
+    ttft_s, tpot_s, latency_s = times
+    tpot_s = np.minimum(tpot_s, _without_prompts(load, fastest_s(steps.decode, known), tpot_s))
+    low = Latencies(ttft_s, tpot_s, latency_s, rate)
+    low, high = _containing(latencies, low, high)
+    return latencies, low, _where_known(high, load, steps)
+
+
+def _without_prompts(load: RunningLoad, step_s: FloatArray, tpot_s: FloatArray) -> FloatArray:
+    """Return TPOT where the prompts of all clients come together, before they decode (C,) [s].
+
+    Clients that start together stay so, where the scheduler runs prompts first and their lengths
+    are equal: TTFT then has the wait that TPOT has otherwise. Without such a scheduler, `tpot_s`.
+    """
+    busy_C = np.maximum(load.micro_batches * load.stage_share, 1.0)
+    alone_s_C = step_s * busy_C / load.question.tokens_per_step_to_end
+    unknown_C = np.isnan(load.question.load.rounds)  # clients of a benchmark have a known phase
+    together_C = load.question.aggregated_C & ~load.mixed() & unknown_C
+    return np.where(together_C, alone_s_C, tpot_s)
+
+
+def _containing(value: Latencies, low: Latencies, high: Latencies) -> tuple[Latencies, Latencies]:
+    """Return the ends of the interval, extended to the value.
+
+    What prompts add to a decode step is a difference of two steps and at least 0, so that slower
+    steps may add less.
+    """
+    shorter, longer = (
+        Latencies(
+            ttft_s=least(end.ttft_s, value.ttft_s),
+            tpot_s=least(end.tpot_s, value.tpot_s),
+            request_latency_s=least(end.request_latency_s, value.request_latency_s),
+            output_tokens_per_s=most(end.output_tokens_per_s, value.output_tokens_per_s),
+        )
+        for end, least, most in ((low, np.minimum, np.maximum), (high, np.maximum, np.minimum))
+    )
+    return shorter, longer
+
+
+class _Times(NamedTuple):
+    """Time of a full chunk, the last chunk and a decode step, each through all layers (C,).
+
+    Chunks include the decodes of the running sequences where both share steps.
+    """
+
+    chunk_s: FloatArray
+    last_s: FloatArray
+    step_s: FloatArray
+
+
+def _compose(
+    load: RunningLoad, times: _Times, client: ClientSide, burst: BurstTimes | None
+) -> Latencies:
+    """Compose chunks and decode steps into latencies."""
+    question, chunks = load.question, load.chunks
+    stages, step_s = question.plan.pp, times.step_s
+    busy = load.micro_batches * load.stage_share
+    waited_s = step_s * np.maximum(busy, 1.0)
+    decode_s = waited_s / question.tokens_per_step_to_end
+    prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
+    batch_s = pipelined_s(prefill_s, times.chunk_s, stages, load.stage_share)
+    static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
+    if not np.any(question.aggregated_C):
+        return static
+    cost_s, mean_s = _added(load, times, prefill_s)
+    joining = Joining(
+        step_s=np.where(load.apart, mean_s, waited_s),
+        others=load.served - 1.0,
+        ahead=steps_ahead(question) + load.held_steps,
+        away_s=client.turnaround_s,
+        reads=question.limits.scheduler_recv_interval,
+    )
+    at_engine = aggregated_latencies(
+        batch_s, cost_s, decode_s, load.together, question.load.osl, joining
+    )
+    on_rank = at_engine.output_tokens_per_s * (load.on_rank / load.together)
+    at_engine = at_engine._replace(output_tokens_per_s=on_rank)
+    if burst is not None:
+        at_engine = with_opening(at_engine, burst, (batch_s, decode_s), joining)
+    per_rank = at_client(at_engine, client, load.on_rank, question.load.osl)
+    ranks = load.served / load.on_rank
+    served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
+    chosen = (np.where(question.aggregated_C, a, s) for a, s in zip(served, static, strict=True))
+    return Latencies(*chosen)
+
+
+def _added(
+    load: RunningLoad, times: _Times, prefill_s: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what a prompt adds to the steps of other requests, and the mean step, each (C,) [s].
+
+    Attention-DP ranks step together: a prompt of any rank delays the sequences of all. An arrival
+    follows the end of a request, and thereby of a step, so that the next ones are mean steps.
+    """
+    chunks, step_s = load.chunks, times.step_s
+    number = chunks.count + chunks.last_count
+    share = load.beside_share()
+    beside_s = np.where(share > 0.0, share * step_s, 0.0)
+    added_s = np.maximum(prefill_s - number * beside_s, 0.0)
+    first_s = np.minimum(np.maximum(times.chunk_s - beside_s, 0.0), added_s)
+    ranks = np.where(load.apart, load.busy_ranks, 1.0)
+    cost_s = prompts_in_stages(load, added_s, first_s) / (load.prompts * ranks)
+    chunk_s = np.maximum(prefill_s / number, step_s)
+    # a rank that computes prompts alone decodes in fewer of the steps
+    often = np.minimum(load.mixed_steps / (1.0 + load.mixed_steps * (1.0 - share)), 1.0)
+    mean_s: FloatArray = often * chunk_s + (1.0 - often) * step_s
+    return cost_s, mean_s
+
+
+def batches_in_flight(load: RunningLoad, steps: LoadSteps) -> FloatArray:
+    """Return how many batches of prompts a pipeline runs at the same time (C,), at least 1.
+
+    The first stage accepts a batch as soon as it has run all chunks of the one before: after
+    total * share of pipelined_s(total, first, stages, share). Their KV caches must fit together.
+
+    Args:
+        load: Static batches of prompts.
+        steps: A full prefill chunk, the last chunk and a decode step.
+    """
+    chunks, first_s = load.chunks, steps.chunk.total_s()
+    total_s = chunks.count * first_s + chunks.last_count * steps.last.total_s()
+    stages, share = load.question.plan.pp, load.stage_share
+    busy_s = np.where(stages > 1, total_s * share, total_s)
+    most = pipelined_s(total_s, first_s, stages, share) / busy_s
+    fitting = np.floor(load.memory.max_sequences / load.on_rank)
+    return np.clip(fitting, 1.0, np.maximum(most, 1.0))
+
+
+def steps_ahead(question: Candidates) -> FloatArray:
+    """Return the number of steps scheduled ahead of the running one (C,).
+
+    Args:
+        question: The candidates.
+
+    Limits: Assumed to be 0 with pipeline parallelism.
+    """
+    ahead_C: FloatArray = np.where(
+        question.plan.pp == 1, float(question.profile.host.overlapped), 0
+    )
+    return ahead_C
+
+
+def _where_known(high: Latencies, load: RunningLoad, steps: LoadSteps) -> Latencies:
+    """Return the upper ends of the interval, NaN where unknown.
+
+    Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end;
+    nor has the latency of requests of which some queue.
+    """
+    prefill, last, decode = (step.bound_share() >= MIN_BOUND_SHARE for step in steps)
+    slow = prefill | ((load.chunks.last_count > 0) & last)
+    queued = load.question.aggregated_C & (load.served < load.question.load.sequences)
+    return Latencies(
+        ttft_s=np.where(slow | load.question.aggregated_C, np.nan, high.ttft_s),
+        tpot_s=np.where(decode, np.nan, high.tpot_s),
+        request_latency_s=np.where(slow | decode | queued, np.nan, high.request_latency_s),
+        output_tokens_per_s=np.where(slow | decode, np.nan, high.output_tokens_per_s),
+    )

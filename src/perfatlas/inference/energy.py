@@ -1,0 +1,228 @@
+"""Energy of requests and mean power of their GPUs, in closed form.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.energy import power_interval
+from perfatlas.inference.bubbles import bubbles
+from perfatlas.inference.mixed_steps import own_energy_j
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.inference.mixed_steps import LoadSteps
+    from perfatlas.inference.running_load import RunningLoad
+    from perfatlas.operators import FloatArray, IntArray
+
+
+OF_TOKEN: Final = (
+    "prefill_j",
+    "decode_j",
+    "prefill_bubble_j",
+    "decode_bubble_j",
+    "prefill_kernels_j",
+    "prefill_width_j",
+    "decode_width_j",
+)
+
+
+class TokenEnergy(NamedTuple):
+    """What determines the power of the GPUs of a deployment at any rate of output, each (C,).
+
+    Args:
+        prefill_j: Energy of all GPUs for a prompt over the output tokens of its request, without
+            the power that GPUs draw between kernels [J].
+        decode_j: Energy of all GPUs for the decode of an output token, likewise [J].
+        prefill_bubble_j: What all GPUs draw in the steps of prompts while they run no kernel, over
+            the output tokens [J].
+        decode_bubble_j: The same of decode steps [J].
+        prefill_kernels_j: What all GPUs would draw without kernels in the time in which they run
+            kernels for prompts, over the output tokens [J].
+        prefill_width_j: Half-width of `prefill_j` by the interval of the voltage curve [J].
+        decode_width_j: That of `decode_j` [J].
+        on_w: Power of a GPU without kernels [W].
+        cap_w: Power limit of a GPU [W].
+        low: 5% quantile of measured over predicted power.
+        high: 95% quantile of measured over predicted power.
+    """
+
+    prefill_j: FloatArray
+    decode_j: FloatArray
+    prefill_bubble_j: FloatArray
+    decode_bubble_j: FloatArray
+    prefill_kernels_j: FloatArray
+    prefill_width_j: FloatArray
+    decode_width_j: FloatArray
+    on_w: FloatArray
+    cap_w: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @property
+    def dynamic_j(self) -> FloatArray:
+        """Energy of all GPUs for one output token and its share of the prompt (C,) [J]."""
+        return self.prefill_j + self.decode_j
+
+    def bubble_j(self, rate: FloatArray) -> FloatArray:
+        """Return what GPUs draw within steps without a kernel, for one output token (C,) [J].
+
+        A step with a prompt may hide host time that a decode step alone exposes, so that prompts
+        alone can have less than none.
+
+        Args:
+            rate: Output tokens per second and GPU (C,); no more than all time is a bubble.
+        """
+        both_j = np.maximum(self.prefill_bubble_j + self.decode_bubble_j, 0.0)
+        return np.minimum(both_j, self.on_w / rate)
+
+    def take(self, rows_C: IntArray) -> TokenEnergy:
+        """Return the columns at the given positions.
+
+        Args:
+            rows_C: Positions.
+        """
+        return TokenEnergy(*(values[rows_C] for values in self))
+
+    def columns(
+        self, rates: tuple[FloatArray, FloatArray, FloatArray], osl: FloatArray
+    ) -> dict[str, FloatArray]:
+        """Return power and energies with their 90% intervals, each (C,).
+
+        Args:
+            rates: Output tokens per second and GPU (C,), and both ends of their interval, NaN for
+                none.
+            osl: Output tokens of a request (C,).
+
+        Returns:
+            `power_w` of one GPU; of all GPUs, `energy_per_output_token_j`, its parts spent on
+            prompts, on decodes, by boards beside kernels and in bubbles of steps, and
+            `energy_per_request_j`.
+        """
+        rate, low_rate, high_rate = rates
+        power_w = np.minimum(self.on_w + self.dynamic_j * rate, self.cap_w)
+        low, high = self._interval(rate)
+        ends_w = (
+            low * np.minimum(self.on_w + self.dynamic_j * low_rate, self.cap_w),
+            np.minimum(high * (self.on_w + self.dynamic_j * high_rate), self.cap_w),
+        )
+        token_j = power_w / rate
+        most_j = self.cap_w / low_rate
+        ends_j = (
+            np.minimum(low * (self.dynamic_j + self.on_w / high_rate), token_j),
+            np.maximum(np.minimum(high * (self.dynamic_j + self.on_w / low_rate), most_j), token_j),
+        )
+        columns = {"power_w": power_w, "energy_per_output_token_j": token_j}
+        columns["energy_per_request_j"] = token_j * osl
+        spent_w, room_w = self.dynamic_j * rate, self.cap_w - self.on_w
+        kept = np.divide(room_w, spent_w, out=np.ones_like(spent_w), where=spent_w > room_w)
+        columns["prefill_energy_per_output_token_j"] = kept * self.prefill_j
+        columns["decode_energy_per_output_token_j"] = kept * self.decode_j
+        bubble_j = self.bubble_j(rate)
+        columns["awake_energy_per_output_token_j"] = self.on_w / rate - bubble_j
+        columns["bubble_energy_per_output_token_j"] = bubble_j
+        for end, watts, joules in zip(("_low", "_high"), ends_w, ends_j, strict=True):
+            columns[f"power_w{end}"] = watts
+            columns[f"energy_per_output_token_j{end}"] = joules
+            columns[f"energy_per_request_j{end}"] = joules * osl
+        return columns
+
+    def _interval(self, rate: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the interval of power over its value (C,).
+
+        Args:
+            rate: Output tokens per second and GPU (C,).
+        """
+        width_j = self.prefill_width_j + self.decode_width_j
+        width = width_j / (self.dynamic_j + self.on_w / rate)
+        return power_interval(self.low, self.high, width)
+
+
+def energies_at(energy: TokenEnergy, rates: Mapping[str, Any], osl: float) -> dict[str, Any]:
+    """Return power and energies of the first candidate at measured or simulated rates.
+
+    Args:
+        energy: Energy of output tokens.
+        rates: Results with `output_tokens_per_s_per_gpu` and its interval, None for no end.
+        osl: Output tokens of a request.
+
+    Returns:
+        Results by name, None for no end.
+    """
+    rate, low, high = (
+        np.array([np.nan if value is None else value], np.float64)
+        for value in (
+            rates.get(f"output_tokens_per_s_per_gpu{end}") for end in ("", "_low", "_high")
+        )
+    )
+    columns = energy.columns((rate, low, high), np.array([osl], np.float64))
+    return {
+        name: float(values[0]) if np.isfinite(values[0]) else None
+        for name, values in columns.items()
+    }
+
+
+def token_energy(loaded: RunningLoad, steps: LoadSteps, rank_energy: FloatArray) -> TokenEnergy:
+    """Return the energy of output tokens from that of steps.
+
+    A request is charged what its prefill chunks spend beyond the decodes that run in them, and its
+    decode steps, each shared by the sequences of the step. The cap limits each kind of step on its
+    own.
+
+    Args:
+        loaded: What runs at the same time.
+        steps: A full chunk and the last chunk with their decodes, and a decode step.
+        rank_energy: Share of the energy of a chunk that only attention-DP ranks with a prompt
+            spend (C,).
+
+    Limits: Every rank of a replica does the work of the one that is priced; attention-DP ranks
+        without a prompt, only that of the experts.
+    """
+    question, chunks = loaded.question, loaded.chunks
+    power, load = question.placement.power(), question.load
+    own_j = chunks.count * own_energy_j(steps.chunk, power)
+    own_j = own_j + chunks.last_count * own_energy_j(steps.last, power)
+    decode_j = power.limited_j(steps.decode.energy_j(), steps.decode.total_s())
+    width_j = chunks.count * steps.chunk.energy_width_j()
+    width_j = width_j + chunks.last_count * steps.last.energy_width_j()
+    ranks = question.plan.gpus_per_replica / question.plan.pp
+    decodes = np.maximum(load.osl - 1.0, 0.0) / question.tokens_per_step_to_end
+    own_j = own_j * (1.0 - rank_energy * (1.0 - loaded.working_share()))
+    prompts = loaded.prompts * loaded.busy_ranks
+    decoding = loaded.served / loaded.micro_batches
+    prompts_s, decode_s, kernels_s = bubbles(loaded, steps)
+    return TokenEnergy(
+        ranks * own_j / prompts / load.osl,
+        ranks * decodes * decode_j / decoding / load.osl,
+        power.on_w * ranks * prompts_s / prompts / load.osl,
+        power.on_w * ranks * decodes * decode_s / decoding / load.osl,
+        power.on_w * ranks * kernels_s / prompts / load.osl,
+        ranks * width_j / prompts / load.osl,
+        ranks * decodes * steps.decode.energy_width_j() / decoding / load.osl,
+        power.on_w,
+        power.cap_w,
+        power.low,
+        power.high,
+    )
+
+
+def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) -> TokenEnergy:
+    """Return the energy of output tokens of two pools, with the mean power of their GPUs.
+
+    Args:
+        prefill: Energy of the prefill pool over the output tokens of whole requests.
+        decode: Energy of the decode pool.
+        share: GPUs of the prefill pool over those of both (C,).
+    """
+    means = (
+        share * a + (1.0 - share) * b
+        for a, b in zip(prefill[len(OF_TOKEN) :], decode[len(OF_TOKEN) :], strict=True)
+    )
+    own = prefill.prefill_j, decode.decode_j, prefill.prefill_bubble_j, decode.decode_bubble_j
+    widths = prefill.prefill_width_j, decode.decode_width_j
+    return TokenEnergy(*own, prefill.prefill_kernels_j, *widths, *means)

@@ -1,0 +1,163 @@
+"""The interval of a step on any machine.
+
+The errors of kernels give the first interval. Whole runs of other laboratories deviate further:
+their releases, hosts and kernels differ. How far depends on the operators of the step: their
+spreads between laboratories and that of whole runs add in quadrature. Kernels and laboratories are
+composed by their outer limits, for closed forms and for simulations alike.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.engines import (
+    release_spread,
+    step_spreads,
+    whole_run_spread,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.engines import EngineProfile
+    from perfatlas.inference.step_totals import StepTimes
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import Candidates
+
+
+class StepTails(NamedTuple):
+    """Errors of measured runs, of which the interval of a step is composed beyond its kernels.
+
+    Args:
+        center: Mean of ln(measured / predicted) over laboratories.
+        deviation: Its deviation by what is not an operator.
+        lower: Deviations from the center to the lower limit.
+        upper: Deviations from the center to the upper limit.
+        release_low: Half-width by which the release of a borrowed profile widens the lower limit.
+        release_high: Likewise the upper limit.
+    """
+
+    center: float = 0.0
+    deviation: float = 0.0
+    lower: float = 0.0
+    upper: float = 0.0
+    release_low: float = 0.0
+    release_high: float = 0.0
+
+    def limits(self, laboratory_C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the limits of ln(measured / predicted) of steps, each (C,).
+
+        Args:
+            laboratory_C: Deviation of each by its operators on other machines (C,).
+        """
+        deviation_C = np.hypot(self.deviation, laboratory_C)
+        low_C = np.minimum(self.center - self.lower * deviation_C, 0.0)
+        high_C = np.maximum(self.center + self.upper * deviation_C, 0.0)
+        return -np.hypot(low_C, self.release_low), np.hypot(high_C, self.release_high)
+
+
+KERNELS_ONLY = StepTails()
+IDEAL: Final = "ideal"  # takes no time of its own
+
+
+def step_tails(question: Candidates) -> StepTails:
+    """Return the errors of measured runs between laboratories, of which those of an engine are one.
+
+    Args:
+        question: The candidates.
+
+    Limits: None for tier bound, whose interval is that of the kernels. The ideal engine has the
+        errors of its operators on other machines, and none of whole runs. An engine without
+        measured runs has the same errors as the others. A release that borrows its profile is
+        wider by the spread between adjacent releases, whatever their distance.
+    """
+    if question.tier == "bound":
+        return KERNELS_ONLY
+    whole = whole_run_spread()
+    if question.profile.name == IDEAL:
+        return StepTails(lower=whole.lower, upper=whole.upper)
+    slower, faster = release_limits(question.profile)
+    return StepTails(
+        center=step_spreads()[model_kind(question)].center,
+        deviation=whole.deviation,
+        lower=whole.lower,
+        upper=whole.upper,
+        release_low=faster,
+        release_high=slower,
+    )
+
+
+def release_limits(profile: EngineProfile) -> tuple[float, float]:
+    """Return how much slower and how much faster a release may be than its profile, in ln(time).
+
+    Releases become faster: that of a borrowed profile moved on, or was behind, by as much as
+    adjacent releases differ or as the changes between the two were published to gain. Both 0 for
+    a profile of its own.
+
+    Args:
+        profile: The engine.
+    """
+    if not profile.borrowed:
+        return 0.0, 0.0
+    spread = release_spread()
+    gained = max(spread.q95, log(profile.borrowed_gain), 0.0)
+    lost = max(-spread.q05, 0.0)
+    return (gained, lost) if profile.borrowed_is_newer else (lost, gained)
+
+
+def model_kind(question: Candidates) -> str:
+    """Return the kind of model whose errors between laboratories apply.
+
+    Args:
+        question: The candidates.
+    """
+    return "experts" if question.model.architecture.has_experts else "dense"
+
+
+def _by_operators(cost: StepTimes) -> FloatArray:
+    """Return the deviation of ln(time) of a step by its operators on other machines (C,)."""
+    total_s_C = cost.total_s()
+    return np.divide(
+        cost.laboratory_s(), total_s_C, out=np.zeros_like(total_s_C), where=total_s_C > 0.0
+    )
+
+
+def step_limits(cost: StepTimes, tails: StepTails) -> tuple[FloatArray, FloatArray]:
+    """Return the limits of ln(measured / predicted) of a step by errors of runs, each (C,).
+
+    The clock that a power limit leaves deviates independently of them.
+
+    Args:
+        cost: The step.
+        tails: Errors of measured runs.
+    """
+    low_C, high_C = tails.limits(_by_operators(cost))
+    width_C = cost.clock_width()
+    return -np.hypot(low_C, width_C), np.hypot(high_C, width_C)
+
+
+def fastest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
+    """Return the lower limit of the time of a step, at least its roofline time (C,) [s].
+
+    Args:
+        cost: The step.
+        tails: Errors of measured runs.
+    """
+    fast_C = np.minimum(cost.low_s(), cost.total_s() * np.exp(step_limits(cost, tails)[0]))
+    return np.maximum(fast_C, cost.least_s())
+
+
+def slowest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
+    """Return the upper limit of the time of a step (C,) [s].
+
+    Args:
+        cost: The step.
+        tails: Errors of measured runs.
+    """
+    slow_C: FloatArray = np.maximum(
+        cost.high_s(), cost.total_s() * np.exp(step_limits(cost, tails)[1])
+    )
+    return slow_C

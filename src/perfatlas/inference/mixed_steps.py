@@ -1,0 +1,213 @@
+"""Steps that prefill a chunk and decode the running sequences: their times and energies.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.energy import PowerColumns
+    from perfatlas.inference.running_load import RunningLoad
+    from perfatlas.inference.step_totals import StepTotals
+    from perfatlas.operators import FloatArray, IntArray
+
+
+class AloneShares(NamedTuple):
+    """Share of a decode step that a mixed step runs in addition to its chunk, each (C,).
+
+    Linear layers process the tokens of both together; attention, scans and operators that only a
+    decode step has are separate.
+
+    Args:
+        time: Fraction of its GPU time.
+        energy: Fraction of its dynamic energy.
+    """
+
+    time: FloatArray
+    energy: FloatArray
+
+    def take(self, index_C: IntArray) -> AloneShares:
+        """Return the shares at the given positions.
+
+        Args:
+            index_C: Positions (C,).
+        """
+        return AloneShares(self.time[index_C], self.energy[index_C])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedStep:
+    """Time and energy of a prefill chunk and of the decodes that share its step.
+
+    The GPU runs the chunk, whose linear layers hold the tokens of both, and the rest of the decode
+    step; the host prepares one step for all sequences. As every time is a sum or a maximum of
+    these, no faster kernel makes a mixed step slower.
+
+    Args:
+        chunk: The chunk, with the tokens of the decodes in its linear layers.
+        decode: The decode step.
+        shared_C: Whether both share a step (C,).
+        alone: Shares of the decode step that are added to the chunk; 0 where they share no step.
+        decoding_s_C: Host time of the decoding sequences (C,) [s].
+        overlapped: Whether the GPU hides host time.
+    """
+
+    chunk: StepTotals
+    decode: StepTotals
+    shared_C: NDArray[np.bool_]
+    alone: AloneShares
+    decoding_s_C: FloatArray
+    overlapped: bool
+
+    def total_s(self) -> FloatArray:
+        """Return the time (C,) [s]."""
+        return self._gpu_s() + self.exposed_host_s()
+
+    def low_s(self) -> FloatArray:
+        """Return the lower end of its interval (C,) [s]."""
+        chunk_s = self.chunk.total_s() - self.chunk.low_s()
+        return (
+            self.total_s()
+            - chunk_s
+            - self.alone.time * (self.decode.total_s() - self.decode.low_s())
+        )
+
+    def high_s(self) -> FloatArray:
+        """Return the upper end of its interval (C,) [s]."""
+        chunk_s = self.chunk.high_s() - self.chunk.total_s()
+        return (
+            self.total_s()
+            + chunk_s
+            + self.alone.time * (self.decode.high_s() - self.decode.total_s())
+        )
+
+    def least_s(self) -> FloatArray:
+        """Return the roofline time (C,) [s]."""
+        chunk_s, decode_s = (
+            step.least_s() - step.exposed_host_s() for step in (self.chunk, self.decode)
+        )
+        return chunk_s + self.alone.time * decode_s + self.exposed_host_s()
+
+    def bound_share(self) -> FloatArray:
+        """Return the fraction of the chunk priced at the roofline for lack of calibrations (C,)."""
+        return self.chunk.bound_share()
+
+    def own_energy_j(self, power: PowerColumns) -> FloatArray:
+        """Return the dynamic energy of one rank beyond that of the decode step alone (C,) [J].
+
+        The power limit acts on the mean of the whole step: a chunk that would exceed it alone has
+        the time of the decodes too. Where they share no step, it is the energy of the chunk.
+
+        Args:
+            power: Power of the devices.
+        """
+        decode_j = power.limited_j(self.decode.energy_j(), self.decode.total_s())
+        both_j = self.chunk.unlimited_energy_j()
+        both_j = both_j + self.alone.energy * self.decode.unlimited_energy_j()
+        mixed_j = power.limited_j(both_j, self.total_s())
+        own_j: FloatArray = np.where(
+            self.shared_C,
+            np.maximum(mixed_j - decode_j, 0.0),
+            power.limited_j(self.chunk.energy_j(), self.chunk.total_s()),
+        )
+        return own_j
+
+    def laboratory_s(self) -> FloatArray:
+        """Return its standard deviation by operators on other machines (C,) [s].
+
+        Those of chunk and decodes add, as both run the same kernels.
+        """
+        return self.chunk.laboratory_s() + self.alone.time * self.decode.laboratory_s()
+
+    def clock_width(self) -> FloatArray:
+        """Return the half-width of ln(time) by the clock that a power limit leaves (C,)."""
+        return self.chunk.clock_width()
+
+    def energy_width_j(self) -> FloatArray:
+        """Return the half-width of the energy of its chunk by the voltage curve (C,) [J]."""
+        return self.chunk.energy_width_j()
+
+    def _gpu_s(self) -> FloatArray:
+        chunk_s, decode_s = (
+            step.total_s() - step.exposed_host_s() for step in (self.chunk, self.decode)
+        )
+        return chunk_s + self.alone.time * decode_s
+
+    def exposed_host_s(self) -> FloatArray:
+        """Return the host time that the GPU does not hide (C,) [s]."""
+        host_s_C = self.chunk.host_work_s() + self.decoding_s_C
+        return np.maximum(host_s_C - self._gpu_s(), 0.0) if self.overlapped else host_s_C
+
+
+def mixed_step(
+    load: RunningLoad, chunk: StepTotals, decode: StepTotals, alone: AloneShares
+) -> MixedStep | StepTotals:
+    """Return a prefill chunk and the decodes that share its step; the chunk where none does.
+
+    Args:
+        load: What runs at the same time.
+        chunk: The chunk, with the tokens of the decodes in its linear layers.
+        decode: A decode step.
+        alone: Shares of the decode step outside those linear layers.
+    """
+    shared_C: NDArray[np.bool_] = load.mixed()
+    if not shared_C.any():
+        return chunk
+    host, sequence_s = load.question.profile.host, load.question.context().sequence_host_s()
+    return MixedStep(
+        chunk=chunk,
+        decode=decode,
+        shared_C=shared_C,
+        alone=AloneShares(*(np.where(shared_C, share_C, 0.0) for share_C in alone)),
+        decoding_s_C=np.where(shared_C, (load.batch - 1.0) * sequence_s, 0.0),
+        overlapped=host.overlapped,
+    )
+
+
+def own_energy_j(step: MixedStep | StepTotals, power: PowerColumns) -> FloatArray:
+    """Return what a prefill step spends beyond the decodes in it, under the limit (C,) [J].
+
+    Args:
+        step: The step, on one rank.
+        power: Power of the devices.
+    """
+    if isinstance(step, MixedStep):
+        return step.own_energy_j(power)
+    return power.limited_j(step.energy_j(), step.total_s())
+
+
+class LoadSteps(NamedTuple):
+    """The steps that a load runs.
+
+    Args:
+        chunk: A full prefill chunk, with the decodes that share its step.
+        last: The last chunk, likewise.
+        decode: A decode step.
+    """
+
+    chunk: MixedStep | StepTotals
+    last: MixedStep | StepTotals
+    decode: StepTotals
+
+
+def load_steps(
+    load: RunningLoad, costs: tuple[StepTotals, StepTotals, StepTotals], alone: AloneShares
+) -> LoadSteps:
+    """Return the steps that a load runs.
+
+    Args:
+        load: What runs at the same time.
+        costs: A full prefill chunk, the last chunk and a decode step.
+        alone: Share of a decode step that a mixed step runs in addition to its chunk.
+    """
+    chunk, last, decode = costs
+    return LoadSteps(
+        mixed_step(load, chunk, decode, alone), mixed_step(load, last, decode, alone), decode
+    )

@@ -1,0 +1,362 @@
+"""What runs at the same time on a replica: sequences, micro-batches, chunks of prompts.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.inference.prompts import beside_prompt, prompt_room
+from perfatlas.inference.rank_prompts import (
+    HeldPrompts,
+    RankPrompts,
+    held_prompts,
+    rank_prompts,
+    spread_prompts,
+)
+from perfatlas.parallelism import stage_share
+from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.step import Candidates, Step, StepContext
+
+
+class Among(NamedTuple):
+    """Requests among which those of one class run.
+
+    Args:
+        mean_osl: Mean output tokens of all.
+    """
+
+    mean_osl: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningLoad:
+    """What runs at the same time on a replica of each candidate.
+
+    Args:
+        question: The candidates.
+        memory: Memory of the rank with the highest usage.
+        served: Concurrently running sequences per replica (C,).
+        on_rank: Those of one attention-DP rank (C,).
+        micro_batches: Parts of them, which pipeline stages process at the same time (C,).
+        batch: Sequences of a micro-batch, which one decode step advances (C,).
+        chunks: Prefill chunks of the batch (static) or of one request (aggregated).
+        prompts: Prompts that are prefilled together (C,).
+            With attention data parallelism and continuous batching, those of the busiest rank in a
+            step with prompts.
+        busy_ranks: Attention-DP ranks with as many prompts that have those of all at that time
+            (C,).
+        own_share: Probability that a step with prompts computes some of a given sequence's rank
+            (C,), 1 for one rank.
+        apart: Whether attention-DP ranks compute prompts in different steps (C,). Those of clients
+            with equal requests run the same steps if they start together, or are held until all
+            ranks have a prompt.
+        held_steps: Mean steps that a prompt waits for those of other ranks (C,).
+        mixed_steps: Share of the decode steps that also prefill (C,), above 1 where the last chunk
+            of a prompt shares its step with the next prompt; 0 in static mode.
+        evenly: Whether prompts start at even intervals, as those of equal requests do (C,).
+    """
+
+    question: Candidates
+    memory: MemoryColumns
+    served: FloatArray
+    on_rank: FloatArray
+    micro_batches: FloatArray
+    batch: FloatArray
+    chunks: PrefillChunks
+    prompts: FloatArray
+    busy_ranks: FloatArray
+    own_share: FloatArray
+    apart: NDArray[np.bool_]
+    held_steps: FloatArray
+    mixed_steps: FloatArray
+    evenly: NDArray[np.bool_]
+
+    def decoding(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sequences of a decode step and their mean number of keys, each (C,)."""
+        load = self.question.load
+        return self.batch, load.isl + load.osl / 2.0
+
+    @cached_property
+    def stage_share(self) -> FloatArray:
+        """Share of all layers in the slowest pipeline stage, 1 without stages (C,)."""
+        return stage_share(self.question.model.architecture, self.question.plan)
+
+    @property
+    def together(self) -> FloatArray:
+        """Sequences that wait for each other's prompts (C,): those of all ranks, or of each."""
+        found_C: FloatArray = np.where(self.apart, self.served, self.on_rank)
+        return found_C
+
+    def beside_share(self) -> FloatArray:
+        """Return the part of a step with prompts that its decodes would take without them (C,).
+
+        All of it where decodes share the steps; otherwise that of ranks without a prompt.
+        """
+        share_C: FloatArray = np.where(self.mixed(), 1.0, 1.0 - self.own_share)
+        return share_C
+
+    def working_share(self) -> FloatArray:
+        """Return the attention-DP ranks that compute a chunk, with its padding, over all (C,)."""
+        ranks_C = self.question.plan.attention_dp
+        padded_C = self.chunks.tokens.all <= self.question.profile.scheduler.padded_tokens.mixed
+        share_C: FloatArray = np.where(padded_C | (ranks_C == 1), 1.0, self.busy_ranks / ranks_C)
+        return share_C
+
+    def mixed(self) -> NDArray[np.bool_]:
+        """Return whether prefill chunks share their steps with decodes (C,)."""
+        question = self.question
+        shared_C: NDArray[np.bool_] = question.aggregated_C & (self.on_rank > 1)
+        return shared_C & question.profile.scheduler.mixes
+
+    def opening(self) -> RunningLoad | None:
+        """Return the prompts of clients that start together, None if no candidate has such clients.
+
+        The first prompt is prefilled alone, as the others arrive during its step. If steps are
+        shared, on average half of the clients decode while the others are prefilled.
+        """
+        question = self.question
+        if not np.any(question.aggregated_C & np.isfinite(question.load.rounds)):
+            return None
+        new, budget = (
+            question.load.isl - question.load.prefix,
+            question.limits.max_num_batched_tokens,
+        )
+        first_alone = (self.served > 1.0) & (new < budget) & (question.plan.attention_dp == 1)
+        prompts = np.where(first_alone, self.on_rank - 1.0, self.on_rank)
+        decodes = np.where(self.mixed(), np.floor(self.batch / 2.0), 0.0)
+        room = prompt_room(question, np.maximum(budget - decodes, 1.0))
+        chunks = _beside(prefill_chunks(prompts, new, question.load.prefix, room), decodes)
+        busy_ranks = _all_ranks(question, self.served, self.on_rank)
+        return replace(self, chunks=chunks, prompts=prompts, busy_ranks=busy_ranks)
+
+    def prefills(self, context: StepContext) -> list[Step]:
+        """Return one full prefill chunk and, if any candidate has one, the smaller last chunk.
+
+        Args:
+            context: Model, engine, systems and plan of the candidates.
+        """
+        steps = [prefill_work(context, self.chunks.tokens, self.busy_ranks)]
+        if np.any(self.chunks.last_count):
+            steps.append(prefill_work(context, self.chunks.last_tokens, self.busy_ranks))
+        return steps
+
+    def occupied(self) -> FloatArray:
+        """Return the tokens of a decode step over those of the graph that runs it (C,)."""
+        tokens_C = self.batch * (1.0 + self.question.drafts)
+        sizes = self.question.profile.scheduler.graph_sizes
+        share_C: FloatArray = tokens_C / padded_batch(tokens_C, sizes)
+        return share_C
+
+
+def running_load(
+    question: Candidates, memory: MemoryColumns, among: Among | None = None
+) -> RunningLoad:
+    """Return what runs at the same time on a replica of each candidate.
+
+    Args:
+        question: The candidates.
+        memory: Their memory.
+        among: Requests of other lengths beside which they run, None if all are equal: the load is
+            then all served.
+    """
+    if among is None:
+        admitted = served_sequences(question, memory)
+        served = np.where(question.aggregated_C, admitted, question.load.sequences)
+    else:
+        served = question.load.sequences
+    osl = question.load.osl if among is None else np.full_like(served, among.mean_osl)
+    equal = (question.load.osl_spread == 0.0) & (among is None)
+    alike = equal & (np.isfinite(question.load.rounds) | _gathered(question, served, osl))
+    apart = question.aggregated_C & (question.plan.attention_dp > 1) & ~alike
+    # pipeline stages process different micro-batches at the same time
+    on_rank = np.ceil(served / question.plan.attention_dp)
+    micro_batches = np.minimum(question.plan.pp, on_rank)
+    batch = np.ceil(on_rank / micro_batches)
+    chunks, found = _chunks(question, (served, on_rank, batch), osl, (apart, equal))
+    # of the prompts that start while a request decodes
+    number, steps = chunks.count + chunks.last_count, question.load.osl / question.tokens_per_step
+    others = np.where(apart, served, on_rank) - 1.0
+    prompts_together = found.most * np.where(apart, found.ranks, 1.0)
+    mixed_steps = number * others / (prompts_together * steps) * question.aggregated_C
+    return RunningLoad(
+        question=question,
+        memory=memory,
+        served=served,
+        on_rank=on_rank,
+        micro_batches=micro_batches,
+        batch=batch,
+        chunks=chunks,
+        prompts=found.most,
+        busy_ranks=found.ranks,
+        own_share=found.own,
+        apart=apart,
+        held_steps=_held_steps(question, steps, apart, served),
+        mixed_steps=mixed_steps,
+        evenly=equal,
+    )
+
+
+def _gathered(question: Candidates, served: FloatArray, osl: FloatArray) -> NDArray[np.bool_]:
+    """Return whether prompts are held until all ranks have one, before the hold ends (C,).
+
+    Equal requests that once start together then end together, so that they stay so.
+    """
+    ranks, iters = question.plan.attention_dp, question.limits.rank_balance_iters
+    starting = (served - 1.0) * question.tokens_per_step / osl * iters
+    found: NDArray[np.bool_] = (served >= 2.0 * ranks) & (starting >= ranks) & (iters > 0)
+    return found
+
+
+def _all_ranks(question: Candidates, served: FloatArray, on_rank: FloatArray) -> FloatArray:
+    """Return the ranks that have sequences, of which the last may have fewer (C,)."""
+    return np.minimum(served / on_rank, question.plan.attention_dp)
+
+
+def _chunks(
+    question: Candidates,
+    counts: tuple[FloatArray, FloatArray, FloatArray],
+    osl: FloatArray,
+    kind: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+) -> tuple[PrefillChunks, RankPrompts]:
+    """Return the chunks of prompts that are prefilled together, and the number of prompts.
+
+    A static batch prefills all its prompts. With continuous batching, as many prompts start
+    together as sequences end from one read of new requests to the next, (B - 1)/steps per step, at
+    least one if any; with attention data parallelism, those of the busiest rank. Engines with mixed
+    steps decode all running sequences, padded like a decode step, and fill the rest of the budget
+    with prompts.
+
+    Args:
+        question: The candidates.
+        counts: Sequences of the replica, of a rank and of a micro-batch, each (C,).
+        osl: Mean output tokens of all requests (C,).
+        kind: Whether ranks compute prompts in different steps, and whether all requests have the
+            same lengths, each (C,).
+    """
+    load, mixes = question.load, question.profile.scheduler.mixes
+    served, on_rank, batch = counts
+    new, queries = load.isl - load.prefix, 1.0 + question.drafts
+    padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
+    others = question.aggregated_C & (on_rank > 1)
+    decodes = np.where(others & mixes, padded - queries, 0.0)
+    left = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
+    room = prompt_room(question, left)
+    reads = question.limits.scheduler_recv_interval
+    ending = (on_rank - 1.0) * question.tokens_per_step / osl * reads
+    arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
+    together = np.where(question.aggregated_C, arriving, on_rank)
+    found = RankPrompts(together, _all_ranks(question, served, on_rank), np.ones_like(room))
+    apart, equal = kind
+    if apart.any():
+        each = (served - 1.0) / question.plan.attention_dp
+        ending = each * question.tokens_per_step / osl * reads
+        among = _among_ranks(question, served, (ending, room / new), equal)
+        found = RankPrompts(*(np.where(apart, a, b) for a, b in zip(among, found, strict=True)))
+    return _beside(prefill_chunks(found.most, new, load.prefix, room), decodes), found
+
+
+def _among_ranks(
+    question: Candidates,
+    served: FloatArray,
+    prompts: tuple[FloatArray, FloatArray],
+    equal: NDArray[np.bool_],
+) -> RankPrompts:
+    """Return the prompts of attention-DP ranks in a step with prompts, beside a given sequence.
+
+    Args:
+        question: The candidates.
+        served: Sequences of the replica (C,).
+        prompts: Prompts that start on a rank per decode step, and prompts that fit into a step
+            (C,).
+        equal: Whether all requests have the same lengths (C,).
+    """
+    ranks, alternates = question.plan.attention_dp, not question.profile.scheduler.mixes
+    ending, slots = prompts
+    starting = ending * np.ceil(np.maximum(1.0 / slots, 1.0))
+    found = spread_prompts(starting, slots, ranks, alternates=alternates)
+    if not equal.all():
+        random = rank_prompts(starting, slots, ranks, alternates=alternates)
+        found = RankPrompts(*(np.where(equal, a, b) for a, b in zip(found, random, strict=True)))
+    if question.limits.rank_balance_iters.any():
+        together = np.clip(_held(question, ranks * ending, served).number, found.ranks, ranks)
+        found = found._replace(ranks=together)
+    # the given sequence needs no prompt any more, so that its rank has fewer
+    own = found.own * (served - ranks) / np.maximum(served - 1.0, 1.0)
+    return found._replace(own=np.clip(own, 0.0, 1.0))
+
+
+def _held(question: Candidates, rate: FloatArray, served: FloatArray) -> HeldPrompts:
+    """Return the prompts that wait for those of other ranks; none where all ranks do not decode.
+
+    Up to one request of each rank is the only one of its rank, which decodes nothing when it ends.
+
+    Args:
+        question: The candidates.
+        rate: Prompts of all ranks per decode step (C,).
+        served: Sequences of the replica (C,).
+    """
+    ranks, iters = question.plan.attention_dp, question.limits.rank_balance_iters
+    alone = np.clip((2.0 * ranks - served) / served, 0.0, 1.0)
+    return held_prompts(rate, iters, ranks, 1.0 - alone)
+
+
+def _held_steps(
+    question: Candidates, steps: FloatArray, apart: NDArray[np.bool_], served: FloatArray
+) -> FloatArray:
+    """Return the mean steps that a prompt waits until other ranks have some (C,).
+
+    Args:
+        question: The candidates.
+        steps: Decode steps of a request (C,).
+        apart: Whether ranks compute prompts in different steps (C,).
+        served: Sequences of the replica (C,).
+    """
+    if not question.limits.rank_balance_iters.any():
+        return np.zeros_like(steps)
+    rate = np.maximum(served - 1.0, 0.0) / steps
+    held: FloatArray = np.where(apart, _held(question, rate, served).wait_steps, 0.0)
+    return held
+
+
+def _beside(chunks: PrefillChunks, decodes: FloatArray) -> PrefillChunks:
+    """Return chunks whose steps also decode that many sequences."""
+    return replace(
+        chunks,
+        tokens=replace(chunks.tokens, decodes=decodes),
+        last_tokens=replace(chunks.last_tokens, decodes=decodes),
+    )
+
+
+def served_sequences(question: Candidates, memory: MemoryColumns) -> FloatArray:
+    """Return the concurrently running requests per replica, limited by memory and engine.
+
+    If prefills and decodes share steps, B running sequences cause B isl/osl prompt tokens per step,
+    which must fit the token budget besides the decodes: B <= budget osl/(isl + osl). Others wait.
+    An engine that does not split prompts starts one only where it fits whole beside the decodes.
+    With speculative decoding a request takes fewer steps, of several tokens each.
+
+    Args:
+        question: The candidates.
+        memory: Their memory.
+    """
+    load, limits = question.load, question.limits
+    on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)
+    if question.profile.scheduler.mixes:
+        new, steps = load.isl - load.prefix, load.osl / question.tokens_per_step
+        fed = limits.max_num_batched_tokens * steps / (new + steps * (1.0 + question.drafts))
+        on_rank = np.minimum(on_rank, 1.0 + np.floor(fed))
+        on_rank = np.minimum(on_rank, beside_prompt(question))
+    admitted = on_rank * question.plan.attention_dp
+    return np.maximum(np.minimum(load.sequences, admitted), 1.0)

@@ -1,0 +1,254 @@
+"""Tier `measured`: physics corrected by its residuals on the nearest measured shapes.
+
+A measured row yields the ratio of its time to the physics of its own protocol (hot or cold caches,
+weight copies, quantization included). The answer is the cold physics of the query times that
+ratio. For a shape that was measured cold, it is the measured time.
+
+Shape legend: U unique shapes, R measured rows, D shape columns, S silicon fields, P parameters,
+M matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.hardware import resolve_system
+from perfatlas.machines.gpu.devices import silicon_row
+from perfatlas.machines.gpu.shapes import (
+    MIN_RATIO,
+    correct,
+    no_residuals,
+    physics_model,
+    residuals_by_distance,
+)
+from perfatlas.machines.gpu.tiers.quantized_rows import holds_quantization
+from perfatlas.measurements.calibrations import base_family
+from perfatlas.measurements.residuals import (
+    Correction,
+    cached_residuals,
+    producers_hash,
+    with_rows_of,
+)
+from perfatlas.measurements.tables import (
+    TABLES,
+    measured_device,
+    other_card,
+    table_rows,
+)
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.measurements.residuals import Residuals
+    from perfatlas.operators import FloatArray, IntArray
+
+MIN_ROWS: Final = 100  # minimum rows to determine how residuals decay with distance
+
+
+def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
+    """Return a match with the table whose rows correct it, or with a note why there is none.
+
+    Args:
+        match: The calibration of an operator on a device.
+        version: Measured version of the engine; "" for the version the calibration was fitted
+            on.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    cell = match.calibration
+    if cell.operator not in TABLES:
+        return match
+    if match.own and other_card(cell.device):
+        why = f"its rows were measured on a card with {other_card(cell.device)}"
+        return replace(match, notes=(*match.notes, f"{cell.id} uses tier physics: {why}"))
+    folder, name = TABLES[cell.operator]
+    family = base_family(cell.family)
+    chosen = version or (cell.data_version if family != cell.family else "")
+    return with_rows_of(match, (folder, family, name), chosen)
+
+
+def residuals_of(match: CalibrationMatch) -> Residuals:
+    """Return the residuals of a match's table, from the user's cache or computed.
+
+    Args:
+        match: A match with a table.
+    """
+    cell = match.calibration
+    parameters = tuple(cell.parameters[n] for n in physics_model(cell.operator).parameter_names)
+    return _residuals(
+        (cell.device, cell.operator, base_family(cell.family), cell.format), match.table, parameters
+    )
+
+
+@lru_cache(maxsize=64)
+def _residuals(
+    cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
+) -> Residuals:
+    silicon_S = _silicon(cell[0], cell[3])
+    stated = (cell, table, parameters, silicon_S.tolist(), producers(cell[1]))
+    return cached_residuals(
+        repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
+    )
+
+
+@cache
+def producers(operator: str) -> str:
+    """Return a digest of the code and device values that residuals depend on.
+
+    Args:
+        operator: A calibration operator.
+    """
+    physics = physics_model(operator).physics
+    return producers_hash(fit_residuals, physics, by_value=(resolve_system,))
+
+
+def _silicon(device: str, format_name: str) -> FloatArray:
+    """Return the silicon columns (S,) for products of a calibration's format."""
+    product = format_name.partition("+")[0]
+    return silicon_row(measured_device(device), "fp8_static" if product == "fp8" else product)
+
+
+def fit_residuals(
+    cell: tuple[str, str, str, str],
+    version: str,
+    silicon_S: FloatArray,
+    parameters: tuple[float, ...],
+) -> Residuals:
+    """Return the residuals of the measured rows of a cell and their decay with distance.
+
+    Args:
+        cell: Device, operator, engine, format.
+        version: Version of the engine.
+        silicon_S: Silicon columns (S,).
+        parameters: Parameters in the order of the physics (P,).
+    """
+    try:
+        rows = table_rows(*cell, version)
+    except UnsupportedError:
+        # A version may have measured only other formats; its rows correct nothing here.
+        return no_residuals(cell[1])
+    if rows.measured_s.size < MIN_ROWS:
+        return no_residuals(cell[1])
+    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
+    physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
+    return residuals_by_distance(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
+
+
+def physics_of(
+    operator: str, shape_RD: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
+) -> FloatArray:
+    """Return the physics times of shapes on one device with one parameter set (R,) [s].
+
+    Args:
+        operator: A name of `AXES`.
+        shape_RD: Columns of its physics (R, D).
+        silicon_S: Silicon columns (S,).
+        parameters_P: Parameters (P,).
+    """
+    count = shape_RD.shape[0]
+    silicon_RS, parameters_RP = (
+        np.ascontiguousarray(np.broadcast_to(one, (count, one.size)))
+        for one in (silicon_S, parameters_P)
+    )
+    return physics_model(operator).physics(shape_RD, silicon_RS, parameters_RP)[0]
+
+
+def correct_rows(
+    operator: str,
+    matches: Sequence[CalibrationMatch],
+    shape_UD: FloatArray,
+    match_U: IntArray,
+) -> Correction:
+    """Return the corrections of shapes priced with several calibrations.
+
+    Args:
+        operator: Calibration operator of all shapes.
+        matches: Calibrations (M); those without a table correct nothing.
+        shape_UD: Columns of the physics (U, D).
+        match_U: Position in `matches` (U,).
+    """
+    count = shape_UD.shape[0]
+    whole = Correction(np.ones(count), np.zeros(count), np.zeros(count), np.zeros(count, np.bool_))
+    for position in np.unique(match_U).tolist():
+        if not matches[position].table[0]:
+            continue
+        some = match_U == position
+        found = correct(residuals_of(matches[position]), operator, shape_UD[some])
+        for all_U, some_U in zip(whole, found, strict=True):
+            all_U[some] = some_U
+    return whole
+
+
+def lacks_quantization(
+    operator: str,
+    matches: Sequence[CalibrationMatch],
+    shape_UD: FloatArray,
+    match_U: IntArray,
+) -> NDArray[np.bool_]:
+    """Return which products exclude the quantization that their measured rows include (U,).
+
+    Args:
+        operator: Calibration operator of all shapes.
+        matches: Calibrations (M).
+        shape_UD: Columns of the physics (U, D).
+        match_U: Position in `matches` (U,).
+    """
+    if operator != "gemm":
+        return np.zeros(match_U.shape, np.bool_)
+    inside_M = np.array([holds_quantization(match) for match in matches])
+    lacks_U: NDArray[np.bool_] = inside_M[match_U] & (shape_UD[:, _quantize()] == 0.0)
+    return lacks_U
+
+
+def with_quantization(key_UD: FloatArray) -> FloatArray:
+    """Return products whose time includes quantizing the activation (U, D).
+
+    Args:
+        key_UD: Rows that start with the columns of the GEMM physics (U, D).
+    """
+    quantized_UD = key_UD.copy()
+    quantized_UD[:, _quantize()] = 1.0
+    return quantized_UD
+
+
+def _quantize() -> int:
+    return physics_model("gemm").shape_names.index("quantize")
+
+
+def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:
+    """Return the corrections of products without the quantization measured with them.
+
+    The residual of the sum is split in proportion to the physics times. The interval covers both
+    extremes: all of it belongs to the quantization, or all of it to the product.
+
+    Args:
+        near: Corrections of the sums (U,).
+        alone_U: Where only the product is priced (U,).
+        whole_U: Physics of the sum relative to physics of the product (U,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.residuals.residuals import Correction
+        >>> from perfatlas.machines.gpu.tiers.measured import product_alone
+        >>> sums = Correction(np.array([3.0]), np.zeros(1), np.zeros(1), np.ones(1, np.bool_))
+        >>> found = product_alone(sums, np.ones(1, np.bool_), np.array([2.0]))
+        >>> (found.factor_U * np.exp([found.low_U[0], found.high_U[0]])).round(6).tolist()
+        [1.0, 5.0]
+    """
+    none_U = -np.log(near.factor_U)
+    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, MIN_RATIO))
+    low_U = np.minimum(near.low_U, np.minimum(none_U, all_U))
+    high_U = np.maximum(near.high_U, np.maximum(none_U, all_U))
+    return near._replace(
+        low_U=np.where(alone_U, low_U, near.low_U),
+        high_U=np.where(alone_U, high_U, near.high_U),
+    )

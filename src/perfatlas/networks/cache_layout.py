@@ -1,0 +1,173 @@
+"""Cache of a sequence: key-value rows, latent rows, index keys, recurrent state.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.networks.architecture import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+)
+from perfatlas.networks.elementwise import ACTIVATION_BYTES
+from perfatlas.networks.key_index import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
+from perfatlas.networks.recurrent_mixers import STATE_BYTES
+
+if TYPE_CHECKING:
+    from perfatlas.networks.architecture import Architecture, Mixer
+    from perfatlas.operators import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheLayout:
+    """The unsharded cache of one group of identical layers.
+
+    A tensor-parallel rank holds 1 / min(ranks, divided_by) of it: key-value heads are divided until
+    each rank has one and then replicated; a latent row is replicated on every rank.
+
+    Args:
+        kind: "attention", "latent", "index" or "state".
+        layers: Layers of the group.
+        bytes_per_token: Bytes per layer and token [bytes].
+        token_limit: Maximum tokens kept (sliding window), 0 for all.
+        constant_bytes: Bytes per layer and sequence, independent of length [bytes].
+        divided_by: Maximum number of shards: key-value heads, state heads, or 1 (replicated).
+    """
+
+    kind: str
+    layers: int
+    bytes_per_token: float = 0.0
+    token_limit: int = 0
+    constant_bytes: float = 0.0
+    divided_by: int = 1
+
+    def bytes_per_sequence(self, seq_len: FloatArray) -> FloatArray:
+        """Return the bytes of a sequence of seq_len tokens over all layers of the group (C,)."""
+        kept_C = np.minimum(seq_len, self.token_limit) if self.token_limit else seq_len
+        return self.layers * (self.constant_bytes + self.bytes_per_token * kept_C)
+
+
+def cache_layouts(
+    architecture: Architecture, kv_bytes_per_element: float
+) -> tuple[CacheLayout, ...]:
+    """Return the cache of every group of layers that has one.
+
+    Args:
+        architecture: The model.
+        kv_bytes_per_element: Bytes of a cached key, value or latent element, scales included.
+
+    Source: GQA: arXiv 2305.13245; latent row kv_lora_rank + rope: arXiv 2405.04434 section 2.1.3;
+        index keys in fp8 with one fp32 scale: DeepSeek-V3.2-Exp report and inference code; fp32
+        recurrent states and 16-bit convolution states: config.json of the hybrids.
+    Limits: A windowed layer counts exactly its window; engines without a separate pool for
+        windowed layers keep every token instead. Alignment and paging depend on the engine.
+
+    Example:
+        >>> from perfatlas.networks import Architecture, GqaAttention, LayerGroup
+        >>> from perfatlas.networks import cache_layouts
+        >>> attention = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128,
+        ...     value_head_dim=128)
+        >>> model = Architecture(model_type="llama", hidden_size=8192, vocab_size=128256,
+        ...     tie_word_embeddings=False,
+        ...     layers=(LayerGroup(count=80, mixer=attention, ffn=None, norms=1),))
+        >>> cache_layouts(model, 2.0)[0].bytes_per_token  # 8 heads x (128 + 128) x 2
+        4096.0
+    """
+    return tuple(
+        layout
+        for group in architecture.layers
+        for layout in _layouts(group.mixer, group.count, kv_bytes_per_element)
+    )
+
+
+def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[CacheLayout, ...]:
+    match mixer:
+        case None:
+            return ()
+        case GqaAttention():
+            return _head_layouts(mixer, layers, element_bytes)
+        case MlaAttention():
+            return _latent_layouts(mixer, layers, element_bytes)
+        case CompressedAttention():
+            return _compressed_layouts(mixer, layers, element_bytes)
+        case GatedDeltaNet() | Mamba2() | Mamba1():
+            return (_state_layout(mixer, layers),)
+
+
+def _head_layouts(
+    mixer: GqaAttention, layers: int, element_bytes: float
+) -> tuple[CacheLayout, ...]:
+    width = mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
+    rows = CacheLayout(
+        kind="attention",
+        layers=layers,
+        bytes_per_token=width * element_bytes,
+        token_limit=mixer.window,
+        divided_by=mixer.num_kv_heads,
+    )
+    if mixer.indexer is None:
+        return (rows,)
+    key_bytes = mixer.indexer.head_dim * ACTIVATION_BYTES
+    return rows, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
+
+
+def _latent_layouts(
+    mixer: MlaAttention, layers: int, element_bytes: float
+) -> tuple[CacheLayout, ...]:
+    row = CacheLayout(
+        kind="latent",
+        layers=layers,
+        bytes_per_token=(mixer.kv_lora_rank + mixer.rope_dim) * element_bytes,
+    )
+    if mixer.indexer is None or mixer.indexer.shared:
+        return (row,)
+    key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
+    return row, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
+
+
+def _compressed_layouts(
+    mixer: CompressedAttention, layers: int, element_bytes: float
+) -> tuple[CacheLayout, ...]:
+    row_bytes = mixer.head_dim * element_bytes
+    recent = CacheLayout(
+        kind="latent", layers=layers, bytes_per_token=row_bytes, token_limit=mixer.window
+    )
+    if not mixer.ratio:
+        return (recent,)
+    rows = CacheLayout(kind="latent", layers=layers, bytes_per_token=row_bytes / mixer.ratio)
+    if mixer.indexer is None:
+        return recent, rows
+    key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
+    index = CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes / mixer.ratio)
+    return recent, rows, index
+
+
+def _state_layout(mixer: GatedDeltaNet | Mamba2 | Mamba1, layers: int) -> CacheLayout:
+    match mixer:
+        case GatedDeltaNet():
+            value = mixer.num_value_heads * mixer.value_head_dim
+            channels = 2 * mixer.num_key_heads * mixer.key_head_dim + value
+            state, heads = value * mixer.key_head_dim, mixer.num_value_heads
+        case Mamba2():
+            inner = mixer.num_heads * mixer.head_dim
+            channels = inner + 2 * mixer.num_groups * mixer.state_size
+            state, heads = inner * mixer.state_size, mixer.num_heads
+        case Mamba1():
+            channels = heads = mixer.intermediate_size
+            state = channels * mixer.state_size
+    conv_bytes = channels * (mixer.conv_kernel - 1) * ACTIVATION_BYTES
+    return CacheLayout(
+        kind="state",
+        layers=layers,
+        constant_bytes=state * STATE_BYTES + conv_bytes,
+        divided_by=heads,
+    )

@@ -1,0 +1,289 @@
+"""Models with other dimensions, also at equal parameters or FLOP per token."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.networks.architecture import GqaAttention, MoeFfn
+from perfatlas.networks.dimensions import EQUAL, MODEL_FIELDS, SOLVE, read_dimension
+from perfatlas.networks.parameters import parameter_counts
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfatlas.networks.architecture import Architecture, LayerGroup
+
+WIDTH_MULTIPLE: Final = 128  # of solved widths, if that of the model is one
+LARGEST_DEVIATION: Final = 0.05  # of a solved model from the equal count
+LARGEST_FACTOR: Final = 16  # of a solved value to that of the model
+COUNTS: Final = ("parameters", "flop")
+
+
+def changed_model(
+    architecture: Architecture, settings: Mapping[str, str], where: str
+) -> tuple[Architecture, dict[str, int]]:
+    """Return a model with other dimensions, and the dimensions, a solved one included.
+
+    Args:
+        architecture: The model.
+        settings: Fields with their values as text; `equal` and `solve` together solve one field
+            so that the model keeps its parameters, or its FLOP per token.
+        where: The model, for messages.
+
+    Raises:
+        InvalidSpecError: A value is invalid, the model has no such dimension, dimensions contradict
+            each other, or no value of the solved field is within 5% of the equal count.
+
+    Limits: `equal=flop` counts the matrix products with weights, 2 FLOP for each active parameter
+        outside the embedding, without attention scores, which depend on the context. Layers for
+        multi-token prediction, position limits and number formats stay those of the model.
+
+    Example:
+        >>> from perfatlas.networks import resolve_model
+        >>> from perfatlas.networks.changes import changed_model
+        >>> base = resolve_model("Qwen/Qwen3-32B").architecture
+        >>> settings = {"layers": "48", "equal": "parameters", "solve": "intermediate_size"}
+        >>> changed_model(base, settings, "example")[1]
+        {'layers': 48, 'intermediate_size': 36224}
+    """
+    try:
+        named = {n: text for n, text in settings.items() if n not in (EQUAL, SOLVE)}
+        changes = {name: read_dimension(name, text) for name, text in named.items()}
+        notes = [
+            _note(architecture, name, value)
+            for name, value in changes.items()
+            if _values(architecture, name) != [value]
+        ]
+        if EQUAL in settings or SOLVE in settings:
+            solved, value, note = _solved(architecture, changes, settings)
+            changes[solved] = value
+            notes.append(note)
+        changed = _checked(_apply(architecture, changes), changes)
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(f"{where}: {problem}") from None
+    return replace(changed, notes=(*architecture.notes, *notes)), changes
+
+
+def _note(architecture: Architecture, name: str, value: int) -> str:
+    old = " and ".join(f"{one:,}" for one in _values(architecture, name))
+    return f"{name} = {value:,} instead of {old} (override of the model)"
+
+
+def _values(architecture: Architecture, name: str) -> list[int]:
+    """Return the distinct values of a field in a model, empty if it has none."""
+    field = MODEL_FIELDS[name]
+    if not field.part:
+        return [getattr(architecture, field.name)]
+    parts = [part for group in architecture.layers for part in (group.mixer, group.ffn)]
+    found = [getattr(part, field.name) for part in parts if isinstance(part, field.part)]
+    return list(dict.fromkeys(found))
+
+
+def _apply(architecture: Architecture, changes: Mapping[str, int]) -> Architecture:
+    """Return a model with changes, without checking that they fit together."""
+    for name, value in changes.items():
+        field = MODEL_FIELDS[name]
+        if name == "layers":
+            architecture = replace(architecture, layers=_with_layers(architecture, value))
+        elif not field.part:
+            own: dict[str, Any] = {field.name: value}
+            architecture = replace(architecture, **own)
+        else:
+            architecture = _with_part(architecture, name, value)
+    return architecture
+
+
+def _with_layers(architecture: Architecture, layers: int) -> tuple[LayerGroup, ...]:
+    """Return groups with their shares of another number of layers, each of at least one."""
+    groups = architecture.layers
+    if layers < len(groups):
+        raise InvalidSpecError(
+            f"layers = {layers}: the model has {len(groups)} groups of different layers, each of at"
+            " least one"
+        )
+    if layers == architecture.num_layers:
+        return groups
+    share = layers / architecture.num_layers
+    ends = [0]
+    for number, group in enumerate(groups):
+        end = round(share * (sum(one.count for one in groups[:number]) + group.count))
+        ends.append(min(max(end, ends[-1] + 1), layers - (len(groups) - number - 1)))
+    return tuple(
+        replace(group, count=after - before)
+        for group, (before, after) in zip(groups, pairwise(ends), strict=True)
+    )
+
+
+def _with_part(architecture: Architecture, name: str, value: int) -> Architecture:
+    field = MODEL_FIELDS[name]
+    values = _values(architecture, name)
+    if not values:
+        parts = " or ".join(part.__name__ for part in field.part)
+        raise InvalidSpecError(
+            f"{name} = {value}: no layer of this {architecture.model_type} model has it ({parts})"
+        )
+    windowed = name == "window" and any(values)
+    own: dict[str, Any] = {field.name: value}
+    if name == "head_dim":
+        own["value_head_dim"] = value
+
+    def changed(part: Any) -> Any:  # noqa: ANN401 - any mixer or feed-forward
+        if not isinstance(part, field.part) or (windowed and not getattr(part, field.name)):
+            return part
+        return replace(part, **own)  # type: ignore[type-var]
+
+    layers = tuple(
+        replace(group, mixer=changed(group.mixer), ffn=changed(group.ffn))
+        for group in architecture.layers
+    )
+    return replace(architecture, layers=layers)
+
+
+def without_windows(architecture: Architecture, note: str) -> Architecture:
+    """Return a model whose layers attend to the whole cache and keep it.
+
+    Args:
+        architecture: The model.
+        note: Why, a sentence that its answers carry.
+
+    Example:
+        >>> from perfatlas.networks import resolve_model, without_windows
+        >>> model = resolve_model("mistralai/Mistral-7B-v0.1").architecture
+        >>> without_windows(model, "its engine has no windows").layers[0].mixer.window
+        0
+    """
+    if not any(_values(architecture, "window")):
+        return architecture
+    changed = _with_part(architecture, "window", 0)
+    return replace(changed, notes=(*architecture.notes, note))
+
+
+def with_redundant_experts(architecture: Architecture, copies: int) -> Architecture:
+    """Return a model as a deployment holds it, with copies of popular experts in each MoE layer.
+
+    A token still goes to `top_k` different experts, now among all copies: loads are spread over
+    `num_experts + copies` slots, and the router is as before.
+
+    Args:
+        architecture: The model.
+        copies: Copies in each layer.
+
+    Source: DeepSeek-V3 report (arXiv 2412.19437, section 3.4): 32 redundant experts in prefill.
+    Limits: A copy is placed where it balances loads that were measured; traffic that differs from
+        it, and the transfer of weights when experts move, are left out.
+
+    Example:
+        >>> from perfatlas.networks import resolve_model, with_redundant_experts
+        >>> model = resolve_model("deepseek-ai/DeepSeek-V3").architecture
+        >>> with_redundant_experts(model, 32).layers[1].ffn.slots
+        288
+    """
+    layers = tuple(
+        replace(group, ffn=replace(group.ffn, redundant_experts=copies))
+        if isinstance(group.ffn, MoeFfn)
+        else group
+        for group in architecture.layers
+    )
+    return replace(architecture, layers=layers)
+
+
+def _checked(architecture: Architecture, changes: Mapping[str, int]) -> Architecture:
+    """Return the model, or refuse changes that contradict each other or what stays."""
+    for group in architecture.layers:
+        mixer, ffn = group.mixer, group.ffn
+        if isinstance(mixer, GqaAttention) and mixer.num_heads % mixer.num_kv_heads:
+            other = "heads" if "kv_heads" in changes else "kv_heads"
+            raise InvalidSpecError(
+                f"kv_heads = {mixer.num_kv_heads} does not divide heads = {mixer.num_heads}; set"
+                f" {other} too"
+            )
+        if isinstance(ffn, MoeFfn) and ffn.top_k > ffn.num_experts:
+            raise InvalidSpecError(
+                f"experts_per_token = {ffn.top_k} exceeds experts = {ffn.num_experts}"
+            )
+    return architecture
+
+
+def _solved(
+    architecture: Architecture, changes: Mapping[str, int], settings: Mapping[str, str]
+) -> tuple[str, int, str]:
+    """Return the solved field, its value, and a note with both counts."""
+    equal, name = settings.get(EQUAL), settings.get(SOLVE)
+    possible = [one for one, field in MODEL_FIELDS.items() if field.solved]
+    if equal not in COUNTS or name not in possible:
+        given = ", ".join(f"{key} = {settings[key]}" for key in (EQUAL, SOLVE) if key in settings)
+        raise InvalidSpecError(
+            f"{given}: an equal model needs {EQUAL}={' or '.join(COUNTS)} and the field that is"
+            f" solved, {SOLVE}={', '.join(possible[:-1])} or {possible[-1]}"
+        )
+    if name in changes:
+        raise InvalidSpecError(f"{name} is set and solved for: leave one of them out")
+    count = _COUNTS[equal]
+    target = count(architecture)
+    values = _values(architecture, name)
+    if len(values) != 1:
+        why = f"has {len(values)} values" if values else "is no dimension"
+        raise InvalidSpecError(f"{SOLVE} = {name}: {name} {why} of this model")
+    step = math.gcd(values[0], WIDTH_MULTIPLE) if MODEL_FIELDS[name].is_width else 1
+
+    def counted(multiple: int) -> int:
+        return count(_apply(architecture, {**changes, name: multiple * step}))
+
+    value = step * _nearest(counted, target, *_range(architecture, changes, name, step))
+    found = counted(value // step)
+    deviation = found / target - 1.0
+    if abs(deviation) > LARGEST_DEVIATION:
+        raise InvalidSpecError(
+            f"no {name} keeps {equal} within {LARGEST_DEVIATION:.0%}: {name} = {value:,} has"
+            f" {found:,} instead of {target:,}; solve for another field"
+        )
+    unit = "parameters" if equal == "parameters" else "FLOP per token without attention scores"
+    note = (
+        f"{name} = {value:,} instead of {values[0]:,} keeps {unit}: {found:,} instead of"
+        f" {target:,} ({deviation:+.2%})"
+    )
+    return name, value, note
+
+
+def _range(
+    architecture: Architecture, changes: Mapping[str, int], name: str, step: int
+) -> tuple[int, int]:
+    """Return the least and largest multiple of a step that a solved field can be."""
+    field, own = MODEL_FIELDS[name], _values(architecture, name)[0]
+    least, most = field.least, min(field.most, LARGEST_FACTOR * own)
+    if name == "layers":
+        least = len(architecture.layers)
+    elif name == "experts":
+        least = changes.get("experts_per_token", max(_values(architecture, "experts_per_token")))
+    elif name == "experts_per_token":
+        most = changes.get("experts", min(_values(architecture, "experts")))
+    return -(-least // step), most // step
+
+
+def _nearest(counted: Callable[[int], int], target: int, low: int, high: int) -> int:
+    """Return the argument at which an increasing count is nearest to its target."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if counted(middle) <= target else (low, middle)
+    return min((low, high), key=lambda one: (abs(counted(one) - target), one))
+
+
+def _parameters(architecture: Architecture) -> int:
+    return parameter_counts(architecture).total
+
+
+def _flop(architecture: Architecture) -> int:
+    """Return the FLOP of a token in matrix products with weights; a tied embedding is the head."""
+    counts = parameter_counts(architecture)
+    read = 0 if architecture.tie_word_embeddings else counts.embedding
+    return 2 * (counts.active - read)
+
+
+_COUNTS: Final[dict[str, Callable[[Architecture], int]]] = {
+    "parameters": _parameters,
+    "flop": _flop,
+}

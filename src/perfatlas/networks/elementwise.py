@@ -1,0 +1,102 @@
+"""Bytes of elementwise operators: norms, activations, rotary embeddings, quantization, sampling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.quantities import UsageError
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+    Width = float | FloatArray
+
+ACTIVATION_BYTES: Final = 2.0
+TOKEN_ID_BYTES: Final = 4.0
+
+
+class RowBytes(NamedTuple):
+    """Bytes that one row of an elementwise operator moves.
+
+    Args:
+        read: Activations read [bytes].
+        write: Activations written [bytes].
+        cold: Read from device memory once per execution [bytes].
+        cold_per_token: Read from device memory per row [bytes].
+    """
+
+    read: Width
+    write: Width
+    cold: Width = 0.0
+    cold_per_token: Width = 0.0
+
+
+def norm_bytes(width: Width, *, residual: bool = True) -> RowBytes:
+    """Return the bytes of a norm; with a residual it also adds and stores it.
+
+    Args:
+        width: Hidden size.
+        residual: Whether the residual is added and stored.
+    """
+    streams, width_bytes = 2.0 if residual else 1.0, width * ACTIVATION_BYTES
+    return RowBytes(streams * width_bytes, streams * width_bytes, cold=width_bytes)
+
+
+def activation_bytes(width: Width, *, gated: bool = True) -> RowBytes:
+    """Return the bytes of the activation of a feed-forward layer.
+
+    Args:
+        width: Intermediate size.
+        gated: Whether the gate is read beside the other half.
+    """
+    matrices = 2.0 if gated else 1.0
+    return RowBytes(matrices * width * ACTIVATION_BYTES, width * ACTIVATION_BYTES)
+
+
+def rope_and_cache_bytes(width: Width, kv_width: Width, kv_bytes: float) -> RowBytes:
+    """Return the bytes of a rotary embedding that appends keys and values to the cache.
+
+    Args:
+        width: Query heads x head dimension.
+        kv_width: Elements of keys and values.
+        kv_bytes: Bytes per element of the cache.
+    """
+    return RowBytes(
+        (width + kv_width) * ACTIVATION_BYTES, width * ACTIVATION_BYTES + kv_width * kv_bytes
+    )
+
+
+def stream_bytes(
+    op: str, width: Width, *, kv_width: Width, kv_bytes: float, quantized_bytes: float
+) -> RowBytes:
+    """Return the bytes of an elementwise operator by its name.
+
+    Args:
+        op: norm, activation, rope_and_cache, quantize, embedding or sampling.
+        width: Elements per token.
+        kv_width: Elements of keys and values of rope_and_cache.
+        kv_bytes: Bytes per element of the cache.
+        quantized_bytes: Bytes per quantized element, scales included.
+
+    Raises:
+        UsageError: There is no such operator.
+
+    Example:
+        >>> from perfatlas.networks import stream_bytes
+        >>> row = stream_bytes("norm", 4096, kv_width=0, kv_bytes=2, quantized_bytes=1)
+        >>> row.read, row.write, row.cold  # the input and the residual, and the weights
+        (16384.0, 16384.0, 8192.0)
+    """
+    moved = {
+        "norm": norm_bytes(width),
+        "activation": activation_bytes(width),
+        "rope_and_cache": rope_and_cache_bytes(width, kv_width, kv_bytes),
+        "quantize": RowBytes(width * ACTIVATION_BYTES, width * quantized_bytes),
+        "embedding": RowBytes(
+            0.0, width * ACTIVATION_BYTES, cold_per_token=width * ACTIVATION_BYTES
+        ),
+        "sampling": RowBytes(width * ACTIVATION_BYTES, TOKEN_ID_BYTES),
+    }
+    if op not in moved:
+        raise UsageError(f"unknown elementwise operator {op!r}; known: {', '.join(moved)}")
+    return moved[op]

@@ -1,0 +1,205 @@
+"""Shared basis for emitting operators: formats, tokens, and the builder.
+
+Shape legend: C candidates. Only here are scalar dimensions expanded to columns (C,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.networks.elementwise import ACTIVATION_BYTES, norm_bytes
+from perfatlas.operators import Gemm, Operator, Streaming
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, Phase, Shard
+
+# All engines profiled here keep activations between operators in 16 bits.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFormats:
+    """Number formats of one deployment, as names of `formats`.
+
+    Args:
+        gemm: Dense linear layers: projections, feed-forward, shared experts.
+        moe: Routed experts.
+        kv: Key-value cache.
+        attention: Products inside softmax attention.
+        head: LM head, router, embedding and absorbed MLA weights, which stay unquantized.
+    """
+
+    gemm: str
+    moe: str
+    kv: str
+    attention: str
+    head: str = "bf16"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTokens:
+    """The tokens that one attention-DP rank processes in one step.
+
+    Args:
+        batch: Sequences (C,).
+        q_len: New tokens per sequence; 1 in decode (C,).
+        kv_len: Keys per sequence, including cached prefix and new tokens (C,).
+        head_ranks: Ranks that will divide the heads (C,); None means 1. Fewer key-value heads or
+            Mamba groups than ranks are replicated, so that the division is exact.
+        logits_rows: Rows of the LM head (C,); None means one per sequence, as in serving engines.
+        decodes: Decode tokens of other sequences in the same step (C,); None means 0. They share
+            the linear layers; their attention and scans are priced as a decode step.
+    """
+
+    batch: FloatArray
+    q_len: FloatArray
+    kv_len: FloatArray
+    head_ranks: FloatArray | None = None
+    logits_rows: FloatArray | None = None
+    decodes: FloatArray | None = None
+
+    @property
+    def own(self) -> FloatArray:
+        """Tokens of the prefill sequences (C,)."""
+        return self.batch * self.q_len
+
+    @property
+    def all(self) -> FloatArray:
+        """All tokens in the linear layers (C,)."""
+        return self.own if self.decodes is None else self.own + self.decodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emission:
+    """Builder of the operators of one kind of layer: shared columns and format rules.
+
+    Args:
+        phase: Prefill or decode.
+        tokens: The tokens of the step.
+        formats: The formats of the deployment.
+        hidden: Hidden size.
+        layers: Executions of these operators.
+        projection_format: Format of the mixer's projections.
+        constants: Constant columns by value, shared between operators and read-only.
+    """
+
+    phase: Phase
+    tokens: StepTokens
+    formats: ModelFormats
+    hidden: int
+    layers: int
+    projection_format: str
+    constants: dict[float, FloatArray] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> FloatArray:
+        """Tokens of the step (C,)."""
+        return self.tokens.all
+
+    @cached_property
+    def count(self) -> FloatArray:
+        """Executions of each operator (C,)."""
+        return self.column(self.layers)
+
+    def column(self, value: float | FloatArray) -> FloatArray:
+        """Return a constant column (C,); equal values share one array."""
+        if isinstance(value, np.ndarray):
+            return value
+        known = self.constants.get(value)
+        if known is None:
+            known = self.constants[value] = np.full(self.tokens.batch.shape, float(value))
+        return known
+
+    def repeated(self, heads: int) -> FloatArray:
+        """Return the number of heads after replication to at least one per rank (C,)."""
+        if self.tokens.head_ranks is None:
+            return self.column(heads)
+        return np.maximum(float(heads), self.tokens.head_ranks)
+
+    def gemm(
+        self,
+        name: str,
+        n: float | FloatArray,
+        k: float,
+        shard: Shard,
+        *,
+        format_name: str | None = None,
+        rows: FloatArray | None = None,
+    ) -> tuple[Operator, ...]:
+        """Return a linear layer, preceded by the quantization of its input if needed.
+
+        Args:
+            name: Name of the GEMM; the quantization is named `<name>_quantize`.
+            n: Output features.
+            k: Inner dimension.
+            shard: How tensor parallelism divides it.
+            format_name: Number format; None means `formats.gemm`.
+            rows: Rows (C,); None means the tokens of the step.
+        """
+        number_format = get_format(format_name or self.formats.gemm)
+        rows_C = self.rows if rows is None else rows
+        product = Gemm(
+            name=name,
+            phase=self.phase,
+            count=self.count,
+            shard=shard,
+            m=rows_C,
+            n=self.column(n),
+            k=self.column(k),
+            format=number_format.name,
+            weight_bytes_per_element=number_format.weight_bytes,
+            input_bytes_per_element=number_format.activation_bytes,
+        )
+        if number_format.quantize == "none":
+            return (product,)
+        quantize = self.streaming(
+            f"{name}_quantize",
+            "quantize",
+            (k * ACTIVATION_BYTES, k * number_format.activation_bytes),
+            # A row-sharded GEMM consumes an input whose width is already divided.
+            shard="width" if shard in ("row", "row_partial") else "replicated",
+            rows=rows_C,
+        )
+        return quantize, product
+
+    def streaming(
+        self,
+        name: str,
+        stream: str,
+        row_bytes: tuple[float | FloatArray, float | FloatArray],
+        *,
+        shard: Shard = "replicated",
+        cold: float | FloatArray = 0.0,
+        rows: FloatArray | None = None,
+    ) -> Streaming:
+        """Return a bandwidth-limited operator.
+
+        Args:
+            name: Name of the operator.
+            stream: Kind of operator, as named in the engines' fusion lists.
+            row_bytes: Activations read and written per row [bytes].
+            shard: How tensor parallelism divides it.
+            cold: Bytes read from device memory per execution [bytes].
+            rows: Rows (C,); None means the tokens of the step.
+        """
+        rows_C = self.rows if rows is None else rows
+        return Streaming(
+            name=name,
+            phase=self.phase,
+            count=self.count,
+            shard=shard,
+            stream=stream,
+            tokens=rows_C,
+            read_bytes=rows_C * row_bytes[0],
+            write_bytes=rows_C * row_bytes[1],
+            cold_read_bytes=self.column(cold),
+        )
+
+    def norm(self, name: str, *, residual: bool = True) -> Streaming:
+        """Return a norm over the hidden size; with a residual it also adds and stores it."""
+        row = norm_bytes(self.hidden, residual=residual)
+        return self.streaming(name, "norm", (row.read, row.write), cold=row.cold)

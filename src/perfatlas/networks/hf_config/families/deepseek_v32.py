@@ -1,0 +1,71 @@
+"""DeepSeek-V3.2 and GLM-5: latent attention over the keys selected by an indexer.
+
+From GLM-5.2 on most layers attend to the keys that the indexer of an earlier layer selected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perfatlas.networks.architecture import SparseIndexer
+from perfatlas.networks.hf_config.blocks import assemble, choose_ffns, group_layers, mla
+from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers, sparse_layers
+
+if TYPE_CHECKING:
+    from perfatlas.networks.architecture import Architecture
+    from perfatlas.networks.hf_config.fields import Fields
+
+MODEL_TYPES = ("deepseek_v32", "glm_moe_dsa")
+
+# default (heads, width) of the indexer in the config classes
+_INDEXER = {"deepseek_v32": (64, 128), "glm_moe_dsa": (32, 128)}
+
+
+def read(fields: Fields) -> Architecture:
+    """Return a DeepSeek sparse-attention model: keys selected in every layer."""
+    depth = fields.num_layers()
+    if fields.integer("q_lora_rank", default=0, minimum=0) == 0:
+        raise fields.invalid("q_lora_rank", "the indexer needs the latent query; must be positive")
+    heads, width = _INDEXER[fields.text("model_type")]
+    indexer = SparseIndexer(
+        num_heads=fields.integer("index_n_heads", default=heads),
+        head_dim=fields.integer("index_head_dim", default=width),
+        top_k=fields.integer("index_topk", default=2048),
+    )
+    own = replace(mla(fields), indexer=indexer)
+    reuses = replace(own, indexer=replace(indexer, shared=True))
+    mixers = [own if kind else reuses for kind in _own_indexers(fields, depth)]
+    ffns = choose_ffns(fields, sparse_layers(fields, depth, first_dense=3), experts(fields))
+    return assemble(
+        fields,
+        group_layers(zip(mixers, ffns, strict=True)),
+        mtp_layers=mtp_layers(fields, default=0),
+    )
+
+
+def _own_indexers(fields: Fields, depth: int) -> tuple[bool, ...]:
+    """Return which layers have an indexer of their own.
+
+    Source: `index_topk_freq` of vllm/model_executor/models/deepseek_v2.py and `indexer_types` of
+        the config class of transformers, which derives them from the frequency and the pattern.
+
+    Raises:
+        InvalidSpecError: A list has the wrong length or an unknown kind, or the first layer has
+            no keys to reuse.
+    """
+    name, kinds = "indexer_types", fields.texts("indexer_types")
+    if not kinds and fields.text("index_topk_pattern"):
+        name = "index_topk_pattern"
+        kinds = tuple({"F": "full", "S": "shared"}.get(k, k) for k in fields.text(name))
+    if kinds:
+        if len(kinds) != depth or not set(kinds) <= {"full", "shared"}:
+            raise fields.invalid(name, f"must be {depth} entries of 'full' or 'shared'")
+        own = tuple(kind == "full" for kind in kinds)
+    else:
+        name, period = "index_topk_freq", fields.integer("index_topk_freq", default=1)
+        offset = fields.integer("index_skip_topk_offset", default=2, minimum=1)
+        own = tuple(i < offset or (i - offset + 1) % period == 0 for i in range(depth))
+    if not own[0]:
+        raise fields.invalid(name, "the first layer has no selected keys to reuse")
+    return own

@@ -1,0 +1,80 @@
+"""Gemma 4: wider heads in full-attention layers, dense and routed networks side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perfatlas.networks.hf_config.blocks import assemble, dense, gqa, group_layers, layer_types, moe
+
+if TYPE_CHECKING:
+    from perfatlas.networks.architecture import Architecture, Ffn, GqaAttention
+    from perfatlas.networks.hf_config.fields import Fields
+
+MODEL_TYPES = ("gemma4", "gemma4_text")
+
+_KINDS = ("full_attention", "sliding_attention")
+_PERIOD = 6
+# norms of a layer; experts beside the dense network have three, and the scale of their router
+_NORMS = {False: 4, True: 8}
+
+
+def read(fields: Fields) -> Architecture:
+    """Return a Gemma 4; the last layer and every sixth have full attention.
+
+    Source: transformers, `Gemma4TextDecoderLayer` and `Gemma4TextAttention`.
+    Limits: Per-layer embeddings and shared key-value caches (E2B, E4B) are refused.
+    """
+    _refuse_small_variants(fields)
+    depth = fields.num_layers()
+    rule = [_KINDS[(i + 1) % _PERIOD > 0 and i + 1 < depth] for i in range(depth)]
+    local, full = _attentions(fields)
+    kinds = layer_types(fields, _KINDS, rule)
+    sparse = fields.boolean("enable_moe_block", default=False)
+    ffn: Ffn = _experts(fields) if sparse else dense(fields)
+    mixers = (full if kind == "full_attention" else local for kind in kinds)
+    layers = group_layers(((mixer, ffn) for mixer in mixers), norms=_NORMS[sparse])
+    return assemble(fields, layers, tied=True)
+
+
+def _attentions(fields: Fields) -> tuple[GqaAttention, GqaAttention]:
+    """Return the attention of windowed and of full layers."""
+    bias = fields.boolean("attention_bias", default=False)
+    local = replace(
+        gqa(fields, head_dim=256, kv_heads=4),
+        window=fields.window(absent=512),
+        qkv_bias=bias,
+        output_bias=bias,
+        qk_norm="head",
+    )
+    head_dim = fields.integer("global_head_dim", default=512)
+    full = replace(
+        local,
+        window=0,
+        head_dim=head_dim,
+        value_head_dim=head_dim,
+        num_kv_heads=fields.integer("num_global_key_value_heads", default=local.num_kv_heads),
+        key_is_value=fields.boolean("attention_k_eq_v", default=False),
+    )
+    return local, full
+
+
+def _experts(fields: Fields) -> Ffn:
+    """Return the experts; the dense network beside them counts as a shared expert."""
+    renamed = fields.renamed({"top_k_experts": "num_experts_per_tok"})
+    return replace(
+        moe(renamed, experts=("num_experts",)),
+        shared_intermediate_size=fields.integer("intermediate_size"),
+        router_bias=True,  # a learned scale of each expert
+    )
+
+
+def _refuse_small_variants(fields: Fields) -> None:
+    if fields.integer("hidden_size_per_layer_input", default=256, minimum=0):
+        raise fields.unsupported(
+            "hidden_size_per_layer_input", "embeddings per layer are not supported"
+        )
+    if fields.integer("num_kv_shared_layers", default=0, minimum=0):
+        raise fields.unsupported(
+            "num_kv_shared_layers", "layers that share a key-value cache are not supported"
+        )

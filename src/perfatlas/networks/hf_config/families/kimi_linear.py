@@ -1,0 +1,76 @@
+"""Kimi-K3 and Kimi Linear: Kimi delta attention, latent attention, experts of a latent width."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perfatlas.networks.architecture import GatedDeltaNet
+from perfatlas.networks.hf_config.blocks import assemble, choose_ffns, group_layers, mla
+from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers, sparse_layers
+
+if TYPE_CHECKING:
+    from perfatlas.networks.architecture import Architecture, MlaAttention, MoeFfn
+    from perfatlas.networks.hf_config.fields import Fields
+
+MODEL_TYPES = ("kimi_linear",)
+
+
+def read(fields: Fields) -> Architecture:
+    """Return a Kimi-K3 or Kimi Linear."""
+    depth = fields.num_layers()
+    ffns = choose_ffns(fields, sparse_layers(fields, depth, first_dense=1), _experts(fields))
+    architecture = assemble(
+        fields,
+        group_layers(zip(_mixers(fields, depth), ffns, strict=True)),
+        mtp_layers=mtp_layers(fields, default=0),
+    )
+    if not fields.integer("attn_res_block_size", default=0, minimum=0):
+        return architecture
+    note = "sums of earlier blocks in place of the residual (attn_res_block_size) are not priced"
+    return replace(architecture, notes=(*architecture.notes, note))
+
+
+def _experts(fields: Fields) -> MoeFfn:
+    """Return experts of a latent width; the norm of their input is not counted."""
+    named = fields.renamed(
+        {"num_experts_per_token": "num_experts_per_tok", "num_shared_experts": "n_shared_experts"}
+    )
+    return replace(
+        experts(named, shared=0),
+        latent_size=fields.integer("routed_expert_hidden_size", default=0, minimum=0),
+    )
+
+
+def _mixers(fields: Fields, depth: int) -> tuple[GatedDeltaNet | MlaAttention, ...]:
+    """Return the mixer of each layer: `kda_layers` and `full_attn_layers` count from one."""
+    linear = fields.child("linear_attn_config")
+    if linear is None:
+        raise fields.invalid("linear_attn_config", "is required")
+    full = set(linear.integers("full_attn_layers", maximum=depth))
+    delta = set(linear.integers("kda_layers", maximum=depth))
+    if full & delta or full | delta != set(range(1, depth + 1)):
+        raise linear.invalid(
+            "kda_layers", f"must name every layer of 1 to {depth} that full_attn_layers does not"
+        )
+    attention = replace(
+        mla(fields), output_gate=fields.boolean("mla_use_output_gate", default=False)
+    )
+    mixer = _delta_attention(linear)
+    return tuple(attention if layer in full else mixer for layer in range(1, depth + 1))
+
+
+def _delta_attention(linear: Fields) -> GatedDeltaNet:
+    heads, width = linear.integer("num_heads"), linear.integer("head_dim")
+    if not linear.boolean("use_full_rank_gate", default=False):
+        raise linear.unsupported(
+            "use_full_rank_gate", "a gate of the output through a low rank is not supported"
+        )
+    return GatedDeltaNet(
+        num_key_heads=heads,
+        num_value_heads=heads,
+        key_head_dim=width,
+        value_head_dim=width,
+        conv_kernel=linear.integer("short_conv_kernel_size", default=4),
+        decay_rank=width,
+    )

@@ -1,0 +1,229 @@
+"""One step of a whole model as operator columns, before parallelism.
+
+Contract for the code that divides the operators:
+
+* The model is unsharded and processes the tokens of one attention-DP rank. Every operator has a tag
+  `shard`, and dividing the tagged dimension is exact: `column` and `vocab` n, `row` and
+  `row_partial` k, `heads` the head columns of attention and flop, io and state bytes of a scan,
+  `width` the read, write and cold bytes of a streaming operator. `replicated` operators are not
+  divided, and neither is `count`: executions over all layers (divided by pipeline parallelism).
+* Fewer key-value heads (or Mamba-2 groups) than ranks are replicated here: with
+  `StepTokens.head_ranks` = the tensor-parallel size, 8 heads become max(8, ranks) in the fused qkv
+  projection, the cache append and the attention. The architecture is not needed to divide the
+  operators. Query heads are never replicated.
+* `experts` has the tokens of this rank; with attention-DP multiply by it, and set ep, moe_tp.
+* Operators are in execution order: embedding; per group of layers the mixer (norm first), then the
+  feed-forward (norm first); final norm, LM head, sampling. Names are unique within a group. A
+  `row` GEMM ends a block and its sum is reduced; `row_partial` is added to the expert output.
+* Resident weights per GEMM are n x k; `latent_q_absorb` with `latent_v_expand` (decode) use the
+  weights of `kv_b_projection` (prefill).
+
+Kinds of streaming operators, as used in the engines' fusion lists: embedding, norm, qk_norm,
+latent_norm, rope, rope_and_cache, cache_append, output_gate, activation, quantize, routing, add,
+selection, gated_norm, sampling. Residual additions are part of `norm`.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.networks.architecture import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+)
+from perfatlas.networks.compressed import collapse_streams, compressed_operators, hyper_connection
+from perfatlas.networks.elementwise import ACTIVATION_BYTES, TOKEN_ID_BYTES
+from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
+from perfatlas.networks.feed_forward import ffn_operators
+from perfatlas.networks.mixers import gqa_operators, mla_operators
+from perfatlas.networks.recurrent_mixers import (
+    delta_net_operators,
+    mamba1_operators,
+    mamba2_operators,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.networks.architecture import Architecture, LayerGroup, Mixer
+    from perfatlas.operators import Operator, Phase
+
+__all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
+
+# A sampled token is an int32 id.
+
+
+def step_operators(
+    architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
+) -> tuple[Operator, ...]:
+    """Return the operators of one step of the whole model, unsharded, in execution order.
+
+    Args:
+        architecture: The model.
+        formats: The formats of the deployment. Projections of the mixers use `formats.head` if
+            the checkpoint does not quantize attention.
+        phase: Prefill or decode.
+        tokens: The tokens of the step.
+
+    Limits: Multi-token-prediction layers are in `drafting`. Multimodal encoders are omitted.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.networks import Architecture, DenseFfn, GqaAttention, LayerGroup
+        >>> from perfatlas.networks import ModelFormats, StepTokens, step_operators
+        >>> from perfatlas.operators import Phase
+        >>> attention = GqaAttention(num_heads=8, num_kv_heads=2, head_dim=64, value_head_dim=64)
+        >>> layers = LayerGroup(count=4, mixer=attention, ffn=DenseFfn(intermediate_size=2048))
+        >>> model = Architecture(model_type="llama", hidden_size=512, vocab_size=1000,
+        ...     tie_word_embeddings=False, layers=(layers,))
+        >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+        >>> one = np.ones(1)
+        >>> step = StepTokens(batch=one, q_len=one, kv_len=100 * one)
+        >>> [operator.name for operator in step_operators(model, formats, Phase.DECODE, step)][:4]
+        ['embedding', 'input_norm', 'qkv_projection', 'rope_and_cache']
+    """
+    outer = _emission(architecture, formats, phase, tokens, 1)
+    operators: list[Operator] = [_embedding(outer, learned=architecture.position_rows > 0)]
+    if architecture.embedding_norm:
+        operators.append(outer.norm("embedding_norm", residual=False))
+    for group in architecture.layers:
+        operators.extend(layer_operators(architecture, group, formats, phase, tokens))
+    operators.extend(collapse_streams(outer, architecture.residual_streams))
+    operators.extend(_head(outer, architecture.vocab_size))
+    return tuple(operators)
+
+
+def layer_operators(
+    architecture: Architecture,
+    group: LayerGroup,
+    formats: ModelFormats,
+    phase: Phase,
+    tokens: StepTokens,
+) -> tuple[Operator, ...]:
+    """Return the operators of one group of identical layers; `count` is its number of layers.
+
+    Args:
+        architecture: The model the group belongs to.
+        group: The layers.
+        formats: The formats of the deployment.
+        phase: Prefill or decode.
+        tokens: The tokens of the step.
+    """
+    emission = _emission(architecture, formats, phase, tokens, group.count)
+    blocks = int(group.mixer is not None) + int(group.ffn is not None)
+    before = min(blocks, group.norms)  # one in front of each block, the rest behind them
+    behind = group.norms - before
+    operators: list[Operator] = []
+    if group.mixer is not None:
+        operators.extend(hyper_connection(emission, architecture.residual_streams, "mixer"))
+        operators.append(emission.norm("input_norm"))
+        operators.extend(_mixer(emission, group.mixer))
+        if behind > 0:
+            operators.append(emission.norm("mixer_output_norm", residual=False))
+    if group.ffn is not None:
+        operators.extend(hyper_connection(emission, architecture.residual_streams, "ffn"))
+        if group.mixer is None or before == blocks:
+            operators.append(emission.norm("ffn_norm"))
+        operators.extend(ffn_operators(emission, group.ffn))
+        mixer_norms = 1 if group.mixer is not None else 0
+        operators.extend(
+            emission.norm(f"ffn_inner_norm_{i}", residual=False)
+            for i in range(1, behind - mixer_norms)  # around experts beside a dense network
+        )
+        if behind > mixer_norms:
+            operators.append(emission.norm("ffn_output_norm", residual=False))
+    return tuple(operators)
+
+
+def joining_projection(
+    architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
+) -> tuple[Operator, ...]:
+    """Return the projection of a concatenated hidden state and embedding to the hidden size.
+
+    Args:
+        architecture: The model.
+        formats: The formats of the deployment; it uses that of the head.
+        phase: Prefill or decode.
+        tokens: The tokens of the step.
+    """
+    hidden = architecture.hidden_size
+    emission = _emission(architecture, formats, phase, tokens, 1)
+    return emission.gemm(
+        "joining_projection", hidden, 2.0 * hidden, "replicated", format_name=formats.head
+    )
+
+
+def _emission(
+    architecture: Architecture,
+    formats: ModelFormats,
+    phase: Phase,
+    tokens: StepTokens,
+    layers: int,
+) -> Emission:
+    quantized = architecture.checkpoint.attention_quantized
+    return Emission(
+        phase=phase,
+        tokens=tokens,
+        formats=formats,
+        hidden=architecture.hidden_size,
+        layers=layers,
+        projection_format=formats.gemm if quantized else formats.head,
+    )
+
+
+def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
+    match mixer:
+        case GqaAttention():
+            return gqa_operators(emission, mixer)
+        case MlaAttention():
+            return mla_operators(emission, mixer)
+        case CompressedAttention():
+            return compressed_operators(emission, mixer)
+        case GatedDeltaNet():
+            return delta_net_operators(emission, mixer)
+        case Mamba2():
+            return mamba2_operators(emission, mixer)
+        case Mamba1():
+            return mamba1_operators(emission, mixer)
+
+
+def _embedding(emission: Emission, *, learned: bool) -> Operator:
+    """Return the lookup of tokens, and of their positions if these are learned."""
+    width_bytes = emission.hidden * ACTIVATION_BYTES
+    tables = 2.0 if learned else 1.0
+    return emission.streaming(
+        "embedding",
+        "embedding",
+        (0.0, width_bytes),
+        cold=emission.rows * tables * width_bytes,
+        shard="vocab",
+    )
+
+
+def _head(emission: Emission, vocab_size: int) -> tuple[Operator, ...]:
+    """Return final norm, LM head and sampling."""
+    tokens = emission.tokens
+    rows_C = tokens.batch if tokens.logits_rows is None else tokens.logits_rows
+    if tokens.decodes is not None:
+        rows_C = rows_C + tokens.decodes
+    return (
+        emission.norm("final_norm"),
+        *emission.gemm(
+            "lm_head",
+            vocab_size,
+            emission.hidden,
+            "vocab",
+            format_name=emission.formats.head,
+            rows=rows_C,
+        ),
+        emission.streaming(
+            "sampling",
+            "sampling",
+            (vocab_size * ACTIVATION_BYTES, TOKEN_ID_BYTES),
+            rows=rows_C,
+        ),
+    )

@@ -1,0 +1,281 @@
+"""Operators of the recurrent mixers: gated delta net, Mamba-2 and Mamba; see phases.py.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.networks.elementwise import ACTIVATION_BYTES
+from perfatlas.operators import (
+    DELTA_CHUNK,
+    Convolution,
+    Phase,
+    Scan,
+    delta_rule_flop,
+    delta_rule_width,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.networks.architecture import GatedDeltaNet, Mamba1, Mamba2
+    from perfatlas.networks.emission import Emission
+    from perfatlas.operators import FloatArray, Operator
+
+# Recurrent states are kept in fp32: `mamba_ssm_dtype` of Qwen3-Next and `mamba_ssm_cache_dtype`
+# of Nemotron-H are float32 in their config.json files.
+STATE_BYTES: Final = 4.0
+# Tokens per chunk in Nemotron-H (`chunk_size` of its config.json); no causal saving in a chunk.
+SSD_CHUNK: Final = 128.0
+
+
+def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> float:
+    """Return the arithmetic of the gated delta rule per token, all heads [FLOP].
+
+    Args:
+        mixer: Dimensions.
+        chunk: Tokens per chunk, 0 for the recurrent form.
+
+    Source: `operators.delta_rule_flop`.
+
+    Example:
+        >>> from perfatlas.networks import GatedDeltaNet
+        >>> from perfatlas.networks.recurrent_mixers import delta_net_flop_per_token
+        >>> one = GatedDeltaNet(num_key_heads=1, num_value_heads=1, key_head_dim=128,
+        ...     value_head_dim=128, conv_kernel=4)
+        >>> delta_net_flop_per_token(one)
+        114688.0
+    """
+    key, value = float(mixer.key_head_dim), float(mixer.value_head_dim)
+    return mixer.num_value_heads * float(delta_rule_flop(key, value, chunk))
+
+
+def mamba2_flop_per_token(mixer: Mamba2, *, groups: float, chunk: float = 0.0) -> float:
+    """Return the arithmetic of the Mamba-2 recurrence per token, all heads [FLOP].
+
+    Recurrent form (chunk 0), per head with a state of P x N: decay 1, rank-one input 2, output 2:
+    5 P N. Chunked form with Q tokens: state update and read 4 P N and the Q x Q product in the
+    chunk 2 Q P per head, and C B^T 2 Q N per group.
+
+    Args:
+        mixer: Dimensions.
+        groups: B and C groups.
+        chunk: Tokens per chunk, 0 for the recurrent form.
+
+    Source: Dao and Gu 2024, Transformers are SSMs (arXiv 2405.21060) sections 3 and 6.
+    """
+    width, state = float(mixer.head_dim), float(mixer.state_size)
+    if not chunk:
+        return mixer.num_heads * 5.0 * width * state
+    inside = mixer.num_heads * 2.0 * chunk * width + groups * 2.0 * chunk * state
+    return mixer.num_heads * 4.0 * width * state + inside
+
+
+def mamba1_flop_per_token(mixer: Mamba1) -> float:
+    """Return the arithmetic of the selective scan per token [FLOP].
+
+    Per channel and state: dt A 1, (dt x) B 1, h = a h + b 2, y = C h 2; per channel dt x 1 and
+    the skip D x 2. Exponentials are not counted. Prefill runs the same recurrence in parallel.
+
+    Args:
+        mixer: Dimensions.
+
+    Source: Gu and Dao 2023, Mamba (arXiv 2312.00752) equations 2 and 4, algorithm 2.
+    """
+    return mixer.intermediate_size * (6.0 * mixer.state_size + 3.0)
+
+
+class _State(NamedTuple):
+    """Heads of a scan, elements of a head's state, head width, tokens per chunk (0: none)."""
+
+    heads: float
+    elements: float
+    head_width: float
+    chunk: float
+
+
+def _scan(
+    emission: Emission,
+    mixer: str,
+    flop_per_token: float | FloatArray,
+    io_width: float | FloatArray,
+    state: _State,
+) -> Scan:
+    return Scan(
+        name="scan",
+        phase=emission.phase,
+        count=emission.count,
+        shard="heads",
+        batch=emission.tokens.batch,
+        tokens=emission.tokens.own,
+        flop_per_token=emission.column(flop_per_token),
+        io_bytes_per_token=emission.column(io_width * ACTIVATION_BYTES),
+        state_bytes=emission.column(state.heads * state.elements * STATE_BYTES),
+        num_heads=emission.column(state.heads),
+        head_width=state.head_width,
+        chunk=state.chunk or 1.0,
+        mixer=mixer,
+    )
+
+
+def _conv(emission: Emission, channels: float | FloatArray, kernel: int) -> Operator:
+    """Return the depthwise causal convolution."""
+    return Convolution(
+        name="causal_conv",
+        phase=emission.phase,
+        count=emission.count,
+        shard="width",
+        batch=emission.tokens.batch,
+        tokens=emission.tokens.own,
+        channels=emission.column(channels),
+        kernel=kernel,
+        bytes_per_element=ACTIVATION_BYTES,
+    )
+
+
+def _gated_norm(emission: Emission, width: float) -> Operator:
+    """Return the norm of the scan output, gated by a second tensor of the same width."""
+    return emission.streaming(
+        "gated_norm",
+        "gated_norm",
+        (2.0 * width * ACTIVATION_BYTES, width * ACTIVATION_BYTES),
+        shard="width",
+    )
+
+
+def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator, ...]:
+    """Return the operators of one gated delta net layer; all are divided over heads.
+
+    Args:
+        emission: The builder of the layer.
+        mixer: Its dimensions.
+
+    Source: Yang, Kautz, Hatamizadeh 2024 (arXiv 2412.06464) figure 1; with a decay per channel
+        Kimi Linear (arXiv 2510.26692) and `KimiDeltaAttention` of flash-linear-attention.
+    Limits: A decay per channel has the arithmetic of one per head; the scaling of queries and keys
+        by it inside a chunk is not counted.
+    """
+    key = float(mixer.num_key_heads * mixer.key_head_dim)
+    value = float(mixer.num_value_heads * mixer.value_head_dim)
+    chunk = DELTA_CHUNK if emission.phase != Phase.DECODE else 0.0
+    projection, hidden = emission.projection_format, emission.hidden
+    return (
+        *emission.gemm(
+            "qkvz_projection", 2.0 * (key + value), hidden, "column", format_name=projection
+        ),
+        *_beta_and_decay(emission, mixer),
+        _conv(emission, 2.0 * key + value, mixer.conv_kernel),
+        _scan(
+            emission,
+            "gated_delta_net",
+            delta_net_flop_per_token(mixer, chunk=chunk),
+            delta_rule_width(
+                mixer.num_key_heads,
+                mixer.key_head_dim,
+                mixer.num_value_heads,
+                mixer.value_head_dim,
+            ),
+            _State(
+                mixer.num_value_heads,
+                mixer.key_head_dim * mixer.value_head_dim,
+                mixer.key_head_dim + mixer.value_head_dim,
+                chunk,
+            ),
+        ),
+        _gated_norm(emission, value),
+        *emission.gemm("output_projection", hidden, value, "row", format_name=projection),
+    )
+
+
+def _beta_and_decay(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator, ...]:
+    """Return the projections of the write strength and of the decay."""
+    heads, hidden = float(mixer.num_value_heads), emission.hidden
+    head, projection = emission.formats.head, emission.projection_format
+    if not mixer.decay_rank:
+        return (
+            *emission.gemm(
+                "beta_decay_projection", 2.0 * heads, hidden, "column", format_name=head
+            ),
+        )
+    key = float(mixer.num_key_heads * mixer.key_head_dim)
+    rank = float(mixer.decay_rank)
+    return (
+        *emission.gemm("beta_projection", heads, hidden, "column", format_name=head),
+        *emission.gemm("decay_a_projection", rank, hidden, "replicated", format_name=projection),
+        *emission.gemm("decay_b_projection", key, rank, "column", format_name=projection),
+    )
+
+
+def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
+    """Return the operators of one Mamba-2 layer; all are divided over heads.
+
+    Fewer groups than ranks are replicated, like key-value heads.
+
+    Args:
+        emission: The builder of the layer.
+        mixer: Its dimensions.
+
+    Source: Dao and Gu 2024 (arXiv 2405.21060) section 7, tensor-parallel form of the block.
+    """
+    inner = float(mixer.num_heads * mixer.head_dim)
+    groups_C = emission.repeated(mixer.num_groups)
+    channels_C = inner + 2.0 * groups_C * mixer.state_size
+    projection, hidden = emission.projection_format, emission.hidden
+    chunk = SSD_CHUNK if emission.phase != Phase.DECODE else 0.0
+    flop = mamba2_flop_per_token(mixer, groups=mixer.num_groups, chunk=chunk)
+    return (
+        *emission.gemm(
+            "input_projection",
+            inner + channels_C + float(mixer.num_heads),
+            hidden,
+            "column",
+            format_name=projection,
+        ),
+        _conv(emission, channels_C, mixer.conv_kernel),
+        _scan(
+            emission,
+            "mamba2",
+            flop,
+            inner + channels_C + mixer.num_heads,
+            _State(mixer.num_heads, mixer.state_size * mixer.head_dim, mixer.head_dim, chunk),
+        ),
+        _gated_norm(emission, inner),
+        *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
+    )
+
+
+def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[Operator, ...]:
+    """Return the operators of one Mamba layer; all are divided over channels.
+
+    `state_projection` contracts the divided channels, so it is a row GEMM with its own reduction.
+
+    Args:
+        emission: The builder of the layer.
+        mixer: Its dimensions.
+
+    Source: Gu and Dao 2023 (arXiv 2312.00752) section 3.4; inner norms: Jamba (arXiv 2403.19887).
+    """
+    inner = float(mixer.intermediate_size)
+    state_width = float(mixer.time_step_rank + 2 * mixer.state_size)
+    projection, hidden = emission.projection_format, emission.hidden
+    normed = state_width * ACTIVATION_BYTES
+    norms: tuple[Operator, ...] = ()
+    if mixer.inner_norms:
+        norms = (emission.streaming("state_norm", "latent_norm", (normed, normed)),)
+    return (
+        *emission.gemm("input_projection", 2.0 * inner, hidden, "column", format_name=projection),
+        _conv(emission, inner, mixer.conv_kernel),
+        *emission.gemm("state_projection", state_width, inner, "row", format_name=projection),
+        *norms,
+        *emission.gemm(
+            "time_step_projection", inner, mixer.time_step_rank, "column", format_name=projection
+        ),
+        _scan(
+            emission,
+            "mamba",
+            mamba1_flop_per_token(mixer),
+            4.0 * inner + 2.0 * mixer.state_size,
+            _State(inner, mixer.state_size, 1.0, 0.0),
+        ),
+        *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
+    )

@@ -1,0 +1,3 @@
+"""Failures of large clusters: logs, one job on many nodes, many jobs on one cluster."""
+
+from __future__ import annotations

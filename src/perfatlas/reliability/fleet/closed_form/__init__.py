@@ -1,0 +1,73 @@
+"""Closed forms of goodput: checkpoints, spares, redundancy, stragglers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.fleet.closed_form.asynchronous import (
+        asynchronous_efficiency as asynchronous_efficiency,
+        snapshots_in_flight as snapshots_in_flight,
+    )
+    from perfatlas.reliability.fleet.closed_form.corruption import (
+        VerifiedPattern as VerifiedPattern,
+        verified_time_s as verified_time_s,
+    )
+    from perfatlas.reliability.fleet.closed_form.estimates import (
+        CHECKPOINT_BYTES_PER_PARAMETER as CHECKPOINT_BYTES_PER_PARAMETER,
+        linear_goodput as linear_goodput,
+        meta_ettr as meta_ettr,
+        saxena_availability as saxena_availability,
+    )
+    from perfatlas.reliability.fleet.closed_form.expected import (
+        Expected as Expected,
+        best_interval_s as best_interval_s,
+        expected_goodput as expected_goodput,
+        known_mtti_s as known_mtti_s,
+        likely_interval_s as likely_interval_s,
+        restart_remark as restart_remark,
+    )
+    from perfatlas.reliability.fleet.closed_form.intervals import (
+        daly_higher_order_s as daly_higher_order_s,
+        saxena_interval_s as saxena_interval_s,
+        young_interval_s as young_interval_s,
+    )
+    from perfatlas.reliability.fleet.closed_form.late_detection import (
+        kept_for as kept_for,
+        late_detection_remarks as late_detection_remarks,
+    )
+    from perfatlas.reliability.fleet.closed_form.maintenance import (
+        Plain as Plain,
+        maintained_efficiency as maintained_efficiency,
+    )
+    from perfatlas.reliability.fleet.closed_form.multilevel import (
+        multilevel_efficiency as multilevel_efficiency,
+    )
+    from perfatlas.reliability.fleet.closed_form.redundancy import (
+        at_least as at_least,
+        blast_usable as blast_usable,
+        replicas_up as replicas_up,
+        spare_replicas as spare_replicas,
+        usable_share as usable_share,
+    )
+    from perfatlas.reliability.fleet.closed_form.renewal import (
+        FASTER as FASTER,
+        LITTLE as LITTLE,
+        optimal_interval_s as optimal_interval_s,
+        renewal_efficiency as renewal_efficiency,
+        what_is_lost as what_is_lost,
+    )
+    from perfatlas.reliability.fleet.closed_form.spares import (
+        birth_death_blocked as birth_death_blocked,
+        blocked_probability as blocked_probability,
+        failed_nodes as failed_nodes,
+        spares_for as spares_for,
+    )
+    from perfatlas.reliability.fleet.closed_form.stragglers import (
+        largest_normal as largest_normal,
+        slowest_step as slowest_step,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

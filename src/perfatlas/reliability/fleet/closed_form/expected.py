@@ -1,0 +1,349 @@
+"""Selection of the closed form for a job on a fleet, its value and what it omits.
+
+Shape legend: C candidates, L levels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.quantities import significant
+from perfatlas.reliability.fleet.closed_form.asynchronous import with_durability_lag
+from perfatlas.reliability.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
+from perfatlas.reliability.fleet.closed_form.maintenance import Plain, maintained_efficiency
+from perfatlas.reliability.fleet.closed_form.multilevel import multilevel_efficiency
+from perfatlas.reliability.fleet.closed_form.renewal import (
+    optimal_interval_s,
+    renewal_efficiency,
+    what_is_lost,
+)
+from perfatlas.reliability.fleet.laws import Constant, mean_s
+from perfatlas.reliability.fleet.model import (
+    cause_rate_per_s,
+    mean_repair_s,
+    needed_level,
+    not_memoryless,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.fleet.model import Cause, Fleet, Job, Level, Strategy
+
+MOST_SEGMENTS: Final = 400  # segments of an outer period; a matrix with this many rows is solved
+RENEWAL: Final = "exact renewal efficiency (Daly 2006)"
+LAGGING: Final = "exact renewal efficiency with a lag of durability"
+MAINTAINED: Final = "renewal efficiency with planned maintenance"
+LEVELS: Final = "Markov chain of checkpoint levels (Moody 2010)"
+VERIFIED: Final = "verified checkpoints (Aupy 2013)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Result of a closed form for a job.
+
+    Args:
+        goodput: Long-run share of useful time; None where no form describes the job.
+        form: Name of the form, or why there is none.
+        leaves_out: Effects that the form does not model; where empty, a simulation agrees.
+    """
+
+    goodput: float | None
+    form: str
+    leaves_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Demand:
+    """Inputs of the closed forms, taken from a fleet and a strategy.
+
+    Args:
+        rate_L: Failure rate by the checkpoint level needed [1/s] (L,).
+        silent: Rate of silent errors [1/s].
+        detection_s: Mean downtime before a failure is noticed [s].
+        restart_L: Mean restart with the read of each level [s] (L,).
+    """
+
+    rate_L: tuple[float, ...]
+    silent: float
+    detection_s: float
+    restart_L: tuple[float, ...]
+
+    @property
+    def failing(self) -> float:
+        """Rate of failures that stop the job [1/s]."""
+        return sum(self.rate_L)
+
+
+def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
+    """Return the long-run goodput of a job by the closed form that applies to it.
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+        strategy: Its fault-tolerance strategy.
+
+    Example:
+        >>> from perfatlas.reliability.fleet.closed_form import expected_goodput
+        >>> from perfatlas.reliability.fleet.model import Level, Restart, Strategy, one_cause
+        >>> strategy = Strategy(interval_s=1807.6, levels=(Level(write_s=60.0),),
+        ...     restarts=(Restart(name="restart", phases={"load": 300.0}),))
+        >>> found = expected_goodput(one_cause(7.9 * 3600, 8), 8, strategy)
+        >>> print(f"{found.goodput:.5f} {found.form} {found.leaves_out}")
+        0.92662 exact renewal efficiency (Daly 2006) ()
+    """
+    beyond = _beyond(fleet, strategy)
+    if beyond:
+        return Expected(goodput=None, form=f"no closed form: {beyond}")
+    demand = _demand(fleet, units, strategy)
+    if not demand.failing and not demand.silent:
+        return Expected(goodput=None, form="no closed form: nothing stops the job")
+    value, form, more = _value(demand, strategy, strategy.interval_s)
+    return Expected(goodput=value, form=form, leaves_out=(*_left_out(fleet, strategy), *more))
+
+
+def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
+    """Return the mean time to interruption of an exposed job [s], where rates determine it.
+
+    Args:
+        job: The job.
+        strategy: Its fault-tolerance strategy.
+
+    Returns:
+        None where only a simulation applies: ageing parts, retired lemons, false fixes, silent
+        errors, slow units that are replaced, warm spares, partly failed units, elastic operation,
+        or no failures.
+    """
+    stops = [cause for cause in job.fleet.causes if cause.effect == "stops"]
+    effects = {cause.effect for cause in job.fleet.causes}
+    replaced = "slows" in effects and strategy.slow_patience_s is not None
+    steady = not not_memoryless(job.fleet, strategy) and "corrupts" not in effects and not replaced
+    cold = strategy.spares.kind == "cold" or strategy.spares.count is None
+    whole = job.fleet.parts_per_unit == 1 and strategy.shrink is None
+    rate = sum(cause_rate_per_s(cause, job.units) for cause in stops)
+    return 1.0 / rate if steady and cold and whole and rate else None
+
+
+def restart_remark(strategy: Strategy, mtti_s: float, goodput: float) -> str:
+    """Return a remark where restarts take longer than the mean time to failure.
+
+    Args:
+        strategy: The fault-tolerance strategy of the job.
+        mtti_s: Mean time to the next failure while the job is exposed [s].
+        goodput: Useful share of its time.
+
+    Returns:
+        "" where restarts are shorter, or failures cannot occur during a restart.
+    """
+    restart_s = _restart_s(strategy)
+    if restart_s <= mtti_s or not strategy.restart_exposed:
+        return ""
+    return (
+        f"a restart takes {significant(restart_s)} s and the job, while it can fail, is interrupted"
+        " every"
+        f" {significant(mtti_s)} s, which is less than a restart takes: {what_is_lost(goodput)}"
+    )
+
+
+def _restart_s(strategy: Strategy) -> float:
+    """Return the mean time of the lightest restart, including reading the checkpoint [s]."""
+    phases = strategy.restarts[0].phases.values()
+    peers = strategy.step_s is not None
+    return sum(map(_mean, phases)) + (0.0 if peers else _mean(strategy.levels[0].read_s))
+
+
+def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
+    """Return the optimal work between checkpoints [s] and its basis, or why there is none.
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+        strategy: Its fault-tolerance strategy, without the interval.
+
+    Returns:
+        None where checkpoints are free, no failure needs one or no closed form fits the job.
+
+    Source: Lambert's W for one level without verification; else the largest value of the closed
+        form over intervals within a factor of a thousand around the first-order optimum.
+    """
+    estimate_s, said = likely_interval_s(fleet, units, strategy)
+    if estimate_s is not None and (beyond := _beyond(fleet, strategy)):
+        return None, f"no closed form gives the optimal interval: {beyond}"
+    return estimate_s, said
+
+
+def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
+    """Return the approximately optimal work between checkpoints [s], also without a closed form.
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+        strategy: Its fault-tolerance strategy, without the interval.
+
+    Returns:
+        The optimum for the failures that need a checkpoint, all else ignored; None where there is
+        no such optimum.
+    """
+    demand = _demand(fleet, units, strategy)
+    cost_s = _cost_s(strategy)
+    hurt = demand.failing / 2.0 + (demand.silent if strategy.verify_s else 0.0)
+    if cost_s <= 0.0:
+        return None, "checkpoint_write_s = 0: free checkpoints have no optimal interval"
+    if hurt <= 0.0:
+        held = strategy.step_s is not None and any(c.effect == "stops" for c in fleet.causes)
+        why = "peers hold the state after every failure" if held else "nothing stops the job"
+        return None, f"{why}: the longer the interval, the better"
+    if strategy.levels[-1].every > MOST_SEGMENTS:
+        return None, f"no closed form gives the optimal interval of over {MOST_SEGMENTS} segments"
+    if len(strategy.levels) == 1 and not strategy.verify_s:
+        best_s = float(optimal_interval_s(cost_s, 1.0 / demand.failing))
+        return best_s, "the optimum for failures without memory"
+    from scipy.optimize import minimize_scalar
+
+    middle = math.log(math.sqrt(cost_s / hurt))
+
+    def lost(log_interval: float) -> float:
+        return -_value(demand, strategy, math.exp(log_interval))[0]
+
+    ends = (middle - math.log(30.0), middle + math.log(30.0))
+    found = minimize_scalar(lost, bounds=ends, method="bounded", options={"xatol": 1e-5})
+    form = _value(demand, strategy, 1.0)[1]
+    return math.exp(float(found.x)), f"the optimum of the {form}"
+
+
+def _cost_s(strategy: Strategy) -> float:
+    """Return the mean time of checkpoints and verification per segment [s]."""
+    total, often = strategy.verify_s, 1.0
+    for place, level in enumerate(strategy.levels):
+        later = strategy.levels[place + 1 :]
+        often = 1.0 / level.every - (1.0 / later[0].every if later else 0.0)
+        total += often * level.write_s
+    return total
+
+
+def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[float, str, list[str]]:
+    """Return a closed form's value at an interval, its name, and what it leaves out."""
+    level = strategy.levels[0]
+    maintenance = strategy.maintenance
+    more: list[str] = []
+    if len(strategy.levels) > 1:
+        value, form = _levels_value(demand, strategy, interval_s), LEVELS
+    elif strategy.verify_s:
+        pattern = VerifiedPattern(
+            strategy.verify_s, level.write_s, demand.restart_L[0], demand.detection_s,
+            demand.failing, demand.silent,
+        )  # fmt: skip
+        value, form = interval_s / float(verified_time_s(interval_s, pattern)), VERIFIED
+    else:
+        job = Plain(
+            interval_s, level.write_s, demand.restart_L[0], 1.0 / demand.failing,
+            demand.detection_s,
+        )  # fmt: skip
+        exposed = strategy.restart_exposed
+        blocking = renewal_efficiency(*job, restart_exposed=exposed)
+        value, form = float(blocking.value_C), RENEWAL
+        if maintenance is not None and exposed and not level.lag_s:
+            found = maintained_efficiency(job, maintenance.every_s, maintenance.lasts_s)
+            more = [] if bool(found.valid_C) else ["frequent maintenance"]
+            return float(found.value_C), MAINTAINED, more
+        if level.lag_s:
+            found = with_durability_lag(
+                blocking, interval_s, level.write_s, level.lag_s, 1.0 / demand.failing
+            )
+            value, form = float(found.value_C), LAGGING
+            more = [] if bool(found.valid_C) else ["several snapshots in flight"]
+    if maintenance is None:
+        return value, form, more
+    up = max(1.0 - maintenance.lasts_s / maintenance.every_s, 0.0)
+    return value * up, form, [*more, "restarts after maintenance"]
+
+
+def _levels_value(demand: _Demand, strategy: Strategy, interval_s: float) -> float:
+    """Return the efficiency of several levels; each write includes a verification."""
+    write_L = np.array([level.write_s + strategy.verify_s for level in strategy.levels])
+    rate_L = np.array(demand.rate_L)
+    if strategy.verify_s:
+        rate_L[0] += demand.silent
+    every_L = tuple(level.every for level in strategy.levels)
+    restart_L = np.array(demand.restart_L)
+    found = multilevel_efficiency(
+        interval_s, every_L, write_L, restart_L, rate_L, demand.detection_s
+    )
+    return float(found[0])
+
+
+def _demand(fleet: Fleet, units: int, strategy: Strategy) -> _Demand:
+    rate_L = [0.0] * len(strategy.levels)
+    silent = noticing = 0.0
+    for cause in fleet.causes:
+        rate = cause_rate_per_s(cause, units)
+        if cause.effect == "stops" and (level := needed_level(cause, strategy)) >= 0:
+            rate_L[level] += rate
+            noticing += rate * mean_s(cause.detection)
+        elif cause.effect == "corrupts":
+            silent += rate
+    phases = strategy.restarts[0].phases.values()
+    restart_s = sum(_mean(phase) for phase in phases)
+    return _Demand(
+        rate_L=tuple(rate_L),
+        silent=silent,
+        detection_s=noticing / sum(rate_L) if sum(rate_L) else 0.0,
+        restart_L=tuple(restart_s + _mean(level.read_s) for level in strategy.levels),
+    )
+
+
+def _mean(time: object) -> float:
+    return float(time) if isinstance(time, float | int) else mean_s(time)  # type: ignore[arg-type]
+
+
+def _beyond(fleet: Fleet, strategy: Strategy) -> str:
+    """Return the feature that no closed form covers even approximately, "" where there is none."""
+    effects = {cause.effect for cause in fleet.causes}
+    silent, several = "corrupts" in effects, len(strategy.levels) > 1
+    told = {
+        "some failures slow the job down": "slows" in effects,
+        "silent errors are detected late": silent and not strategy.verify_s,
+        "silent errors with several checkpoint levels": silent and several,
+        "several kinds of restarts": len(strategy.restarts) > 1,
+        "peers hold the state after most failures": strategy.step_s is not None,
+        "failures occur before the first is detected": strategy.detection_exposed,
+        f"over {MOST_SEGMENTS} segments between checkpoints of a level": (
+            strategy.levels[-1].every > MOST_SEGMENTS
+        ),
+    }
+    return next((what for what, is_so in told.items() if is_so), "")
+
+
+def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
+    """Return the effects that the form does not model."""
+    stops = [cause for cause in fleet.causes if cause.effect == "stops"]
+    several = len(strategy.levels) > 1
+    plain = not several and not strategy.verify_s
+    told = {
+        "waiting for nodes": _may_wait(fleet, stops, strategy),
+        "fewer nodes": strategy.shrink is not None,
+        "the start of spares": strategy.spares.count is not None and strategy.spares.start != _NO,
+        "the spread of restarts": any(map(_spreads, strategy.levels))
+        or any(not isinstance(p, float | int) for p in strategy.restarts[0].phases.values()),
+        "the lag of durability": not plain and any(level.lag_s for level in strategy.levels),
+        "restarts that fail": strategy.restarts[0].success < 1.0,
+        "safe restarts": not plain and not strategy.restart_exposed,
+        "differing detection": len({cause.detection for cause in stops}) > 1 and not plain,
+    }
+    return [*not_memoryless(fleet, strategy), *(what for what, is_so in told.items() if is_so)]
+
+
+_NO: Final = Constant(value_s=0.0)
+
+
+def _may_wait(fleet: Fleet, stops: list[Cause], strategy: Strategy) -> bool:
+    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+    first = fleet.repairs[0].name
+    out = [cause for cause in stops if cause.takes != "nothing"]
+    return strategy.spares.count is not None and any(times[c.repair or first] for c in out)
+
+
+def _spreads(level: Level) -> bool:
+    return not isinstance(level.read_s, float | int | Constant)

@@ -1,0 +1,76 @@
+"""Whether it matters which units of a fleet are in the job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.reliability.fleet.laws import Exponential
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Repair, Strategy
+
+
+def units_change_places(strategy: Strategy) -> bool:
+    """Return whether a job does not always run on the same units.
+
+    Unlimited spares are units repaired in place. A job without spares that does not shrink waits
+    for its own units.
+
+    Args:
+        strategy: The fault-tolerance strategy of the job.
+    """
+    return strategy.spares.count is not None and bool(strategy.spares.count or strategy.shrink)
+
+
+def has_unit_lemons(cause: Cause) -> bool:
+    """Return whether the lemons of a cause are units.
+
+    Args:
+        cause: The cause.
+    """
+    return cause.lemons is not None and cause.per_unit > 0.0 and cause.units == 1
+
+
+def has_unit_ages(cause: Cause) -> bool:
+    """Return whether ageing parts of a cause belong to units: a fraction of one, to some units.
+
+    Args:
+        cause: The cause.
+    """
+    ages = not isinstance(cause.lifetime, Exponential)
+    return ages and cause.per_unit > 0.0 and cause.units == 1
+
+
+def units_differ(fleet: Fleet, spares: int, *, elastic: bool) -> bool:
+    """Return whether it matters which spare joins a job.
+
+    Args:
+        fleet: The fleet.
+        spares: Number of spares.
+        elastic: Whether the job continues with fewer units.
+    """
+    return bool(spares or elastic) and bool(_differences(fleet))
+
+
+def what_differs(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
+    """Return in what units that change places differ, as text; empty where they do not.
+
+    Args:
+        fleet: The fleet.
+        strategy: The fault-tolerance strategy of the job.
+    """
+    return _differences(fleet) if units_change_places(strategy) else ()
+
+
+def _differences(fleet: Fleet) -> tuple[str, ...]:
+    told = {
+        "lemons": any(has_unit_lemons(cause) for cause in fleet.causes),
+        "the age of parts": any(has_unit_ages(cause) for cause in fleet.causes),
+        "false fixes": any(_fixes_falsely(repair) for repair in fleet.repairs),
+        "failed parts": fleet.parts_per_unit > 1,
+    }
+    return tuple(what for what, is_so in told.items() if is_so)
+
+
+def _fixes_falsely(repair: Repair) -> bool:
+    return any(stage.false_fix > 0.0 for stage in repair.stages)

@@ -1,0 +1,123 @@
+"""Named recovery policies: what a launcher does when a node of a job is lost."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Literal
+
+from perfatlas.quantities import InvalidSpecError, parse_duration
+from perfatlas.reliability.fleet.laws import Constant
+from perfatlas.reliability.fleet.model.model import NO_TIME, Fleet, Spares, Strategy
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.fleet.model.model import Cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoveryPolicy:
+    """The documented response of a launcher to the loss of a node.
+
+    Args:
+        name: Name.
+        does: What happens.
+        detection_s: Time from the loss of a node to the response [s].
+        elastic: Whether the job continues with fewer nodes.
+        peers_hold_state: Whether the other replicas hold the state, so that one step is lost.
+        spares: Kind of spares it needs; "" for any.
+        reallocates: Whether a restart allocates all nodes anew, in the order of their numbers.
+        regrows: Whether nodes join a running job.
+        source: Documentation or source file.
+    """
+
+    name: str
+    does: str
+    detection_s: float
+    elastic: Literal["never", "allowed", "always"]
+    source: str
+    peers_hold_state: bool = False
+    spares: Literal["", "cold", "warm", "hot"] = ""
+    reallocates: bool = False
+    regrows: bool = True
+
+    def text(self) -> str:
+        """Return the policy as text."""
+        return f"response {self.name}: {self.does} ({self.source})"
+
+
+@cache
+def recovery_policies() -> dict[str, RecoveryPolicy]:
+    """Return all policies by name.
+
+    Example:
+        >>> from perfatlas.reliability.fleet.model import recovery_policies
+        >>> recovery_policies()["slurm_requeue"].detection_s
+        300.0
+    """
+    text = resources.files("perfatlas").joinpath("data/fleet/recovery_policies.toml").read_text()
+    rows = tomllib.loads(text)["policy"]
+    found = (
+        RecoveryPolicy(detection_s=parse_duration(row.pop("detection"), field="detection"), **row)
+        for row in rows
+    )
+    return {policy.name: policy for policy in found}
+
+
+def with_policy(fleet: Fleet, policy: RecoveryPolicy) -> Fleet:
+    """Return a fleet whose lost units are detected as the policy documents.
+
+    Args:
+        fleet: The fleet; a cause with a detection of its own keeps it.
+        policy: The policy.
+    """
+    return replace(fleet, causes=tuple(_detected(cause, policy) for cause in fleet.causes))
+
+
+def _detected(cause: Cause, policy: RecoveryPolicy) -> Cause:
+    loses_unit = cause.effect == "stops" and cause.takes != "nothing"
+    if not loses_unit or cause.detection != NO_TIME:
+        return cause
+    return replace(cause, detection=Constant(value_s=policy.detection_s))
+
+
+def under_policy(strategy: Strategy, policy: RecoveryPolicy, step_s: float | None) -> Strategy:
+    """Return a strategy that follows a policy.
+
+    Args:
+        strategy: The strategy.
+        policy: The policy.
+        step_s: Time of a training step [s], lost where peers hold the state; None if unknown.
+
+    Raises:
+        InvalidSpecError: The strategy contradicts the policy, or lacks what it needs.
+    """
+    if policy.elastic == "never" and strategy.shrink is not None:
+        raise InvalidSpecError(
+            f"response = {policy.name} restarts the job on all its nodes: remove fewest_gpus or"
+            " shrink, or use response torchrun"
+        )
+    if policy.elastic == "always" and strategy.shrink is None:
+        raise InvalidSpecError(
+            f"response = {policy.name} drops whole replicas: set fewest_gpus and replica_gpus"
+            if policy.regrows
+            else f"response = {policy.name} continues on the remaining nodes: set fewest_gpus"
+        )
+    if strategy.shrink is not None:
+        strategy = replace(strategy, shrink=replace(strategy.shrink, regrows=policy.regrows))
+    if policy.peers_hold_state:
+        step_s = strategy.step_s or step_s
+        if step_s is None:
+            raise InvalidSpecError(
+                f"response = {policy.name} loses one training step: set lost_step in the"
+                " strategy, or the measured step (step_time_s)"
+            )
+        strategy = replace(strategy, step_s=step_s)
+    if policy.reallocates:
+        # which spare fills a place does not matter where all places are assigned anew
+        spares = replace(strategy.spares, reallocated=True, order=Spares().order)
+        strategy = replace(strategy, spares=spares)
+    if policy.spares:
+        strategy = replace(strategy, spares=replace(strategy.spares, kind=policy.spares))
+    return strategy

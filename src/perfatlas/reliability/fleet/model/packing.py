@@ -1,0 +1,372 @@
+"""Conversion of a described job to the records of compiled code.
+
+Shape legend: H, G heap slots, Q lemons, D units, K causes with lemons, A ageing causes, L causes
+with latent faults.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.compiled import NODE
+from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.reliability.fleet.laws import (
+    JOB,
+    MEMBER,
+    MOST_CAUSES,
+    MOST_EVENTS,
+    NEVER,
+    PLAN,
+    SILENT,
+    SLOT,
+    SLOWS,
+    SPARE_ORDERS,
+    STOPS,
+    TICKS_PER_SECOND,
+    UNIT,
+    Exponential,
+    PackedLaws,
+    Stores,
+    residual,
+)
+from perfatlas.reliability.fleet.model.checks import cause_rate_per_s, check_events, check_job
+from perfatlas.reliability.fleet.model.event_streams import (
+    WHOLE,
+    Stream,
+    event_streams,
+    strikes_work,
+)
+from perfatlas.reliability.fleet.model.identity import has_unit_ages, has_unit_lemons, what_differs
+from perfatlas.reliability.fleet.model.model import NO_TIME, REACHES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.reliability.fleet.model.model import Cause, Fleet, Strategy
+
+HEAP: Final = 1024  # slots of a heap at first
+MOST_NAMED: Final = 5_000_000  # units that are followed one by one; some hundred bytes each
+EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
+TAKES: Final = ("nothing", "part", "unit")
+
+
+class Packed(NamedTuple):
+    """A job ready to run.
+
+    Args:
+        plan_1: Constants (1,).
+        job_1: Buffer for the state (1,).
+        stores: Tables and heaps.
+        names: Names of the causes, in the order of the plan.
+    """
+
+    plan_1: NDArray[Any]
+    job_1: NDArray[Any]
+    stores: Stores
+    names: tuple[str, ...]
+
+
+def pack(
+    fleet: Fleet,
+    units: int,
+    strategy: Strategy,
+    horizon_s: float,
+    *,
+    work_s: float | None = None,
+) -> Packed:
+    """Return a job for compiled code.
+
+    Args:
+        fleet: The fleet.
+        units: Units the job needs.
+        strategy: Its fault-tolerance strategy.
+        horizon_s: Simulated time [s].
+        work_s: Work to complete [s]; None runs until the horizon.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+    """
+    check_job(fleet, units, strategy, horizon_s)
+    laws = PackedLaws()
+    plan_1 = np.zeros(1, PLAN)
+    plan = plan_1[0]
+    _pack_job(plan, fleet, units, strategy, laws)
+    plan["horizon"] = ticks(horizon_s)
+    if work_s is not None:
+        plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
+    places = _pack_identity(plan, fleet, units, strategy)
+    streams = event_streams(fleet, units, int(plan["powered"]), places)
+    if len(streams) > MOST_CAUSES:
+        raise InvalidSpecError(
+            f"{len(streams)} causes including their lemons: expected at most {MOST_CAUSES}"
+        )
+    check_events(sum(stream.rate_per_s for stream in streams), horizon_s)
+    lemons = _pack_causes(plan, streams, fleet, strategy, laws)
+    _pack_repairs(plan, fleet, laws)
+    rows = laws.rows()
+    plan["law"][: rows.size] = rows
+    stores = Stores(
+        knots_2K=laws.knots(),
+        renewal_H=np.zeros(HEAP, NODE),
+        return_G=np.zeros(HEAP, NODE),
+        slot_H=np.zeros(HEAP * bool(plan["members"]), SLOT),
+        lemon_Q=np.zeros(lemons, np.int64),
+        holder_Q=np.zeros(lemons, np.int64),
+        lemon_DK=np.zeros(places * int(plan["lemon_kinds"]), np.int64),
+        unit_D=np.zeros(places, UNIT),
+        member_DA=np.zeros(places * int(plan["members"]), MEMBER),
+        down_D=np.zeros(places, np.int64),
+        order_D=np.zeros(places, np.int64),
+        spot_D=np.zeros(places, np.int64),
+        bad_DL=np.zeros(places * int(plan["lurking"]), np.int64),
+    )
+    return Packed(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
+
+
+def ticks(seconds: float) -> int:
+    """Return a time in whole ticks.
+
+    Args:
+        seconds: Time [s].
+    """
+    return round(seconds * TICKS_PER_SECOND)
+
+
+def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
+    """Return the number of segments of the work, and the work of the last one [ticks]."""
+    segments = max(math.ceil(work_s / interval_s - WHOLE), 1)
+    work = ticks(interval_s)
+    last = ticks(work_s) - (segments - 1) * work
+    return segments, min(max(last, 1), work)
+
+
+def grown(packed: Packed) -> Packed:
+    """Return a job with heaps four times as large.
+
+    Args:
+        packed: The job.
+
+    Raises:
+        InvalidSpecError: More than 64 concurrent slowdowns, or too many failures.
+    """
+    if packed.job_1["full"][0] == 3:
+        days = packed.job_1["now"][0] / TICKS_PER_SECOND / 86400.0
+        raise InvalidSpecError(
+            f"a replica met {MOST_EVENTS:,} failures within {significant(days)} days: worn-out"
+            " parts with"
+            " as_old repairs fail ever faster; shorten the horizon, or repair them as new"
+        )
+    if packed.job_1["full"][0] == 2:
+        raise InvalidSpecError(
+            "more than 64 concurrent slowdowns: lower the rate or the duration of fail-slow causes"
+        )
+    stores = packed.stores._replace(
+        renewal_H=np.zeros(4 * packed.stores.renewal_H.size, NODE),
+        return_G=np.zeros(4 * packed.stores.return_G.size, NODE),
+        slot_H=np.zeros(4 * packed.stores.slot_H.size, SLOT),
+    )
+    return packed._replace(stores=stores)
+
+
+def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+    spares = strategy.spares
+    warm = spares.kind != "cold" and spares.count is not None
+    plan["work"], plan["verify"] = ticks(strategy.interval_s), ticks(strategy.verify_s)
+    plan["retained"] = strategy.retained
+    plan["step"] = ticks(strategy.step_s or 0.0)
+    plan["detection_exposed"] = strategy.detection_exposed
+    plan["restart_exposed"] = strategy.restart_exposed
+    plan["units"], plan["warm"] = units, warm
+    plan["spares"] = -1 if spares.count is None else spares.count
+    plan["powered"] = units + (spares.count or 0) * warm
+    plan["spare_start"] = -1
+    if spares.start != NO_TIME:
+        plan["spare_start"] = laws.add(spares.start, "start of a spare")
+    plan["parts"], plan["parts_needed"] = fleet.parts_per_unit, fleet.parts_needed
+    plan["crews"] = fleet.crews or 0
+    plan["shrink_overhead"], plan["regrows"] = 1.0, 1
+    if strategy.shrink is not None:
+        plan["replica_units"], plan["fewest"] = (
+            strategy.shrink.replica_units,
+            strategy.shrink.fewest,
+        )
+        plan["shrink_overhead"] = strategy.shrink.overhead
+        plan["rejoin"] = ticks(strategy.shrink.rejoin_s)
+        plan["regrows"] = strategy.shrink.regrows
+    plan["maintenance_every"] = plan["slow_patience"] = NEVER
+    if strategy.slow_patience_s is not None:
+        plan["slow_patience"] = ticks(strategy.slow_patience_s)
+    plan["silent_restart"] = _restart(strategy, strategy.silent_restart)
+    plan["slow_restart"] = _restart(strategy, strategy.slow_restart)
+    if strategy.maintenance is not None:
+        plan["maintenance_every"] = ticks(strategy.maintenance.every_s)
+        plan["maintenance"] = ticks(strategy.maintenance.lasts_s)
+        plan["maintenance_restart"] = _restart(strategy, strategy.maintenance.restart)
+    _pack_levels(plan, strategy, laws)
+    _pack_restarts(plan, strategy, laws)
+
+
+def _pack_identity(plan: Any, fleet: Fleet, units: int, strategy: Strategy) -> int:  # noqa: ANN401
+    """Return the number of units that are followed one by one, 0 where their numbers suffice."""
+    plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
+    plan["reallocates"] = strategy.spares.reallocated
+    differs = what_differs(fleet, strategy)
+    if fleet.parts_per_unit > 1:
+        differs = (*differs, "failed parts")
+    if not differs:
+        return 0
+    places = units + (strategy.spares.count or 0)
+    if places > MOST_NAMED:
+        raise InvalidSpecError(
+            f"{places:,} units differ in {' and '.join(dict.fromkeys(differs))}: expected at most"
+            f" {MOST_NAMED:,} units that are followed one by one"
+        )
+    plan["named"] = 1
+    return places
+
+
+def _pack_levels(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+    plan["levels"] = len(strategy.levels)
+    for row, level in zip(plan["level"], strategy.levels, strict=False):
+        row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
+        row["every"], row["read_law"] = level.every, -1
+        if isinstance(level.read_s, float | int):
+            row["read"] = ticks(level.read_s)
+        else:
+            row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
+
+
+def _pack_restarts(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+    plan["restarts"] = len(strategy.restarts)
+    for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
+        row["success"] = restart.success
+        for name, phase in restart.phases.items():
+            if isinstance(phase, float | int):
+                row["fixed"] += ticks(phase)
+            else:
+                row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")
+                row["phases"] += 1
+
+
+def _restart(strategy: Strategy, name: str) -> int:
+    names = [restart.name for restart in strategy.restarts]
+    return names.index(name) if name else 0
+
+
+def _pack_causes(
+    plan: Any,  # noqa: ANN401
+    streams: list[Stream],
+    fleet: Fleet,
+    strategy: Strategy,
+    laws: PackedLaws,
+) -> int:
+    """Write the causes; return the number of lemons."""
+    plan["causes"] = len(streams)
+    rates = [s.rate_per_s for s in streams if isinstance(s.law, Exponential)]
+    plan["memoryless"] = len(rates)
+    if rates:
+        plan["mean_gap"] = TICKS_PER_SECOND / sum(rates)
+        plan["chance"][: len(rates)] = np.cumsum(rates) / sum(rates)
+    lemons = 0
+    kinds: dict[str, int] = {}
+    for row, stream in zip(plan["cause"], streams, strict=False):
+        _pack_cause(row, stream, fleet, strategy, laws)
+        _pack_members(plan, row, stream, kinds)
+        if stream.lemons and stream.cause.lemons is not None:
+            row["lemons"], row["first_lemon"] = stream.lemons, lemons
+            row["strikes"] = stream.cause.lemons.strikes
+            row["normal_share"] = 1.0 / stream.cause.lemons.factor
+            row["last_lemon"] = stream.parts - (stream.lemons - 1)
+            lemons += stream.lemons
+        falls_back = any(stage.false_fix > 0.0 for stage in fleet.repairs[row["repair"]].stages)
+        row["lurks"] = plan["lurking"] if falls_back else -1
+        plan["lurking"] += falls_back
+        whole = row["counted"] == 1.0 and not row["lemons"]
+        row["plain"] = whole and row["scope"] > 0
+    plan["lemon_kinds"] = len(kinds)
+    return lemons
+
+
+def _pack_members(plan: Any, row: Any, stream: Stream, kinds: dict[str, int]) -> None:  # noqa: ANN401
+    """Write whether the lemons and the ageing parts of a stream belong to units."""
+    cause = stream.cause
+    row["lemon_kind"] = row["member"] = -1
+    row["per_unit"] = cause.per_unit
+    if plan["named"] and has_unit_lemons(cause):
+        row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
+    if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
+        row["member"] = plan["members"]
+        plan["members"] += 1
+
+
+def _pack_cause(
+    row: Any,  # noqa: ANN401
+    stream: Stream,
+    fleet: Fleet,
+    strategy: Strategy,
+    laws: PackedLaws,
+) -> None:
+    cause = stream.cause
+    memoryless = isinstance(stream.law, Exponential)
+    row["law"] = laws.add(stream.law, f"lifetime of {cause.name}")
+    row["first_law"] = row["law"]
+    if cause.ages == "mixed":
+        row["first_law"] = laws.add(residual(stream.law), f"lifetime of {cause.name}")
+    row["parts"] = stream.parts if memoryless else max(round(stream.parts), 1)
+    row["counted"] = 1.0 if memoryless else min(stream.parts, 1.0)
+    row["age"] = cause.age_s * TICKS_PER_SECOND
+    row["effect"] = EFFECTS[cause.effect]
+    row["as_old"] = cause.as_old
+    row["scope"] = 0 if strikes_work(cause) else TAKES.index(cause.takes)
+    row["shared"] = cause.shared > 0.0
+    row["hits"] = cause.units
+    row["repair"] = [repair.name for repair in fleet.repairs].index(
+        cause.repair or fleet.repairs[0].name
+    )
+    row["restart"] = _restart(strategy, cause.restart)
+    row["detection"] = laws.add(cause.detection, f"detection of {cause.name}")
+    row["factor"] = cause.slowdown
+    if cause.lasts is not None:
+        row["duration"] = row["latency"] = laws.add(cause.lasts, f"duration of {cause.name}")
+    row["level"] = needed_level(cause, strategy)
+
+
+def needed_level(cause: Cause, strategy: Strategy) -> int:
+    """Return the first checkpoint level that survives a cause, -1 where peers hold the state.
+
+    Args:
+        cause: The cause.
+        strategy: The strategy with the levels.
+    """
+    lost = REACHES.index(cause.loses)
+    if strategy.step_s is not None and lost <= REACHES.index("unit"):
+        return -1
+    survivors = (
+        place
+        for place, level in enumerate(strategy.levels)
+        if REACHES.index(level.survives) >= lost
+    )
+    return next(survivors, 0)
+
+
+def _pack_repairs(plan: Any, fleet: Fleet, laws: PackedLaws) -> None:  # noqa: ANN401
+    for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
+        row["stages"] = len(repair.stages)
+        row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")
+        for part, stage in zip(row["stage"], repair.stages, strict=False):
+            part["law"] = laws.add(stage.lasts, f"{repair.name}: {stage.name}")
+            part["fixed"], part["false_fix"] = stage.fixes, stage.false_fix
+
+
+def fleet_rate_per_s(fleet: Fleet, units: int) -> float:
+    """Return the long-run rate of all events of a job [1/s].
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+    """
+    return sum(cause_rate_per_s(cause, units) for cause in fleet.causes)

@@ -1,0 +1,276 @@
+"""Strategies of a job as tables of a TOML file, in the fleet file or a separate one.
+
+```toml
+[[strategy]]
+name = "two levels"
+interval = "12 min"          # work between checkpoints; default: the optimum
+state = "5.7 TB"             # checkpoint size; bandwidths apply to the whole job
+verify = "20 s"              # before every checkpoint
+maintenance = { every = "30 d", lasts = "6 h" }
+spares = { count = 32, kind = "warm", start = "5 min", order = "longest_idle" }
+shrink = { replica_units = 16, fewest = 1984, overhead = 1.02, rejoin = "1 min" }
+
+[[strategy.checkpoint]]
+name = "peer memory"
+write = "3 s"
+read = "5 s"
+survives = "unit"
+
+[[strategy.checkpoint]]
+name = "remote"
+write_bandwidth = "2 TB/s"
+lag_bandwidth = "200 GB/s"
+read_bandwidth = "400 GB/s"
+every = 10
+
+[[strategy.restart]]
+name = "in-job"
+phases = { init = { fixed = "5 s", per_rank = "3 ms" }, warm_up = "30 s" }
+success = 0.8
+
+[[strategy.restart]]
+name = "scheduler"
+phases = { reschedule = { law = "lognormal", median = "5 min", sigma = 1 } }
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import (
+    Duration,
+    Field,
+    Flag,
+    Number,
+    Record,
+    Text,
+    Whole,
+    known_keys,
+    read_fields,
+    sub_table,
+    sub_tables,
+)
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+from perfatlas.reliability.fleet.laws import SPARE_ORDERS
+from perfatlas.reliability.fleet.model.checks import check_once
+from perfatlas.reliability.fleet.model.file_fields import NAME, Lifetime, TimeOrLaw, name_of
+from perfatlas.reliability.fleet.model.model import (
+    REACHES,
+    Level,
+    Maintenance,
+    Restart,
+    Shrink,
+    Spares,
+    collective_init_s,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.fleet.laws import Law
+
+_TIME: Final = Duration()
+_RESTART_NAME: Final = Text(longest=NAME.longest, expected="the name of a restart")
+_BYTES: Final = Number(dimension="bytes", unit="B", least=1.0, example="5.7 TB")
+_SPEED: Final = Number(dimension="bytes_per_s", unit="B/s", least=1e-6, example="400 GB/s")
+_SPARES: Final = Record(
+    fields={
+        "count": Field(Whole(), required=True, meaning="the number of spares"),
+        "kind": Field(Text(choices=("cold", "warm", "hot"))),
+        "start": Field(Lifetime()),
+        "order": Field(Text(choices=SPARE_ORDERS)),
+    },
+    build=Spares,
+)
+_SHRINK: Final = Record(
+    fields={
+        "replica_units": Field(Whole()),
+        "fewest": Field(Whole(), required=True, meaning="the minimum number of units"),
+        "overhead": Field(Number()),
+        "rejoin": Field(_TIME, into="rejoin_s"),
+        "regrows": Field(Flag()),
+    },
+    build=lambda *, replica_units=1, **given: Shrink(replica_units=replica_units, **given),
+)
+_MAINTENANCE: Final = Record(
+    fields={
+        "every": Field(_TIME, required=True, into="every_s"),
+        "lasts": Field(_TIME, required=True, into="lasts_s"),
+        "restart": Field(NAME),
+    },
+    build=Maintenance,
+)
+_STRATEGY: Final[dict[str, Field[Any]]] = {
+    "name": Field(NAME, required=True),
+    "interval": Field(_TIME, into="interval_s"),
+    "verify": Field(_TIME, into="verify_s"),
+    "lost_step": Field(_TIME, into="step_s"),
+    "slow_patience": Field(_TIME, into="slow_patience_s"),
+    "retained": Field(Whole()),
+    "silent_restart": Field(_RESTART_NAME),
+    "slow_restart": Field(_RESTART_NAME),
+    "detection_exposed": Field(Flag()),
+    "restart_exposed": Field(Flag()),
+    "spares": Field(_SPARES),
+    "shrink": Field(_SHRINK),
+    "maintenance": Field(_MAINTENANCE),
+    "state": Field(_BYTES, into="state_bytes"),
+}
+_KEYS: Final = {**_STRATEGY, "checkpoint": None, "restart": None}
+_MOVES: Final = ("write", "lag", "read")
+_LEVEL: Final[dict[str, Field[Any]]] = {
+    "name": Field(NAME, required=True),
+    "write": Field(_TIME, into="write_s"),
+    "lag": Field(_TIME, into="lag_s"),
+    "read": Field(TimeOrLaw(), into="read_s"),
+    **{f"{key}_bandwidth": Field(_SPEED) for key in _MOVES},
+    "every": Field(Whole()),
+    "survives": Field(Text(choices=REACHES)),
+}
+_GROWING: Final[dict[str, Field[Any]]] = {
+    "fixed": Field(_TIME, into="fixed_s"),
+    "per_rank": Field(_TIME, required=True, into="per_rank_s"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyTable:
+    """A strategy as written in a file.
+
+    Args:
+        name: Name of the strategy.
+        table: The parsed TOML table.
+        origin: File name for messages.
+    """
+
+    name: str
+    table: Mapping[str, Any]
+    origin: str
+
+    @property
+    def reads_bytes(self) -> bool:
+        """Whether a checkpoint is defined by a bandwidth, so that its bytes matter."""
+        rows = sub_tables(self.table.get("checkpoint", []), f"{self.origin}: checkpoint")
+        return any(key.endswith("_bandwidth") for row in rows for key in row)
+
+    def fields(self, *, ranks: int, state_bytes: float | None = None) -> dict[str, Any]:
+        """Return the fields of a `Strategy` set in the table.
+
+        `interval_s` is missing where the optimum is to be used, `levels` or `restarts` where the
+        table has none.
+
+        Args:
+            ranks: Processes of the job, for times that grow with them.
+            state_bytes: Size of a checkpoint, overriding the table [bytes].
+
+        Raises:
+            InvalidSpecError: A key is unknown or missing, a time has no unit.
+        """
+        where = f"{self.origin}: strategy {self.name!r}"
+        table = self.table
+        own = {key: value for key, value in table.items() if key in _STRATEGY}
+        given = read_fields(own, _STRATEGY, where)
+        told_bytes = given.pop("state_bytes", None)
+        state_bytes = told_bytes if state_bytes is None else state_bytes
+        if "checkpoint" in table:
+            rows = sub_tables(table["checkpoint"], f"{where}: checkpoint")
+            given["levels"] = tuple(_level(row, where, state_bytes) for row in rows)
+            check_once(f"{where}: checkpoint", [level.name for level in given["levels"]])
+        if "restart" in table:
+            rows = sub_tables(table["restart"], f"{where}: restart")
+            given["restarts"] = tuple(_restart(row, where, ranks) for row in rows)
+            check_once(f"{where}: restart", [restart.name for restart in given["restarts"]])
+        return given
+
+
+def strategies_of(table: Mapping[str, Any], origin: str) -> tuple[StrategyTable, ...]:
+    """Return the strategies of a file.
+
+    Args:
+        table: The parsed TOML file.
+        origin: File name for messages.
+
+    Raises:
+        InvalidSpecError: A strategy has no name or an unknown key, or two share a name.
+    """
+    found: list[StrategyTable] = []
+    for row in sub_tables(table.get("strategy", []), f"{origin}: strategy"):
+        name = name_of(row, f"{origin}: strategy")
+        known_keys(row, _KEYS, f"{origin}: strategy {name!r}")
+        found.append(StrategyTable(name=name, table=row, origin=origin))
+    check_once(f"{origin}: strategy", [strategy.name for strategy in found])
+    return tuple(found)
+
+
+def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> StrategyTable:
+    """Return the strategy with a name, by default the first.
+
+    Args:
+        found: Strategies of the file, at least one where `name` is None.
+        name: Name of the strategy.
+        origin: File name for messages.
+
+    Raises:
+        InvalidSpecError: The name is unknown.
+    """
+    if name is None:
+        return found[0]
+    names = [strategy.name for strategy in found]
+    if name not in names:
+        told = f"one of {', '.join(names)}" if names else "a [[strategy]] table"
+        raise InvalidSpecError(
+            f"strategy = {repr_for_error(name)}: expected {told} in"
+            f" {origin}{did_you_mean(name, names)}"
+        )
+    return found[names.index(name)]
+
+
+def _level(table: Mapping[str, Any], where: str, state_bytes: float | None) -> Level:
+    where = f"{where}: checkpoint {name_of(table, f'{where}: checkpoint')!r}"
+    given = read_fields(table, _LEVEL, where)
+    for key in _MOVES:
+        speed = given.pop(f"{key}_bandwidth", None)
+        if speed is None:
+            continue
+        if f"{key}_s" in given:
+            raise InvalidSpecError(f"{where}: {key} and {key}_bandwidth are mutually exclusive")
+        if state_bytes is None:
+            raise InvalidSpecError(
+                f"{where}: {key}_bandwidth needs the checkpoint size: set state, such as state ="
+                " '5.7 TB', or --checkpoint-bytes or --model"
+            )
+        given[f"{key}_s"] = state_bytes / speed
+    if "write_s" not in given:
+        raise InvalidSpecError(f"{where}: write or write_bandwidth is missing")
+    return Level(**given)
+
+
+def _restart(table: Mapping[str, Any], where: str, ranks: int) -> Restart:
+    where = f"{where}: restart {name_of(table, f'{where}: restart')!r}"
+    fields: dict[str, Field[Any]] = {
+        "name": Field(NAME, required=True),
+        "phases": Field(_Phases(ranks)),
+        "success": Field(Number()),
+    }
+    return Restart(**read_fields(table, fields, where))
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """Phases of a restart by name: a time, a distribution, or a time that grows with the ranks."""
+
+    ranks: int
+
+    def read(self, value: object, where: str) -> dict[str, float | Law]:
+        """Return the phases."""
+        return {
+            NAME.read(key, f"{where}: phase"): self._phase(given, f"{where}: {key}")
+            for key, given in sub_table(value, where, "a table of times").items()
+        }
+
+    def _phase(self, value: object, where: str) -> float | Law:
+        if not isinstance(value, Mapping) or "law" in value:
+            return TimeOrLaw().read(value, where)
+        given = {"fixed_s": 0.0} | read_fields(value, _GROWING, where)
+        return collective_init_s(self.ranks, **given)

@@ -1,0 +1,228 @@
+"""Jobs, the cluster they share, its node failures, and the scheduling policy.
+
+Shape legend: J jobs, X failures.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.jobs.model.records import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Ints = NDArray[np.int64]
+
+
+def ticks(seconds: ArrayLike) -> Ints:
+    """Return times in whole ticks of a millisecond.
+
+    Args:
+        seconds: Times [s].
+
+    Example:
+        >>> from perfatlas.reliability.jobs.model import ticks
+        >>> ticks([0.5, 2]).tolist()
+        [500, 2000]
+    """
+    return np.rint(np.asarray(seconds, np.float64) * TICKS_PER_SECOND).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Identical nodes in domains below leaf switches.
+
+    Args:
+        nodes: Number of nodes.
+        gpus_per_node: GPUs per node.
+        nodes_per_domain: Nodes per rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; by default
+            those of a leaf.
+        nodes_per_leaf: Nodes below a leaf switch, a multiple of a domain; by default one leaf.
+    """
+
+    nodes: int
+    gpus_per_node: int = 8
+    nodes_per_domain: int | None = None
+    nodes_per_leaf: int | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in total."""
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs:
+    """Jobs in the order of their submission, as columns in ticks of a millisecond.
+
+    Args:
+        submit_J: Submission time [ticks] (J,).
+        run_J: Work: run time without interruptions on all its nodes [ticks] (J,).
+        gpus_J: Requested GPUs (J,).
+        nodes_J: Number of nodes, with equal GPUs on each; by default the fewest possible (J,).
+        limit_J: Time limit of an attempt [ticks] (J,); None for no limits.
+        user_J: Index into `users` (J,); by default the first.
+        users: Names of users or accounts.
+        priority_J: Higher starts first (J,); equal by default.
+        requeue_J: Whether it is requeued after a failure or preemption; by default all (J,).
+        checkpoint_J: Time between checkpoints [ticks], 0 for none, the default (J,).
+        restart_J: Restart time before work resumes [ticks]; 0 by default (J,).
+        fewest_J: Minimum nodes where it may shrink; 1 by default (J,).
+        kind_J: Index into `kinds` (J,).
+        kinds: Names of the classes by which results are reported.
+        row_J: Row of the input file, for messages (J,); by default counted from 1.
+        running: Number of first jobs that run, or wait for GPUs, when the schedule begins, with the
+            run time that they have left.
+
+    Limits: jobs are gang-scheduled with equal GPUs per node: 12 GPUs on nodes of 8 take 6 on each
+        of two nodes. The time to write checkpoints is part of `run_J`.
+    """
+
+    submit_J: Ints
+    run_J: Ints
+    gpus_J: Ints
+    nodes_J: Ints | None = None
+    limit_J: Ints | None = None
+    user_J: Ints | None = None
+    users: tuple[str, ...] = ("all",)
+    priority_J: Ints | None = None
+    requeue_J: NDArray[np.bool_] | None = None
+    checkpoint_J: Ints | None = None
+    restart_J: Ints | None = None
+    fewest_J: Ints | None = None
+    kind_J: Ints | None = None
+    kinds: tuple[str, ...] = ("all",)
+    row_J: Ints | None = None
+    running: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of jobs."""
+        return int(np.asarray(self.submit_J).shape[0])
+
+    def row(self, j: int) -> int:
+        """Return the input row of a job.
+
+        Args:
+            j: Index of the job.
+        """
+        return j + 1 if self.row_J is None else int(self.row_J[j])
+
+    def take(self, kept_J: NDArray[np.bool_]) -> Jobs:
+        """Return a selection of the jobs.
+
+        Args:
+            kept_J: Jobs to keep (J,).
+        """
+        columns = {
+            item.name: np.asarray(getattr(self, item.name))[kept_J]
+            for item in dataclasses.fields(self)
+            if item.name.endswith("_J") and getattr(self, item.name) is not None
+        }
+        running = int(np.count_nonzero(kept_J[: self.running]))
+        return dataclasses.replace(self, running=running, **columns)  # type: ignore[arg-type]
+
+    def with_limits(self, factor: float, *, least_s: float = 60.0) -> Jobs:
+        """Return the same jobs with limits above their run times, for traces without limits.
+
+        Args:
+            factor: Limit over run time; 1 is a perfect estimate.
+            least_s: Shortest limit [s].
+
+        Raises:
+            InvalidSpecError: A factor below 1 would kill every job.
+        """
+        if not factor >= 1.0:
+            raise InvalidSpecError(
+                f"factor = {factor:g}: expected at least 1, as every job would reach its limit"
+            )
+        limit_J = np.ceil(np.asarray(self.run_J) * factor).astype(np.int64)
+        if self.restart_J is not None:
+            limit_J = limit_J + self.restart_J
+        least = max(int(ticks(least_s)), 1)
+        return dataclasses.replace(self, limit_J=np.maximum(limit_J, least))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failures:
+    """Node failures and drains, in time order.
+
+    Args:
+        time_X: Time [ticks] (X,).
+        node_X: First node (X,).
+        repair_X: Time until it is back [ticks], -1 for never (X,).
+        width_X: Number of consecutive nodes that fail together, such as a rack; 1 by default (X,).
+        drain_X: Whether the node is drained: running jobs end before the repair starts (X,).
+    """
+
+    time_X: Ints
+    node_X: Ints
+    repair_X: Ints
+    width_X: Ints | None = None
+    drain_X: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """Response of a job to the loss of a node; `responses` has those of known launchers.
+
+    Args:
+        kind: "restart" releases all nodes and requeues; "shrink" continues on the remaining nodes;
+            "elastic" also adds a repaired node again; "replace" keeps the others until a free node
+            replaces the lost one, and restarts if two are lost.
+        detection_s: Time from the failure to the response [s].
+        patience_s: How long a job waits for a node before it is stopped [s]; None for no limit.
+        most_restarts: Maximum restarts, after which a job fails permanently; None for no limit. A
+            restart to add a repaired node does not count.
+        backoff_s: Wait before the first requeue, doubled each time [s].
+        most_backoff_s: Maximum wait [s].
+    """
+
+    kind: Literal["restart", "shrink", "elastic", "replace"] = "restart"
+    detection_s: float = 0.0
+    patience_s: float | None = None
+    most_restarts: int | None = None
+    backoff_s: float = 0.0
+    most_backoff_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Scheduling policy.
+
+    Args:
+        order: Queue order: by submission, by priority, or by decayed usage over share (fair share).
+        backfill: None, EASY (a reservation for the head of the queue) or conservative (for the
+            first `depth` jobs).
+        depth: Waiting jobs tested per pass behind the head; 500 as Slurm's bf_max_job_test.
+        preemption: What happens to running jobs of lower priority when the head needs their nodes.
+        placement: First nodes that fit, or the nodes (and domain) with the least free capacity that
+            do.
+        together: Locality: all nodes of a job within a domain or a leaf.
+        required: A job waits for that locality; otherwise it is only preferred.
+        half_life_s: Half-life of usage for fair share [s]; 7 days as Slurm's PriorityDecayHalfLife.
+        shares: Relative shares of users; 1 by default.
+        keeps_place: A requeued job keeps its submission time; otherwise it goes to the end of the
+            queue, as in Slurm.
+        response: Response of a job to the loss of a node.
+    """
+
+    order: Literal["fifo", "priority", "fair_share"] = "fifo"
+    backfill: Literal["none", "easy", "conservative"] = "none"
+    depth: int = 500
+    preemption: Literal["none", "requeue", "cancel"] = "none"
+    placement: Literal["pack", "best_fit"] = "pack"
+    together: Literal["anywhere", "domain", "leaf"] = "anywhere"
+    required: bool = False
+    half_life_s: float = 7 * 86400.0
+    shares: Mapping[str, float] = field(default_factory=dict)
+    keeps_place: bool = False
+    response: Response = field(default_factory=Response)

@@ -1,0 +1,358 @@
+"""Jobs and policy, checked and packed for compiled code.
+
+Shape legend: as in `state`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
+from perfatlas.reliability.jobs.model.records import (
+    BACKFILLS,
+    CONSERVATIVE,
+    FAILURE,
+    FREE,
+    JOB,
+    LONGEST,
+    NEVER,
+    NODE,
+    ORDERS,
+    PLACE,
+    PLAN,
+    PREEMPTIONS,
+    RESPONSES,
+    STATE,
+    TICKS_PER_SECOND,
+    USER,
+    ScheduleState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from perfatlas.reliability.jobs.model.model import Cluster, Failures, Jobs, Policy
+
+LEVELS: Final = ("anywhere", "domain", "leaf")
+MOST_GPUS: Final = 1_024  # GPUs of a node
+MOST_NODES: Final = 1_000_000
+MOST_SPANS: Final = 70_000_000  # bytes of free-time spans for reservations
+BYTES_PER_SPAN: Final = 10
+
+
+def pack(
+    jobs: Jobs, cluster: Cluster, policy: Policy, failures: Failures | None, until: int | None
+) -> ScheduleState:
+    """Return the records of compiled code.
+
+    Args:
+        jobs: The jobs.
+        cluster: The cluster.
+        policy: The scheduling policy.
+        failures: Node failures.
+        until: End of the simulation [ticks]; None runs until all jobs have ended.
+
+    Raises:
+        InfeasibleError: A job can never run on the cluster; names its row.
+        InvalidSpecError: A number outside its range, an unknown name, rows out of order.
+    """
+    domain, leaf = check_cluster(cluster)
+    plan_1 = _plan(cluster, policy, (domain, leaf), until)
+    job_J = _jobs(jobs, cluster)
+    _check_fit(jobs, job_J, plan_1[0])
+    if plan_1[0]["backfill"] and jobs.limit_J is None:
+        raise InvalidSpecError(
+            f"backfill = {policy.backfill!r} needs time limits, which the jobs lack: set limit_J"
+            " or use jobs.with_limits(factor)"
+        )
+    return _state(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))
+
+
+def check_cluster(cluster: Cluster) -> tuple[int, int]:
+    """Return the nodes per domain and per leaf.
+
+    Args:
+        cluster: The cluster.
+
+    Raises:
+        InvalidSpecError: A number outside its range, or leaves that split domains.
+    """
+    _within("nodes", cluster.nodes, 1, MOST_NODES)
+    _within("gpus_per_node", cluster.gpus_per_node, 1, MOST_GPUS)
+    leaf = cluster.nodes if cluster.nodes_per_leaf is None else cluster.nodes_per_leaf
+    domain = leaf if cluster.nodes_per_domain is None else cluster.nodes_per_domain
+    _within("nodes_per_domain", domain, 1, cluster.nodes)
+    _within("nodes_per_leaf", leaf, 1, cluster.nodes)
+    if leaf % domain and leaf != cluster.nodes:
+        raise InvalidSpecError(
+            f"nodes_per_leaf = {leaf} splits domains of {domain} nodes: use a multiple of {domain}"
+        )
+    return domain, leaf
+
+
+def _plan(
+    cluster: Cluster, policy: Policy, sizes: tuple[int, int], until: int | None
+) -> NDArray[Any]:
+    response = policy.response
+    values: dict[str, float] = {
+        "nodes": cluster.nodes,
+        "gpus": cluster.gpus_per_node,
+        "domain": sizes[0],
+        "leaf": sizes[1],
+        "order": _index("order", policy.order, ORDERS),
+        "backfill": _index("backfill", policy.backfill, BACKFILLS),
+        "depth": _within("depth", policy.depth, 1, 2**31),
+        "preemption": _index("preemption", policy.preemption, PREEMPTIONS),
+        "best_fit": _index("placement", policy.placement, ("pack", "best_fit")),
+        "level": _index("together", policy.together, LEVELS),
+        "required": policy.required,
+        "response": _index("response", response.kind, RESPONSES),
+        "detection": _time("detection_s", response.detection_s),
+        "patience": NEVER
+        if response.patience_s is None
+        else _time("patience_s", response.patience_s),
+        "most_restarts": _restarts(response.most_restarts),
+        "backoff": _time("backoff_s", response.backoff_s),
+        "most_backoff": _time("most_backoff_s", response.most_backoff_s),
+        "keeps_place": policy.keeps_place,
+        "until": NEVER if until is None else _within("until", until, 0, LONGEST),
+        "half_life": _time("half_life_s", policy.half_life_s),
+    }
+    if not values["half_life"]:
+        raise InvalidSpecError("half_life_s = 0: expected a time above zero")
+    if policy.preemption != "none" and policy.order != "priority":
+        raise InvalidSpecError(f"preemption requires order = 'priority', not {policy.order!r}")
+    return np.array([tuple(values[name] for name in PLAN.names or ())], PLAN)
+
+
+def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
+    size, gpus = jobs.size, cluster.gpus_per_node
+    job_J = np.zeros(size, JOB)
+    asked_J = _column(jobs, "gpus_J", jobs.gpus_J, 1, 2**40)
+    nodes_J = -(-asked_J // gpus)
+    if jobs.nodes_J is not None:
+        nodes_J = _column(jobs, "nodes_J", jobs.nodes_J, 1, 2**40)
+    job_J["submit"] = _column(jobs, "submit_J", jobs.submit_J, 0, LONGEST)
+    later_J = np.diff(job_J["submit"]) < 0
+    if later_J.any():
+        at = int(np.argmax(later_J)) + 1
+        raise InvalidSpecError(
+            f"row {jobs.row(at)}: submitted before the previous row; sort the rows by submission"
+        )
+    job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, LONGEST)
+    job_J["nodes"] = nodes_J
+    job_J["gpus"] = -(-asked_J // nodes_J)
+    optional = (
+        ("limit", "limit_J", NEVER, 1, NEVER),
+        ("user", "user_J", 0, 0, len(jobs.users) - 1),
+        ("", "kind_J", 0, 0, len(jobs.kinds) - 1),
+        ("priority", "priority_J", 0, -LONGEST, LONGEST),
+        ("requeue", "requeue_J", 1, 0, 1),
+        ("interval", "checkpoint_J", 0, 0, LONGEST),
+        ("overhead", "restart_J", 0, 0, LONGEST),
+        ("fewest", "fewest_J", 1, 1, 2**40),
+    )
+    for field, name, default, least, most in optional:
+        values = getattr(jobs, name)
+        if values is not None or not least <= default <= most:
+            values = _column(jobs, name, _or(values, size, default), least, most)
+        if field:
+            job_J[field] = default if values is None else values
+    job_J["key"] = job_J["submit"]
+    job_J["work"] = job_J["run"] * np.minimum(nodes_J, cluster.nodes)
+    for name in ("first", "started", "ended", "lost_node"):
+        job_J[name] = -1
+    job_J["promised"] = NEVER
+    return job_J
+
+
+def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]:
+    """Return which jobs do not fit an empty cluster (J,).
+
+    Args:
+        jobs: The jobs.
+        cluster: The cluster.
+        policy: The policy, for required locality.
+
+    Raises:
+        InvalidSpecError: A number outside its range.
+    """
+    plan_1 = _plan(cluster, policy, check_cluster(cluster), None)
+    bad_J, _ = _misfits(_jobs(jobs, cluster), plan_1[0])
+    return bad_J[0] | bad_J[1] | bad_J[2]
+
+
+def _misfits(
+    job_J: NDArray[Any],
+    plan: Any,  # noqa: ANN401 - a record
+) -> tuple[list[NDArray[np.bool_]], list[str]]:
+    """Return which jobs do not fit an empty cluster, by reason, and the reasons."""
+    nodes = int(plan["nodes"])
+    most = (nodes, int(plan["domain"]), int(plan["leaf"]))[int(plan["level"])]
+    room = most if plan["required"] else nodes
+    where = LEVELS[int(plan["level"])] if room < nodes else "cluster"
+    bad_J = [
+        job_J["nodes"] > room,
+        job_J["gpus"] > plan["gpus"],
+        job_J["fewest"] > job_J["nodes"],
+    ]
+    node = f"a node has {counted(int(plan['gpus']), 'GPU')}"
+    return bad_J, [f"a {where} has {counted(room, 'node')}", node, "fewest_J is larger"]
+
+
+def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN401 - a record
+    """Raise for the first job that does not fit an empty cluster."""
+    for bad_J, what in zip(*_misfits(job_J, plan), strict=True):
+        if bad_J.any():
+            at = int(np.argmax(bad_J))
+            it = job_J[at]
+            raise InfeasibleError(
+                f"row {jobs.row(at)}: a job of {counted(int(np.asarray(jobs.gpus_J)[at]), 'GPU')}"
+                f" takes {counted(int(it['nodes']), 'node')} with {int(it['gpus'])} each, and"
+                f" {what}.",
+                advice=("Remove the row or enlarge the cluster.",),
+            )
+
+
+def _failures(failures: Failures | None, cluster: Cluster) -> NDArray[Any]:
+    if failures is None:
+        return np.zeros(0, FAILURE)
+    time_X = np.asarray(failures.time_X)
+    size = time_X.shape[0]
+    failure_X = np.zeros(size, FAILURE)
+    columns: tuple[tuple[str, ArrayLike, int, int], ...] = (
+        ("time", time_X, 0, LONGEST),
+        ("node", failures.node_X, 0, cluster.nodes - 1),
+        ("repair", failures.repair_X, -1, LONGEST),
+        ("width", _or(failures.width_X, size, 1), 1, cluster.nodes),
+        ("drain", _or(failures.drain_X, size, 0), 0, 1),
+    )
+    for name, values, least, most in columns:
+        failure_X[name] = _checked(f"{name}_X", values, (size, least, most), range(1, size + 1))
+    beyond_X = failure_X["node"] + failure_X["width"] > cluster.nodes
+    if beyond_X.any():
+        at = int(np.argmax(beyond_X))
+        raise InvalidSpecError(
+            f"row {at + 1}: width_X = {failure_X['width'][at]} from node {failure_X['node'][at]}"
+            f" exceeds the {cluster.nodes} nodes"
+        )
+    if (np.diff(failure_X["time"]) < 0).any():
+        at = int(np.argmax(np.diff(failure_X["time"]) < 0)) + 1
+        raise InvalidSpecError(
+            f"row {at + 1}: fails before the previous row; sort the rows by time"
+        )
+    return failure_X
+
+
+def _shares(jobs: Jobs, policy: Policy) -> NDArray[np.float64]:
+    for user, share in policy.shares.items():
+        if user not in jobs.users:
+            raise InvalidSpecError(
+                f"shares: no job belongs to {user!r}{did_you_mean(user, jobs.users)}"
+            )
+        if not (math.isfinite(share) and share > 0.0):
+            raise InvalidSpecError(f"shares: {user} has {share:g}: expected a share above zero")
+    return np.array([policy.shares.get(user, 1.0) for user in jobs.users], np.float64)
+
+
+def _state(
+    plan_1: NDArray[Any],
+    job_J: NDArray[Any],
+    failure_X: NDArray[Any],
+    share_U: NDArray[np.float64],
+) -> ScheduleState:
+    nodes, gpus = int(plan_1["nodes"][0]), int(plan_1["gpus"][0])
+    size, users = job_J.shape[0], share_U.shape[0]
+    spans, depth = 2, int(plan_1["depth"][0])
+    if plan_1["backfill"][0] == CONSERVATIVE:
+        spans += gpus + 2 * min(depth, size)  # ends of running jobs, both ends of reservations
+        if spans * nodes > MOST_SPANS:
+            raise InvalidSpecError(
+                f"conservative backfill of depth {depth} on {nodes} nodes exceeds the limit of"
+                f" {MOST_SPANS * BYTES_PER_SPAN:.1g} bytes of memory: use a smaller depth or"
+                " backfill = 'easy'"
+            )
+    node_N = np.zeros(nodes, NODE)
+    node_N["free"] = gpus
+    state_1 = np.zeros(1, STATE)
+    state_1["left"], state_1["free"] = size, nodes * gpus
+    state_1["last_head"], state_1["fresh"] = -1, NEVER
+    state_1["stale"] = 1
+    ask_J3 = np.stack([job_J["nodes"], job_J["gpus"], job_J["limit"]], axis=1)
+    free_F, user_U = np.zeros(gpus + 1, FREE), np.zeros(users, USER)
+    free_F["count"][gpus] = nodes
+    user_U["share"] = share_U
+    place_E = np.zeros(nodes * gpus, PLACE)
+    place_E["job"] = -1
+
+    def ints(*shape: int) -> NDArray[np.int64]:
+        return np.zeros(shape, np.int64)
+
+    return ScheduleState(
+        plan_1=plan_1, state_1=state_1, job_J=job_J, ask_J3=ask_J3, node_N=node_N,
+        failure_X=failure_X, user_U=user_U, place_E=place_E,
+        lost_E2=np.full((nodes * gpus, 2), -1, np.int64), free_F=free_F,
+        open_N=np.full(nodes, gpus, np.int64), queue_Q=ints(2 * size + 1), run_R=ints(size + 1),
+        heap_H=ints(size + 2), spot_J=ints(size), event_J=ints(size), back_H=ints(nodes + 2),
+        back_N=ints(nodes), until_N=ints(nodes), trial_N=ints(nodes), future_N=ints(nodes),
+        soonest_N=ints(nodes), least_N=ints(nodes), begins_SN=ints(spans, nodes),
+        free_SN=np.zeros((spans, nodes), np.int16),
+    )  # fmt: skip
+
+
+def _or(values: ArrayLike | None, size: int, default: int) -> ArrayLike:
+    return np.full(size, default, np.int64) if values is None else values
+
+
+def _column(jobs: Jobs, name: str, values: ArrayLike, least: int, most: int) -> NDArray[np.int64]:
+    rows = range(1, jobs.size + 1) if jobs.row_J is None else jobs.row_J.tolist()
+    return _checked(name, values, (jobs.size, least, most), rows)
+
+
+def _checked(
+    name: str, values: ArrayLike, bounds: tuple[int, int, int], rows: Sequence[int]
+) -> NDArray[np.int64]:
+    """Return a column of whole numbers within bounds; errors name the first bad row."""
+    size, least, most = bounds
+    array = np.asarray(values)
+    if array.shape != (size,):
+        raise InvalidSpecError(f"{name} has shape {array.shape}: expected ({size},)")
+    if array.dtype.kind not in "iub":
+        raise InvalidSpecError(
+            f"{name} holds {array.dtype}: expected whole numbers; ticks() converts seconds"
+        )
+    whole = array.astype(np.int64)
+    bad = (whole < least) | (whole > most)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InvalidSpecError(f"row {rows[at]}: {name} = {whole[at]}: expected {least} to {most}")
+    return whole
+
+
+def _index(name: str, value: str, known: Sequence[str]) -> int:
+    if value not in known:
+        raise InvalidSpecError(
+            f"{name} = {value!r} is not one of {', '.join(known)}{did_you_mean(value, known)}"
+        )
+    return known.index(value)
+
+
+def _within(name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise InvalidSpecError(f"{name} = {value}: expected {least} to {most}")
+    return value
+
+
+def _time(name: str, value_s: float) -> int:
+    if not 0.0 <= value_s <= LONGEST / TICKS_PER_SECOND:
+        raise InvalidSpecError(f"{name} = {value_s:g}: expected zero or more")
+    return round(value_s * TICKS_PER_SECOND)
+
+
+def _restarts(most: int | None) -> int:
+    return NEVER if most is None else _within("most_restarts", most, 0, 2**31)

@@ -1,0 +1,247 @@
+"""Attempts of a job: start, work, end, and the accounting of its GPU-ticks.
+
+Shape legend: as in `state`.
+"""
+
+from __future__ import annotations
+
+from perfatlas.compiled import inlined, part
+from perfatlas.reliability.jobs.model import (
+    COMPLETED,
+    DETECTION,
+    HELD,
+    LOST_WORK,
+    NEVER,
+    NODE_FAIL,
+    PRODUCTIVE,
+    REPLACING,
+    RESTART,
+    RUNNING,
+    STALLED,
+    WAITING,
+    ScheduleState,
+)
+from perfatlas.reliability.jobs.scheduler.event_queue import cancel, plan
+from perfatlas.reliability.jobs.scheduler.nodes import attach, detach
+from perfatlas.reliability.jobs.scheduler.placement import domains_of
+from perfatlas.reliability.jobs.scheduler.queue import enqueue
+
+
+@part
+def begin(sim: ScheduleState, j: int) -> None:
+    """Start a job on the nodes of `chosen_N`.
+
+    Args:
+        sim: The schedule.
+        j: A job removed from the queue.
+    """
+    job, state = sim.job_J[j], sim.state_1[0]
+    for place in range(job.nodes):
+        attach(sim, j, sim.node_N[place].chosen)
+    job.held, job.lost = job.nodes, 0
+    job.begun = state.now
+    job.kill = state.now + job.limit if job.limit < NEVER else NEVER
+    if job.attempts == 0:
+        job.started = state.now
+        job.spread = domains_of(sim, j)
+    job.attempts += 1
+    _enlist(sim, j)
+    resume(sim, j, job.attempts > 1)
+
+
+@inlined
+def _enlist(sim: ScheduleState, j: int) -> None:
+    """Insert a job into the running ones, sorted by the end of their time limit."""
+    state, kill = sim.state_1[0], sim.job_J[j].kill
+    low, high = 0, state.runs
+    while low < high:
+        middle = (low + high) >> 1
+        other = sim.run_R[middle]
+        ends = sim.job_J[other].kill
+        if ends < kill or (ends == kill and other < j):
+            low = middle + 1
+        else:
+            high = middle
+    for place in range(state.runs, low, -1):
+        sim.run_R[place] = sim.run_R[place - 1]
+    sim.run_R[low] = j
+    state.runs += 1
+
+
+@part
+def resume(sim: ScheduleState, j: int, again: bool) -> None:  # noqa: FBT001 - compiled code has no keywords
+    """Start or resume the work of a job on its nodes.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+        again: Whether it restarts, which takes time and is counted.
+    """
+    job, now = sim.job_J[j], sim.state_1[0].now
+    job.state, job.mark, job.lost = RUNNING, now, 0
+    job.since = now
+    if again:
+        job.restarts += 1
+        job.since += job.overhead
+    finish = job.since + (job.work + job.held - 1) // job.held
+    plan(sim.heap_H, sim.spot_J, sim.event_J, j, min(finish, job.kill))
+
+
+@part
+def settle(sim: ScheduleState, j: int, done: bool) -> None:  # noqa: FBT001
+    """Account for the GPU-time of a job since its last change.
+
+    Args:
+        sim: The schedule.
+        j: A job that holds nodes, before they are released.
+        done: Whether all work is kept; otherwise work since the last checkpoint is lost.
+    """
+    job, state = sim.job_J[j], sim.state_1[0]
+    gpus = job.held * job.gpus
+    spent = state.now - job.mark
+    job.mark = state.now
+    if job.state == STALLED:
+        state.bucket[DETECTION] += spent * gpus
+        return
+    if job.state == WAITING:
+        state.bucket[REPLACING] += spent * gpus
+        return
+    worked = max(state.now - job.since, 0)
+    state.bucket[RESTART] += (spent - worked) * gpus
+    kept = worked
+    if not done:
+        kept = worked - worked % job.interval if job.interval else 0
+    job.work = max(job.work - kept * job.held, 0)
+    job.lost_work += (worked - kept) * gpus
+    state.bucket[PRODUCTIVE] += kept * gpus
+    state.bucket[LOST_WORK] += (worked - kept) * gpus
+
+
+@inlined
+def release(sim: ScheduleState, j: int) -> None:
+    """Release all nodes of a settled job.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+    """
+    job, state = sim.job_J[j], sim.state_1[0]
+    if job.state == WAITING:
+        leave_waits(sim, j)
+    detach(sim, j, -1)
+    job.held = 0
+    place = 0
+    while sim.run_R[place] != j:
+        place += 1
+    state.runs -= 1
+    for after in range(place, state.runs):
+        sim.run_R[after] = sim.run_R[after + 1]
+    cancel(sim.heap_H, sim.spot_J, sim.event_J, j)
+
+
+@inlined
+def leave_waits(sim: ScheduleState, j: int) -> None:
+    """Remove a job from the list of those that wait for a node.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+    """
+    state, place = sim.state_1[0], 0
+    while sim.job_J[place].wait_list != j:
+        place += 1
+    state.waits -= 1
+    for after in range(place, state.waits):
+        sim.job_J[after].wait_list = sim.job_J[after + 1].wait_list
+
+
+@inlined
+def end(sim: ScheduleState, j: int, how: int) -> None:
+    """End a job that holds nodes.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+        how: Its final state.
+    """
+    job, state = sim.job_J[j], sim.state_1[0]
+    settle(sim, j, how == COMPLETED)
+    release(sim, j)
+    job.state, job.ended = how, state.now
+    state.left -= 1
+
+
+@part
+def fail(sim: ScheduleState, j: int) -> None:
+    """End a job that failed permanently.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+    """
+    end(sim, j, NODE_FAIL)
+
+
+@part
+def stop(sim: ScheduleState, j: int) -> None:
+    """Remove an unfinished job from its nodes.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+    """
+    settle(sim, j, False)  # noqa: FBT003
+    release(sim, j)
+
+
+@part
+def regain(sim: ScheduleState, j: int, node: int) -> None:
+    """Add a node to a settled job.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+        node: A free node.
+    """
+    attach(sim, j, node)
+    sim.job_J[j].held += 1
+
+
+@part
+def give_up_nodes(sim: ScheduleState, j: int) -> None:
+    """Stop a job that lost a node and requeue it, or end it where that is not allowed.
+
+    Args:
+        sim: The schedule.
+        j: The job.
+    """
+    job, rules, now = sim.job_J[j], sim.plan_1[0], sim.state_1[0].now
+    if not job.requeue or job.counted >= rules.most_restarts:
+        fail(sim, j)
+        return
+    stop(sim, j)
+    job.counted += 1
+    pause = rules.backoff
+    for _ in range(job.counted - 1):
+        if pause >= rules.most_backoff:
+            break
+        pause *= 2
+    pause = min(pause, rules.most_backoff)
+    if pause == 0:
+        requeue(sim, j)
+        return
+    job.state = HELD
+    plan(sim.heap_H, sim.spot_J, sim.event_J, j, now + pause)
+
+
+@part
+def requeue(sim: ScheduleState, j: int) -> None:
+    """Requeue a job.
+
+    Args:
+        sim: The schedule.
+        j: A job without nodes.
+    """
+    job = sim.job_J[j]
+    job.key = job.submit if sim.plan_1[0].keeps_place else sim.state_1[0].now
+    enqueue(sim, j)

@@ -1,0 +1,100 @@
+"""A heap of items by time, with changeable times; ties are broken by item number.
+
+Shape legend: H heap slots (the first is the size), I items.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.compiled import inlined, part
+from perfatlas.reliability.jobs.model import NEVER
+
+Ints = NDArray[np.int64]
+
+
+@inlined
+def earliest(heap_H: Ints, time_I: Ints) -> int:
+    """Return the time of the next item, NEVER for an empty heap.
+
+    Args:
+        heap_H: The heap (H,).
+        time_I: Time of each item (I,).
+    """
+    return int(time_I[heap_H[1]]) if heap_H[0] else NEVER
+
+
+@part
+def plan(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, time: int) -> None:
+    """Insert an item, or change its time.
+
+    Args:
+        heap_H: The heap (H,).
+        spot_I: Position of each item in it, 0 absent (I,).
+        time_I: Time of each item (I,).
+        item: The item.
+        time: Its time [ticks].
+    """
+    time_I[item] = time
+    place = spot_I[item]
+    if not place:
+        heap_H[0] += 1
+        place = heap_H[0]
+    place = _up(heap_H, spot_I, time_I, item, place)
+    _down(heap_H, spot_I, time_I, item, place)
+
+
+@part
+def cancel(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int) -> None:
+    """Remove an item, if present.
+
+    Args:
+        heap_H: The heap (H,).
+        spot_I: Position of each item in it, 0 absent (I,).
+        time_I: Time of each item (I,).
+        item: The item.
+    """
+    place = spot_I[item]
+    if not place:
+        return
+    last = heap_H[heap_H[0]]
+    heap_H[0] -= 1
+    spot_I[item] = 0
+    if last != item:
+        place = _up(heap_H, spot_I, time_I, last, place)
+        _down(heap_H, spot_I, time_I, last, place)
+
+
+@part
+def _up(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, place: int) -> int:
+    time = time_I[item]
+    while place > 1:
+        above = heap_H[place >> 1]
+        if time_I[above] < time or (time_I[above] == time and above < item):
+            break
+        heap_H[place] = above
+        spot_I[above] = place
+        place >>= 1
+    heap_H[place] = item
+    spot_I[item] = place
+    return place
+
+
+@part
+def _down(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, place: int) -> None:
+    time, size = time_I[item], heap_H[0]
+    while 2 * place <= size:
+        child = 2 * place
+        below = heap_H[child]
+        if child < size:
+            other = heap_H[child + 1]
+            if time_I[other] < time_I[below] or (time_I[other] == time_I[below] and other < below):
+                child, below = child + 1, other
+        if time < time_I[below] or (time == time_I[below] and item < below):
+            break
+        heap_H[place] = below
+        spot_I[below] = place
+        place = child
+    heap_H[place] = item
+    spot_I[item] = place

@@ -1,0 +1,236 @@
+"""Effect of node failures on jobs, before and after detection.
+
+Shape legend: as in `state`.
+"""
+
+from __future__ import annotations
+
+from perfatlas.compiled import part
+from perfatlas.reliability.jobs.model import (
+    DOWN,
+    DRAINING,
+    ELASTIC,
+    REPLACE,
+    RUNNING,
+    SHRINK,
+    STALLED,
+    UP,
+    WAITING,
+    ScheduleState,
+)
+from perfatlas.reliability.jobs.scheduler.attempts import (
+    fail,
+    give_up_nodes,
+    leave_waits,
+    regain,
+    resume,
+    settle,
+)
+from perfatlas.reliability.jobs.scheduler.event_queue import plan
+from perfatlas.reliability.jobs.scheduler.nodes import detach, repair, set_up
+
+
+@part
+def apply_failure(sim: ScheduleState, row: int) -> None:
+    """Apply a failure or a drain.
+
+    Args:
+        sim: The schedule.
+        row: Row of the failures.
+    """
+    event = sim.failure_X[row]
+    for node in range(event.node, event.node + event.width):
+        it = sim.node_N[node]
+        if event.drain:
+            _drain(sim, node, event.repair)
+            continue
+        if it.up == DOWN:
+            sim.state_1[0].unseen += 1
+        else:
+            _disown(sim, node)
+        repair(sim, node, event.repair)
+        gpus = sim.plan_1[0].gpus
+        for place in range(node * gpus, (node + 1) * gpus):
+            j = sim.place_E[place].job
+            if j >= 0:
+                if sim.plan_1[0].response == ELASTIC:
+                    sim.lost_E2[place, 0] = j
+                    sim.lost_E2[place, 1] = sim.job_J[j].attempts
+                _lose(sim, j, node)
+
+
+@part
+def _disown(sim: ScheduleState, node: int) -> None:
+    gpus = sim.plan_1[0].gpus
+    for place in range(node * gpus, (node + 1) * gpus):
+        sim.lost_E2[place, 0] = -1
+
+
+@part
+def _drain(sim: ScheduleState, node: int, ticks: int) -> None:
+    it = sim.node_N[node]
+    if it.up != UP:
+        sim.state_1[0].unseen += 1
+    elif it.free == sim.plan_1[0].gpus:
+        repair(sim, node, ticks)
+    else:
+        it.repair = ticks
+        set_up(sim, node, DRAINING)
+
+
+@part
+def _lose(sim: ScheduleState, j: int, node: int) -> None:
+    """Remove a failed node from a job; the job makes no progress until detection."""
+    job, rules, now = sim.job_J[j], sim.plan_1[0], sim.state_1[0].now
+    settle(sim, j, False)  # noqa: FBT003
+    detach(sim, j, node)
+    job.held -= 1
+    job.lost += 1
+    job.lost_node = node
+    if job.state == RUNNING:
+        job.state = STALLED
+        wake = min(now + rules.detection, job.kill)
+        plan(sim.heap_H, sim.spot_J, sim.event_J, j, wake)
+    elif job.state == WAITING and rules.response == REPLACE:
+        plan(sim.heap_H, sim.spot_J, sim.event_J, j, now)
+
+
+@part
+def notice(sim: ScheduleState, j: int) -> None:
+    """Apply the response of the launcher when it detects a lost node.
+
+    Args:
+        sim: The schedule.
+        j: A job with an undetected failure.
+    """
+    job, rules = sim.job_J[j], sim.plan_1[0]
+    if rules.response == SHRINK and job.held >= max(job.fewest, 1):
+        settle(sim, j, False)  # noqa: FBT003
+        resume(sim, j, True)  # noqa: FBT003
+    elif rules.response == ELASTIC:
+        job.counted += 1
+        if job.counted > rules.most_restarts:
+            fail(sim, j)
+        elif job.held >= max(job.fewest, 1):
+            settle(sim, j, False)  # noqa: FBT003
+            resume(sim, j, True)  # noqa: FBT003
+        else:
+            _wait(sim, j)
+    elif rules.response == REPLACE and job.lost == 1:
+        _wait(sim, j)
+    else:
+        give_up_nodes(sim, j)
+
+
+@part
+def _wait(sim: ScheduleState, j: int) -> None:
+    """Keep the other nodes and wait for a replacement."""
+    job, state, place = sim.job_J[j], sim.state_1[0], sim.state_1[0].waits
+    settle(sim, j, False)  # noqa: FBT003
+    job.state = WAITING
+    state.waits += 1
+    while place > 0 and sim.job_J[place - 1].wait_list > j:
+        sim.job_J[place].wait_list = sim.job_J[place - 1].wait_list
+        place -= 1
+    sim.job_J[place].wait_list = j
+    wake = min(state.now + sim.plan_1[0].patience, job.kill)
+    plan(sim.heap_H, sim.spot_J, sim.event_J, j, wake)
+
+
+@part
+def run_out_of_patience(sim: ScheduleState, j: int) -> None:
+    """Stop a job that has waited for a node too long.
+
+    Args:
+        sim: The schedule.
+        j: A job that waits.
+    """
+    if sim.plan_1[0].response == ELASTIC:
+        fail(sim, j)
+    else:
+        give_up_nodes(sim, j)
+
+
+@part
+def come_back(sim: ScheduleState, node: int) -> None:
+    """Return a repaired node to service; elastic jobs that lost it add it again.
+
+    Args:
+        sim: The schedule.
+        node: The node.
+    """
+    gpus = sim.plan_1[0].gpus
+    set_up(sim, node, UP)
+    if sim.plan_1[0].response != ELASTIC:
+        return
+    for place in range(node * gpus, (node + 1) * gpus):
+        j = sim.lost_E2[place, 0]
+        if j >= 0 and sim.job_J[j].attempts == sim.lost_E2[place, 1]:
+            _take_in(sim, j, node)
+    _disown(sim, node)
+
+
+@part
+def _take_in(sim: ScheduleState, j: int, node: int) -> None:
+    """Add a lost node to an elastic job again, if it still needs it."""
+    job = sim.job_J[j]
+    if job.state not in (RUNNING, STALLED, WAITING):
+        return
+    settle(sim, j, False)  # noqa: FBT003
+    regain(sim, j, node)
+    if job.state == RUNNING:
+        resume(sim, j, True)  # noqa: FBT003
+    elif job.state == WAITING and job.held >= job.fewest:
+        leave_waits(sim, j)
+        resume(sim, j, True)  # noqa: FBT003
+
+
+@part
+def replace_nodes(sim: ScheduleState) -> None:
+    """Assign free nodes to jobs that wait for one, near the lost node first.
+
+    Args:
+        sim: The schedule.
+    """
+    state, place = sim.state_1[0], 0
+    while place < state.waits:
+        j = sim.job_J[place].wait_list
+        node = _replacement(sim, j)
+        if node < 0:
+            place += 1
+            continue
+        settle(sim, j, False)  # noqa: FBT003
+        leave_waits(sim, j)
+        regain(sim, j, node)
+        state.stale = 1
+        resume(sim, j, True)  # noqa: FBT003
+
+
+@part
+def _holds(sim: ScheduleState, j: int, node: int) -> bool:
+    gpus = sim.plan_1[0].gpus
+    found = False
+    for place in range(node * gpus, (node + 1) * gpus):
+        found = found or sim.place_E[place].job == j
+    return found
+
+
+@part
+def _replacement(sim: ScheduleState, j: int) -> int:
+    """Return a replacement for the lost node, -1 for none."""
+    rules, job = sim.plan_1[0], sim.job_J[j]
+    lost, gpus = job.lost_node, job.gpus
+    for level in range(rules.level, 4):
+        size = rules.domain if level == 1 else rules.leaf
+        first, last = lost - lost % size, lost - lost % size + size
+        if level in (0, 3):
+            first, last = 0, rules.nodes
+        best = -1
+        for node in range(first, min(last, rules.nodes)):
+            room = sim.open_N[node]
+            closer = best < 0 or (rules.best_fit and room < sim.open_N[best])
+            if room >= gpus and closer and not _holds(sim, j, node):
+                best = node
+        if best >= 0 or level == 0 or (rules.required and level < 3):
+            return best
+    return -1

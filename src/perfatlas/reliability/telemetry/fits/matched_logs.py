@@ -1,0 +1,262 @@
+"""One failure in several logs of a cluster: matched, counted once, and where the logs disagree.
+
+An Xid names the device, accounting the job that it ended, a node state how long the node was away.
+The most specific record remains the failure: a device, then a node state, then accounting, which
+sees only nodes with jobs. It takes over the job and the recovery of the others, which become
+effects.
+
+Shape legend: E events.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry.history import (
+    EFFECT,
+    FAILURE,
+    NODE_STATE,
+    NOTICE,
+    PLANNED,
+    Labels,
+    expand_hosts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.reliability.telemetry.history import History, Occupancy
+
+    Bool = NDArray[np.bool_]
+
+MATCH_S: Final = 600.0
+NOT_READY: Final = "not_ready"  # of a pod: its node failed (data/telemetry/reasons.toml)
+LATE_S: Final = 60.0  # by which the consequence may be recorded before its cause
+
+
+@dataclass(kw_only=True)
+class LogAgreement:
+    """How far several logs of a cluster agree.
+
+    Args:
+        job_ends_explained: Ends of jobs with a device failure on one of their nodes.
+        job_ends_repeated: Ends of further jobs on a failed node.
+        node_failures_only_in_accounting: Node failures without a device failure on the node.
+        device_failures_without_job_end: Device failures on a node whose job went on.
+        device_failures_on_idle_nodes: Device failures on nodes that ran no job.
+        node_states_explained: Node states with a failure in another log.
+        node_states_alone: Failed node states that no other log explains.
+    """
+
+    job_ends_explained: int = 0
+    job_ends_repeated: int = 0
+    node_failures_only_in_accounting: int = 0
+    device_failures_without_job_end: int = 0
+    device_failures_on_idle_nodes: int = 0
+    node_states_explained: int = 0
+    node_states_alone: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts above zero by name."""
+        return {name: count for name, count in asdict(self).items() if count}
+
+
+def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, LogAgreement | None]:
+    """Return the history with each failure once, and the agreement of its logs, None for one log.
+
+    Args:
+        history: The history of one cluster.
+        window_s: An end of a job or a node state within this time after a device failure on the
+            node is its effect [s]. Assumption: ten minutes, above Slurm's default SlurmdTimeout
+            (300 s) and PyTorch's default NCCL timeout (600 s).
+
+    Raises:
+        InvalidSpecError: The window is negative or not finite.
+
+    Limits: Two failures of a node within the window are taken as one. A job that ends without a
+        recorded host list is not matched.
+    """
+    if not 0.0 <= window_s < math.inf:
+        raise InvalidSpecError(
+            f"match_s = {repr_for_error(window_s)}: expected a finite time, 0 s or more"
+        )
+    ends_E = of_accounting(history)
+    states_E = history.component.is_any([NODE_STATE])
+    devices_E = ~ends_E & ~states_E & history.kind.is_any([FAILURE])
+    if not (ends_E.any() or states_E.any()):
+        return history, None
+    matching = _Matching(history, window_s)
+    if ends_E.any():
+        matching.repeat_ends(np.flatnonzero(ends_E & history.component.is_any(["host"])))
+    if ends_E.any() and devices_E.any():
+        matching.explain_ends(np.flatnonzero(ends_E), np.flatnonzero(devices_E))
+    if states_E.any():
+        of_node_E = history.component.is_any(["host"]) | history.cause.is_any([NOT_READY])
+        others_E = devices_E | (ends_E & of_node_E)
+        matching.explain_states(np.flatnonzero(states_E), np.flatnonzero(others_E))
+    several = sum(bool(rows_E.any()) for rows_E in (ends_E, states_E, devices_E)) > 1
+    told = several or bool(matching.agreement.counts())
+    return matching.close(), matching.agreement if told else None
+
+
+def of_accounting(history: History) -> Bool:
+    """Return which events were observed because a job ran (E,).
+
+    States of nodes, beside runs of pods in Kubernetes objects, are those of idle nodes too.
+
+    Args:
+        history: The history.
+    """
+    if history.occupancy is None:
+        return np.zeros(history.size, bool)
+    in_file_E = np.isin(history.file_E, np.unique(history.occupancy.file_R))
+    return in_file_E & ~history.component.is_any([NODE_STATE])
+
+
+class _Matching:
+    """Changes of a history while its logs are matched."""
+
+    def __init__(self, history: History, window_s: float) -> None:
+        self.history = history
+        self.window_s = window_s
+        self.agreement = LogAgreement()
+        self.effects: set[int] = set()
+        self.job: dict[int, str] = {}
+        self.recovered_s: dict[int, float] = {}
+        self.time_s = history.start_s_E.tolist()
+        self.node = history.node.text()
+        self.hosts = _hosts_at_end(history.occupancy) if history.occupancy else {}
+        self.names: dict[str, frozenset[str]] = {}
+
+    def repeat_ends(self, ends: NDArray[np.int64]) -> None:
+        """Count the failure of a node once that ends several of its jobs."""
+        latest: dict[str, float] = {}
+        for event in ends.tolist():
+            node, time_s = self.node[event], self.time_s[event]
+            if node and time_s - latest.get(node, -math.inf) < LATE_S:
+                self.effects.add(event)
+                self.agreement.job_ends_repeated += 1
+            elif node:
+                latest[node] = time_s
+
+    def explain_ends(self, ends: NDArray[np.int64], devices: NDArray[np.int64]) -> None:
+        """Match the ends of jobs with device failures on their nodes."""
+        jobs = self.history.job.text()
+        is_host_E = self.history.component.is_any(["host"])
+        counts_E = ~self.history.kind.is_any([NOTICE, PLANNED])
+        used: set[int] = set()
+        for end in ends.tolist():
+            if end in self.effects or not counts_E[end]:
+                continue
+            nodes = self._nodes_of(jobs[end], end)
+            found = [device for device in self._near(devices, end) if self.node[device] in nodes]
+            if not found:
+                self.agreement.node_failures_only_in_accounting += int(is_host_E[end])
+                continue
+            used.update(found)
+            self.effects.add(end)
+            self.agreement.job_ends_explained += 1
+            for device in found:
+                self.job.setdefault(device, jobs[end])
+        self._count_alone([device for device in devices.tolist() if device not in used])
+
+    def explain_states(self, states: NDArray[np.int64], others: NDArray[np.int64]) -> None:
+        """Match node states with the failures that led to them."""
+        failed_E = self.history.kind.is_any([FAILURE])
+        device_E = ~of_accounting(self.history)
+        planned_E = self.history.kind.is_any([NOTICE, PLANNED])
+        jobs, at_E = self.history.job.text(), self.history.recovered_s_E
+        for state in states.tolist():
+            if planned_E[state]:
+                continue
+            node = self.node[state]
+            found = [
+                other
+                for other in self._near(others, state)
+                if other not in self.effects and node in self._nodes_of(jobs[other], other)
+            ]
+            if not found:
+                self.agreement.node_states_alone += int(failed_E[state])
+                continue
+            self.agreement.node_states_explained += 1
+            if failed_E[state] and not any(device_E[other] for other in found):
+                # accounting sees only busy nodes: the state stays, with the job that it ended
+                self.effects.update(found)
+                self.agreement.job_ends_explained += len(found)
+                self.job[state] = jobs[found[0]]
+                continue
+            self.effects.add(state)
+            for other in found:
+                if math.isnan(at_E[other]) and not math.isnan(at_E[state]):
+                    self.recovered_s.setdefault(other, float(at_E[state]))
+
+    def close(self) -> History:
+        """Return the changed history."""
+        history = self.history
+        effects = sorted(self.effects)
+        names = history.kind.names
+        names = names if EFFECT in names else (*names, EFFECT)
+        code_E = history.kind.code_E.copy()
+        code_E[effects] = names.index(EFFECT)
+        recovered_s_E = history.recovered_s_E.copy()
+        for event, recovered_s in self.recovered_s.items():
+            recovered_s_E[event] = max(recovered_s, self.time_s[event])
+        jobs = list(history.job.names)
+        job_E = history.job.code_E.copy()
+        known = {name: code for code, name in enumerate(jobs)}
+        for event, job in self.job.items():
+            if not history.job.at(event):
+                job_E[event] = known[job]
+        return replace(
+            history,
+            kind=Labels(code_E, names),
+            recovered_s_E=recovered_s_E,
+            job=Labels(job_E, history.job.names),
+        )
+
+    def _near(self, events: NDArray[np.int64], later: int) -> Iterator[int]:
+        """Yield the events that may have led to a later one; events are in time order."""
+        time_s = self.time_s[later]
+        low = bisect_left(self.time_s, time_s - self.window_s)
+        high = bisect_right(self.time_s, time_s + LATE_S)
+        first, last = np.searchsorted(events, [low, high])
+        yield from events[first:last].tolist()
+
+    def _nodes_of(self, job: str, event: int) -> frozenset[str]:
+        """Return the node of an event, or all nodes of its job where it names none."""
+        if self.node[event]:
+            return frozenset((self.node[event],))
+        text = self.hosts.get((job, self.time_s[event]), "")
+        if text not in self.names:
+            self.names[text] = frozenset(expand_hosts(text))
+        return self.names[text]
+
+    def _count_alone(self, devices: list[int]) -> None:
+        """Count device failures without an end of a job, by whether a job ran on the node."""
+        occupancy = self.history.occupancy
+        if occupancy is None or not devices:
+            return
+        busy = occupancy.operating_time((-math.inf, math.inf))
+        place = {name: index for index, name in enumerate(busy.names)}
+        for device in devices:
+            node = place.get(self.node[device])
+            if node is not None and busy.is_busy(node, self.time_s[device]):
+                self.agreement.device_failures_without_job_end += 1
+            else:
+                self.agreement.device_failures_on_idle_nodes += 1
+
+
+def _hosts_at_end(occupancy: Occupancy) -> Mapping[tuple[str, float], str]:
+    """Return the host list of each run by job and end."""
+    rows = zip(
+        occupancy.job.text(), occupancy.end_s_R.tolist(), occupancy.hosts.text(), strict=True
+    )
+    return {(job, end_s): hosts for job, end_s, hosts in rows}

@@ -1,0 +1,376 @@
+"""Fit of one cause of a history: rate, distribution, lemons and repairs.
+
+Distribution of a cause: with at least ten failures of known age, the family of the smallest AIC,
+scaled to the mean given by the failure rate; otherwise the exponential distribution, whose rate
+needs no ages. With lemon nodes it is the exponential distribution of the other nodes, with separate
+lemons, as their mixture would look like infant mortality.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest
+
+from perfatlas.quantities import InfeasibleError, counted, significant
+from perfatlas.reliability.telemetry.fits import (
+    LATE_S,
+    CauseRow,
+    Lemons,
+    compare_families,
+    find_lemons,
+    fitness,
+    with_mean,
+)
+from perfatlas.reliability.telemetry.fleets.records import (
+    CauseFit,
+    Durations,
+    FleetOptions,
+    Observed,
+)
+from perfatlas.reliability.telemetry.history import (
+    ACTIONS,
+    JOB,
+    SEEN_UNDER_JOBS,
+    ObservationWindow,
+    SurvivalIntervals,
+    check_window,
+    failure_intervals,
+    lifetimes,
+    operating_intervals,
+    repair_times,
+)
+from perfatlas.sampling import RatePosterior, rate_posterior
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.reliability.telemetry.fits import Comparison, Fit
+    from perfatlas.reliability.telemetry.history import History, Lifetimes, OperatingTime
+
+    Bool = NDArray[np.bool_]
+
+DAY_S: Final = 86400.0
+FEWEST: Final = 10  # failures or repairs below which no shape is fitted
+_BY_LOAD_P: Final = 0.01  # level of the test whether busy nodes fail more often
+_BEST_AIC: Final = 2.0  # AIC margin by which two parameters must beat the exponential distribution
+
+
+class CauseRate(NamedTuple):
+    """The failure rate of a cause.
+
+    Args:
+        row: Its row in the ranking.
+        rate: The rate with its interval.
+        intervals: Survival intervals.
+        under_jobs: Whether it was seen only while jobs ran.
+        events_E: The counted failures (E,).
+        loaded: Remarks on busy nodes.
+    """
+
+    row: CauseRow
+    rate: RatePosterior
+    intervals: SurvivalIntervals
+    under_jobs: bool
+    events_E: Bool
+    loaded: list[str]
+
+
+def rate_cause(
+    observed: Observed,
+    events_E: Bool,
+    row: CauseRow,
+    watch: ObservationWindow,
+    options: FleetOptions,
+) -> CauseRate:
+    """Return the failure rate of a cause.
+
+    Args:
+        observed: What was observed.
+        events_E: Its failures (E,).
+        row: Its row in the ranking.
+        watch: Observation window of its component.
+        options: Assumptions that the logs do not contain.
+    """
+    history = observed.history
+    under_jobs = observed.operating is not None and bool(observed.under_jobs_E[events_E].all())
+    if row.component == JOB:  # only a job that runs can fail
+        under_jobs = history.occupancy is not None
+    loaded: list[str] = []
+    if observed.operating is not None and not under_jobs and row.component != JOB:
+        events_E, loaded = _under_load(observed, observed.operating, events_E, watch)
+        under_jobs = bool(loaded)
+    intervals = _intervals(observed, events_E, row, watch, options, under_jobs=under_jobs)
+    rate = rate_posterior(intervals.failures, intervals.exposure_s, level=options.level)
+    return CauseRate(row, rate, intervals, under_jobs, events_E, loaded)
+
+
+def fit_cause(
+    observed: Observed, found: CauseRate, watch: ObservationWindow, options: FleetOptions
+) -> CauseFit:
+    """Return the fit of a cause.
+
+    Args:
+        observed: What was observed.
+        found: Its failure rate.
+        watch: Observation window of its component.
+        options: Assumptions that the logs do not contain.
+    """
+    row, rate, intervals, under_jobs, events_E, loaded = found
+    history = observed.history
+    operating_s = observed.operating.by_node() if observed.operating and under_jobs else None
+    lemons = _lemons(observed, events_E, watch, operating_s, options)
+    comparison = _compared(intervals.seen, options.level)
+    law, remarks = _chosen(intervals, comparison, None if row.component == JOB else lemons)
+    if law is not None:
+        is_long_in_use = options.repair == "as_new" and not watch.new_s
+        law, told = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
+        remarks = [*told, *remarks]
+    repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
+    exposed = _exposure_remarks(observed, events_E, row, under_jobs=under_jobs)
+    return CauseFit(
+        component=row.component,
+        cause=row.cause,
+        intervals=intervals,
+        rate=rate,
+        comparison=comparison,
+        law=law,
+        lemons=lemons,
+        repair=durations(repairs.seen, repairs.not_told, options.level),
+        mean_down_s=repairs.mean_s,
+        detection=_detection(history, events_E, options.level),
+        remarks=(*remarks, *(loaded or exposed)),
+        under_jobs=under_jobs,
+        action=_action(history, events_E),
+    )
+
+
+def _intervals(
+    observed: Observed,
+    events_E: Bool,
+    row: CauseRow,
+    watch: ObservationWindow,
+    options: FleetOptions,
+    *,
+    under_jobs: bool,
+) -> SurvivalIntervals:
+    """Return the survival intervals of a cause, in operating time where jobs made it visible."""
+    history, operating = observed.history, observed.operating
+    if row.component == JOB and under_jobs and history.occupancy is not None:
+        check_window(history, events_E, watch)
+        failures = int(np.count_nonzero(events_E))
+        return SurvivalIntervals(
+            seen=None,
+            failures=failures,
+            exposure_s=history.occupancy.job_seconds((watch.start_s, watch.end_s)),
+            ageless=0,
+            unplaced=0,
+            during_repair=0,
+            recovery_not_told=0,
+            events_by_unit={},
+        )
+    if operating is None or not under_jobs:
+        return failure_intervals(
+            history, events_E, watch, repair=options.repair, open_is_down=options.open_is_down
+        )
+    check_window(history, events_E, watch)
+    parts = watch.units / observed.nodes
+    return operating_intervals(
+        history, events_E, operating, units_per_node=parts, repair=options.repair
+    )
+
+
+def _under_load(
+    observed: Observed, operating: OperatingTime, events_E: Bool, watch: ObservationWindow
+) -> tuple[Bool, list[str]]:
+    """Return the failures on busy nodes and a remark, where idle nodes hardly fail.
+
+    Otherwise all failures are returned, without a remark. With one rate on busy and idle nodes the
+    number on busy ones is binomial, with the share of busy time.
+    """
+    place = {name: index for index, name in enumerate(operating.names)}
+    busy_E = np.zeros_like(events_E)
+    for event in np.flatnonzero(events_E).tolist():
+        node = place.get(observed.history.node.at(event))
+        time_s = float(observed.history.start_s_E[event])
+        busy_E[event] = node is not None and any(
+            operating.is_busy(node, time_s - late_s) for late_s in (0.0, LATE_S)
+        )
+    failures, busy = int(np.count_nonzero(events_E)), int(np.count_nonzero(busy_E))
+    share = min(operating.total_s / (observed.nodes * (watch.end_s - watch.start_s)), 1.0)
+    if not failures or binomtest(busy, failures, share, "greater").pvalue >= _BY_LOAD_P:
+        return events_E, []
+    told = (
+        f"{busy} of {counted(failures, 'failure')} on busy nodes, which were so for"
+        f" {100.0 * share:.3g}% of the time: divided by node-hours under jobs, idle nodes left out"
+    )
+    return busy_E, [told]
+
+
+def _exposure_remarks(
+    observed: Observed, events_E: Bool, row: CauseRow, *, under_jobs: bool
+) -> list[str]:
+    """Return remarks on the exposure of a cause that accounting reports."""
+    if under_jobs:
+        whose = "job-hours" if row.component == JOB else "node-hours under jobs"
+        return [f"seen only while jobs run: divided by {whose}"]
+    is_partly = bool(observed.under_jobs_E[events_E].any())
+    if is_partly and observed.operating is not None:
+        return ["reported by accounting and by other logs: divided by all node-hours"]
+    if is_partly or row.cause in SEEN_UNDER_JOBS:
+        told = (
+            "seen only while jobs run, but the history has no host lists of jobs: divided by all"
+            " node-hours, so that the mean time between failures is too long where nodes idle;"
+            " import sacct with NodeList, Start and End"
+        )
+        return [told]
+    return []
+
+
+def _action(history: History, events_E: Bool) -> str:
+    """Return the documented action of most events of a cause; of a tie the heavier one."""
+    codes = history.action.code_E[events_E]
+    count = np.bincount(codes, minlength=len(history.action.names))
+    order = ("", *ACTIONS)
+    ranked = sorted(
+        zip(count.tolist(), history.action.names, strict=True),
+        key=lambda pair: (pair[0], order.index(pair[1])),
+    )
+    return ranked[-1][1] if ranked else ""
+
+
+def _compared(seen: Lifetimes | None, level: float) -> Comparison | None:
+    if seen is None or seen.failures < FEWEST:
+        return None
+    return compare_families(seen, level)
+
+
+def _chosen(
+    intervals: SurvivalIntervals, comparison: Comparison | None, lemons: Lemons | None
+) -> tuple[Fit | None, list[str]]:
+    """Return the distribution of a cause, None for its rate alone, and the reason."""
+    remarks = _remarks(intervals)
+    if lemons is not None and lemons.are_apart:
+        remarks.append(
+            f"{counted(lemons.flagged, 'lemon node')}: the distribution is that of the other"
+            " nodes, memoryless"
+        )
+        return None, remarks
+    if comparison is None or intervals.seen is None:
+        known = 0 if intervals.seen is None else intervals.seen.failures
+        remarks.append(
+            f"{counted(known, 'failure')} of known age, under {FEWEST}: memoryless by assumption"
+        )
+        return None, remarks
+    best = comparison.fits[0]
+    constant = comparison.fit("exponential")
+    if best.family != "exponential" and constant.aic - best.aic < _BEST_AIC:
+        remarks.append(f"{best.family} is not better than exponential by AIC")
+        return None, remarks
+    try:
+        remarks.append(fitness(best, intervals.seen).text())
+    except InfeasibleError as problem:
+        remarks.append(f"not tested: {problem}")
+    return (None if best.family == "exponential" else best), remarks
+
+
+def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tuple[Fit, list[str]]:
+    """Return a distribution scaled to the observed rate, and a remark on its fitted mean.
+
+    In steady state the failure rate is one over the mean lifetime for any shape; the mean of a fit
+    to a window shorter than lifetimes is an extrapolation, while the rate was observed. Units of
+    known age keep their fitted distribution.
+    """
+    seen_s = 1.0 / rate.observed_per_s
+    told = f"the {law.family} fit has a mean of {significant(law.mean / DAY_S, 4)} d"
+    if is_long_in_use:
+        return with_mean(law, seen_s), [
+            f"{told}, scaled to the observed {significant(seen_s / DAY_S, 4)} d"
+        ]
+    return law, [
+        (
+            f"{told}; the observed units, at their ages, had one failure in"
+            f" {significant(seen_s / DAY_S, 4)} d"
+        )
+    ]
+
+
+def _remarks(intervals: SurvivalIntervals) -> list[str]:
+    remarks = []
+    if intervals.ageless:
+        is_mixed = intervals.seen is not None and intervals.seen.mixed is not None
+        use = "assumed in steady state" if is_mixed else "used for the rate only"
+        remarks.append(f"{counted(intervals.ageless, 'survival interval')} of unknown age, {use}")
+    if intervals.unplaced:
+        remarks.append(
+            f"{counted(intervals.unplaced, 'failure')} without a recorded unit, used for the rate"
+            " only"
+        )
+    if intervals.during_repair:
+        remarks.append(
+            f"{counted(intervals.during_repair, 'failure')} of units already down excluded"
+        )
+    if intervals.recovery_not_told:
+        told = counted(intervals.recovery_not_told, "failure")
+        remarks.append(f"{told} without a recovery: assumed up again at once")
+    return remarks
+
+
+def _lemons(
+    observed: Observed,
+    events_E: Bool,
+    watch: ObservationWindow,
+    operating_s: Mapping[str, float] | None,
+    options: FleetOptions,
+) -> Lemons | None:
+    """Return the lemon nodes; nodes without failures need no name.
+
+    Of causes under jobs only nodes that ran jobs are compared, by their operating time.
+    """
+    history = observed.history
+    exposure_s = options.node_exposure_s if operating_s is None else operating_s
+    nodes = observed.nodes if operating_s is None else sum(s > 0.0 for s in operating_s.values())
+    counts = dict.fromkeys((name for name, s in exposure_s.items() if s > 0.0), 0)
+    for code in history.node.code_E[events_E].tolist():
+        name = history.node.names[code]
+        if name and (operating_s is None or name in counts):
+            counts[name] = counts.get(name, 0) + 1
+    if nodes < 2 or sum(counts.values()) < FEWEST:
+        return None
+    names = [*counts, *(f"(node {i} without a failure)" for i in range(nodes - len(counts)))]
+    events_U = np.array([*counts.values(), *[0] * (nodes - len(counts))], np.int64)
+    whole_s = watch.end_s - watch.start_s
+    return find_lemons(
+        names,
+        events_U,
+        np.array([exposure_s.get(name) or whole_s for name in names]),
+        ratio=options.lemon_ratio,
+        false_discovery=options.false_discovery,
+    )
+
+
+def durations(seen: Lifetimes | None, not_told: int, level: float) -> Durations | None:
+    """Return durations with their distribution, None for none.
+
+    Args:
+        seen: The durations [s].
+        not_told: Events without a recorded duration.
+        level: Probability of the intervals.
+    """
+    if seen is None:
+        return None
+    comparison = _compared(seen, level)
+    best = comparison.fits[0] if comparison is not None else None
+    return Durations(best=best, seen=seen, not_told=not_told)
+
+
+def _detection(history: History, events_E: Bool, level: float) -> Durations | None:
+    length_E = history.detected_s_E[events_E] - history.start_s_E[events_E]
+    told_E = length_E > 0.0
+    if not told_E.any():
+        return None
+    seen = lifetimes(length_E[told_E], np.ones(int(told_E.sum()), bool))
+    return durations(seen, int(np.count_nonzero(~told_E)), level)

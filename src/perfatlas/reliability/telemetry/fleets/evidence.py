@@ -1,0 +1,199 @@
+"""Evidence of a fitted fleet: windows, counts, intervals, hashed logs, lemon nodes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.quantities import counted
+from perfatlas.reliability.telemetry.fits import kaplan_meier
+from perfatlas.reliability.telemetry.fleets.cause import FEWEST
+from perfatlas.reliability.telemetry.fleets.laws import (
+    ANY_REPAIR,
+    ends_text,
+    law_interval,
+    repairs_taken,
+    short,
+    time_text,
+)
+from perfatlas.reliability.telemetry.history import JOB, PROCESS, lasting_states
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.telemetry.fits import Lemons
+    from perfatlas.reliability.telemetry.fleets.fit import FleetFit
+    from perfatlas.reliability.telemetry.fleets.records import CauseFit
+    from perfatlas.reliability.telemetry.history import Lifetimes
+    from perfatlas.reliability.telemetry.reading import FileCounts
+
+CURVE_POINTS: Final = 9  # points of a survival curve, spread over the ages at which parts failed
+
+
+def evidence_document(fit: FleetFit) -> dict[str, Any]:
+    """Return the evidence of a fitted fleet as a document for TOML.
+
+    Args:
+        fit: The fitted fleet.
+    """
+    level = fit.options.level
+    return {
+        "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
+        "failures_taken_as_effects": fit.cascades,
+        "level": level,
+        "utilization": None if fit.utilization is None else short(fit.utilization),
+        "log_agreement": fit.agreement.counts() if fit.agreement else None,
+        "availability": availability_fields(fit),
+        "watches": {component: _watch(fit, component) for component in fit.watches},
+        "cause": [_evidence(cause, told, level) for cause, told in _with_places(fit)],
+        "file": [file_row(file) for file in fit.history.files],
+    }
+
+
+def _with_places(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
+    """Return each cause with its position in the ranking and in the fleet."""
+    places, repairs = [], repairs_taken(fit)
+    for cause, row in zip(fit.causes, fit.ranking, strict=True):
+        ends = [short(row.share_low), short(row.share_high)]
+        told = {"share": short(row.share), "share_interval": ends}
+        above = None if math.isnan(row.above_next) else short(row.above_next)
+        parts_s = cause.rate.exposure_s / cause.rate.events
+        told |= {
+            "more_frequent_than_next": above,
+            "fleet_mean_time_between": time_text(parts_s / fit.watches[cause.component].units),
+            "repair_taken": repairs[cause.name] or "none",
+        }
+        places.append((cause, told))
+    return places
+
+
+def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
+    """Return the share of parts that live longer than some ages, without a law (Kaplan-Meier)."""
+    if seen is None or seen.failures < FEWEST:
+        return None
+    curve = kaplan_meier(seen, level)
+    rows = np.unique(np.linspace(0, curve.time_T.size - 1, CURVE_POINTS).round().astype(int))
+    rows = rows[curve.survival_T[rows] > 0.0]  # no interval where no unit is left
+    columns = {"share": curve.survival_T, "low": curve.low_T, "high": curve.high_T}
+    told = {name: [short(value) for value in of_T[rows]] for name, of_T in columns.items()}
+    return {"age": [time_text(age) for age in curve.time_T[rows].tolist()], **told}
+
+
+def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str, Any]:
+    intervals, rate = cause.intervals, cause.rate
+    repair = cause.repair
+    not_told = repair.not_told if repair else intervals.failures
+    fits = cause.comparison.fits if cause.comparison else ()
+    return {
+        "name": cause.name,
+        "events": intervals.failures,
+        "exposure": time_text(intervals.exposure_s),
+        "exposure_kind": _exposure_kind(cause),
+        "action": cause.action or None,
+        "mean_time_between": time_text(1.0 / rate.observed_per_s),
+        "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
+        "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
+        if cause.lemons_apart
+        else None,
+        "lemon_factor": short(cause.lemon_factor) if cause.lemons_apart else None,
+        **place,
+        "survival": _survival(intervals.seen, level),
+        "law_interval": law_interval(cause.law) if cause.law else None,
+        "aic": {fit.family: short(fit.aic) for fit in fits} or None,
+        "repairs": repair.seen.failures if repair else 0,
+        "repairs_not_told": not_told,
+        "repair_interval": law_interval(repair.best) if repair and repair.best else None,
+        "lemon_nodes": _lemon_rows(cause.lemons),
+        "remarks": [*_repair_remarks(place["repair_taken"], not_told), *cause.remarks],
+    }
+
+
+def _exposure_kind(cause: CauseFit) -> str:
+    """Return what the exposure of a cause is."""
+    if not cause.under_jobs:
+        return "observation window"
+    return "job-hours" if cause.component == JOB else "node-hours under jobs"
+
+
+def availability_fields(fit: FleetFit) -> dict[str, Any]:
+    """Return the availability of a node, "unknown" where no log has repair times.
+
+    Logs that report only failures after which the node goes on say nothing of its availability.
+
+    Args:
+        fit: The fitted fleet.
+    """
+    taken = repairs_taken(fit)
+    by_name = {cause.name: cause.repair for cause in fit.causes if cause.repair is not None}
+    of_nodes = [c for c in fit.causes if c.component != JOB and c.action != PROCESS]
+    downtime, without = 0.0, []
+    for cause in of_nodes:
+        durations = by_name.get(taken[cause.name]) or (fit.repair if taken[cause.name] else None)
+        if durations is None:
+            without.append(cause.name)
+            continue
+        mean_s = cause.mean_down_s or durations.seen.exposure / durations.seen.failures
+        parts = fit.watches[cause.component].units / fit.nodes
+        downtime += cause.rate.observed_per_s * parts * mean_s
+    if without or not of_nodes:
+        return {"node": "unknown", "without_repair_times": without}
+    return {"node": short(1.0 / (1.0 + downtime)), **_open_states(fit)}
+
+
+def _open_states(fit: FleetFit) -> dict[str, int]:
+    """Return the numbers of node states without an end, by whether they count as downtime."""
+    history = fit.history
+    open_E = lasting_states(history) & np.isnan(history.recovered_s_E)
+    down_E = open_E & history.kind.is_any(fit.options.kinds)
+    told = {
+        "states_without_end": int(np.count_nonzero(down_E)),
+        "states_without_end_not_counted": int(np.count_nonzero(open_E & ~down_E)),
+    }
+    return {name: count for name, count in told.items() if count}
+
+
+def _repair_remarks(taken: str, not_told: int) -> list[str]:
+    """Return remarks on the repair times assumed for events without a recorded recovery."""
+    if not not_told or taken == "none":
+        return []
+    whose = "all causes" if taken == ANY_REPAIR else "the others of this cause"
+    told = counted(not_told, "failure")
+    return [f"{told} without a recorded repair time: the fleet assumes those of {whose}"]
+
+
+def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:
+    if lemons is None or not lemons.flagged:
+        return None
+    return [
+        {
+            "node": lemons.units[row],
+            "events": int(lemons.events_U[row]),
+            "probability": short(float(lemons.probability_U[row])),
+            "mean_time_between": time_text(1.0 / float(lemons.rate_per_s_U[row])),
+        }
+        for row in range(lemons.flagged)
+    ]
+
+
+def _watch(fit: FleetFit, component: str) -> dict[str, Any]:
+    watch = fit.watches[component]
+    start, end = (dt.datetime.fromtimestamp(s, dt.UTC) for s in (watch.start_s, watch.end_s))
+    return {"units": watch.units, "start": start, "end": end}
+
+
+def file_row(file: FileCounts) -> dict[str, Any]:
+    """Return the line counts of a file, with its hash.
+
+    Args:
+        file: Counts of the file.
+    """
+    return {
+        "path": file.path,
+        "hash": file.data_hash,
+        file.unit: file.total,
+        "parsed": file.parsed,
+        "merged": dict(file.merged) or None,
+        "ignored": dict(file.ignored) or None,
+        "repaired": dict(file.repaired) or None,
+    }

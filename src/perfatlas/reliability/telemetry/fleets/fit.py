@@ -1,0 +1,226 @@
+"""Fit of a fleet to a history: failure and repair distributions per cause, and lemons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.quantities import InvalidSpecError, counted, did_you_mean
+from perfatlas.reliability.telemetry.fits import (
+    CauseRow,
+    LogAgreement,
+    match_logs,
+    of_accounting,
+    rank_causes,
+    without_cascades,
+)
+from perfatlas.reliability.telemetry.fleets.cause import CauseRate, durations, fit_cause, rate_cause
+from perfatlas.reliability.telemetry.fleets.records import (
+    CauseFit,
+    Durations,
+    FleetOptions,
+    Observed,
+)
+from perfatlas.reliability.telemetry.history import JOB, PROCESS, ObservationWindow, repair_times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfatlas.reliability.telemetry.history import History, OperatingTime
+
+    Bool = NDArray[np.bool_]
+
+
+_USUAL: Final = FleetOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetFit:
+    """A fleet fitted to a history.
+
+    Args:
+        nodes: Nodes of the fleet.
+        watches: Component to when its units were watched.
+        causes: One fit per component and cause, the most frequent first.
+        repair: Time from failure to recovery of all causes except those of jobs, None where not
+            recorded.
+        ranking: Ranking of the causes by rate per node.
+        options: Assumptions that the logs do not contain.
+        history: The history, with secondary failures marked as effects.
+        cascades: Number of failures marked as effects.
+        agreement: How far several logs agree, None for one log.
+        operating: Operating time of each node, None where no log has it.
+    """
+
+    nodes: int
+    watches: Mapping[str, ObservationWindow]
+    causes: tuple[CauseFit, ...]
+    repair: Durations | None
+    ranking: tuple[CauseRow, ...]
+    options: FleetOptions
+    history: History
+    cascades: int
+    agreement: LogAgreement | None
+    operating: OperatingTime | None
+
+    @property
+    def utilization(self) -> float | None:
+        """Share of the observed node-hours in which jobs ran, None where unknown."""
+        if self.operating is None:
+            return None
+        watch = max(self.watches.values(), key=lambda watch: watch.end_s - watch.start_s)
+        return self.operating.total_s / (self.nodes * (watch.end_s - watch.start_s))
+
+
+def fit_fleet(
+    history: History,
+    watches: Mapping[str, ObservationWindow],
+    nodes: int,
+    options: FleetOptions = _USUAL,
+) -> FleetFit:
+    """Return the fleet fitted to a history.
+
+    Args:
+        history: The history.
+        watches: Observation window and number of units by component; `job` has one unit, for causes
+            that stop the whole job.
+        nodes: Nodes of the fleet.
+        options: Assumptions that the logs do not contain.
+
+    Raises:
+        InvalidSpecError: A component has no observation window, an event lies outside it, there are
+            no failures, or the logs name more nodes than `nodes`.
+
+    Limits: logs of the same failures (kernel lines and exporter metrics) must not be joined, as
+        every failure would count twice.
+    """
+    seen = _seen(history, watches, nodes, options)
+    fits = [
+        fit_cause(seen.observed, found, watches[found.row.component], options)
+        for found in _rates(seen, watches, options)
+    ]
+    return FleetFit(
+        nodes=nodes,
+        watches=watches,
+        causes=tuple(fits),
+        repair=_any_repair(seen.observed.history, seen.counted_E, watches, options),
+        ranking=seen.ranking,
+        options=options,
+        history=seen.observed.history,
+        cascades=seen.cascades,
+        agreement=seen.agreement,
+        operating=seen.observed.operating,
+    )
+
+
+def fleet_rates(
+    history: History,
+    watches: Mapping[str, ObservationWindow],
+    nodes: int,
+    options: FleetOptions = _USUAL,
+) -> tuple[CauseRate, ...]:
+    """Return the failure rates of `fit_fleet`, without distributions, lemons or repairs.
+
+    Args:
+        history: The history.
+        watches: Observation window and number of units by component.
+        nodes: Nodes of the fleet.
+        options: Assumptions that the logs do not contain.
+
+    Raises:
+        InvalidSpecError: As for `fit_fleet`.
+    """
+    return tuple(_rates(_seen(history, watches, nodes, options), watches, options))
+
+
+class _Seen(NamedTuple):
+    """A history prepared for its fit: secondary failures and records of one failure are marked."""
+
+    observed: Observed
+    counted_E: Bool
+    ranking: tuple[CauseRow, ...]
+    cascades: int
+    agreement: LogAgreement | None
+
+
+def _seen(
+    history: History, watches: Mapping[str, ObservationWindow], nodes: int, options: FleetOptions
+) -> _Seen:
+    if nodes < 1:
+        raise InvalidSpecError(f"nodes = {nodes}: expected 1 or more")
+    _check_nodes(history, nodes, options)
+    history, agreement = match_logs(history, options.match_s)
+    history, cascades = without_cascades(history, options.cascade_s)
+    observed = _observed(history, watches, nodes)
+    longest_s = observed.window_s[1] - observed.window_s[0]
+    ranking = rank_causes(history, nodes * longest_s, kinds=options.kinds, level=options.level)
+    return _Seen(observed, history.kind.is_any(options.kinds), ranking, cascades, agreement)
+
+
+def _rates(
+    seen: _Seen, watches: Mapping[str, ObservationWindow], options: FleetOptions
+) -> Iterator[CauseRate]:
+    """Yield the failure rate of each cause, the most frequent first."""
+    history = seen.observed.history
+    for row in seen.ranking:
+        if row.component not in watches:
+            raise InvalidSpecError(
+                f"{counted(row.events, 'failure')} of component {row.component!r}, which has no"
+                " observation window; expected one of:"
+                f" {', '.join(watches) or 'none'}{did_you_mean(row.component, watches)}"
+            )
+        rows_E = history.component.is_any([row.component]) & history.cause.is_any([row.cause])
+        events_E = rows_E & seen.counted_E
+        yield rate_cause(seen.observed, events_E, row, watches[row.component], options)
+
+
+def _observed(history: History, watches: Mapping[str, ObservationWindow], nodes: int) -> Observed:
+    """Return what was observed, with the operating time of nodes that accounting names."""
+    lengths = [
+        (watch.end_s - watch.start_s, watch.start_s, watch.end_s) for watch in watches.values()
+    ]
+    _, start_s, end_s = max(lengths, default=(0.0, 0.0, 0.0))
+    operating = None
+    if history.occupancy is not None:
+        operating = history.occupancy.operating_time((start_s, end_s))
+        if not operating.total_s > 0.0:
+            operating = None
+    if operating is not None and len(operating.names) > nodes:
+        raise InvalidSpecError(
+            f"nodes = {nodes}: jobs ran on {counted(len(operating.names), 'node')}; set it to"
+            f" {len(operating.names)} or more, or import only jobs of this cluster"
+        )
+    return Observed(
+        history=history,
+        nodes=nodes,
+        window_s=(start_s, end_s),
+        operating=operating,
+        under_jobs_E=of_accounting(history),
+    )
+
+
+def _check_nodes(history: History, nodes: int, options: FleetOptions) -> None:
+    """Raise for fewer nodes than named in the logs: rates would be too high."""
+    named = {*history.node.text(), *options.node_exposure_s} - {""}
+    if len(named) > nodes:
+        first = ", ".join(sorted(named)[:3])
+        raise InvalidSpecError(
+            f"nodes = {nodes}: the logs name {counted(len(named), 'node')} ({first}, ...); set it"
+            f" to {len(named)} or more, or remove events of other machines from the history"
+        )
+
+
+def _any_repair(
+    history: History,
+    counted_E: Bool,
+    watches: Mapping[str, ObservationWindow],
+    options: FleetOptions,
+) -> Durations | None:
+    """Return the repairs of all causes except those that a restart of the program ends."""
+    events_E = counted_E & ~history.component.is_any([JOB]) & ~history.action.is_any([PROCESS])
+    end_s = max(watch.end_s for watch in watches.values())
+    repairs = repair_times(history, events_E, end_s, open_is_down=options.open_is_down)
+    return durations(repairs.seen, repairs.not_told, options.level)

@@ -1,0 +1,62 @@
+"""What a reason in a log says about a failure: cause, kind and documented action, from data."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Literal, NamedTuple
+
+Source = Literal["slurm", "kubernetes", "torchrun"]
+
+
+class Reason(NamedTuple):
+    """The meaning of a reason.
+
+    Args:
+        cause: Name of the cause in a history.
+        kind: Kind of event, one of `history.KINDS`.
+        action: Documented action that ends it, "" for none.
+    """
+
+    cause: str
+    kind: str
+    action: str
+
+
+@lru_cache(maxsize=4096)
+def reason_of(source: Source, text: str) -> Reason | None:
+    """Return the meaning of a reason, None where it is not in the table.
+
+    Args:
+        source: Whose reasons: slurm, kubernetes or torchrun.
+        text: The reason.
+
+    Source: data/telemetry/reasons.toml.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.formats.reasons import reason_of
+        >>> reason_of("slurm", "Not responding")
+        Reason(cause='not_responding', kind='failure', action='node_reboot')
+    """
+    for pattern, reason in _reasons()[source]:
+        if pattern.search(text):
+            return reason
+    return None
+
+
+@cache
+def _reasons() -> dict[str, list[tuple[re.Pattern[str], Reason]]]:
+    file = resources.files("perfatlas").joinpath("data/telemetry/reasons.toml")
+    tables = tomllib.loads(file.read_text("utf-8"))
+    return {
+        source: [
+            (
+                re.compile(row["pattern"], re.IGNORECASE),
+                Reason(row["cause"], row["kind"], row.get("action", "")),
+            )
+            for row in rows
+        ]
+        for source, rows in tables.items()
+    }

@@ -1,0 +1,179 @@
+"""Slurm accounting as job runs, from the text of `sacct -P`.
+
+Source: sacct(1) of Slurm 25.11; tested on outputs of a production cluster (facebookresearch/gcm,
+gcm/tests/data, MIT) and on hand-written rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.telemetry.formats.local_times import LocalTime, local_time
+from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.reliability.telemetry.formats.run_failures import run_failures
+from perfatlas.reliability.telemetry.formats.sacct_columns import run_columns
+from perfatlas.reliability.telemetry.formats.sacct_records import Rows, sacct_rows
+from perfatlas.reliability.telemetry.formats.slurm_fields import (
+    duration_s,
+    exit_code,
+    gpus_of,
+    job_name,
+    state_name,
+)
+from perfatlas.reliability.telemetry.history import (
+    NOT_TOLD,
+    UNFINISHED,
+    JobRuns,
+    Run,
+    RunsBuilder,
+    count_hosts,
+    lone_host,
+    why_no_run,
+)
+from perfatlas.reliability.telemetry.reading import LogFile, Tally, refuse, zone_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from perfatlas.reliability.telemetry.formats.sacct_records import Record
+
+FORMAT_NAME: Final = "sacct"
+REQUIRED: Final = ("JobID", "State", "Start", "End")
+_Value = TypeVar("_Value")
+_ZONE_ASKED: Final = (
+    "sacct writes local times without time zone; set zone, --zone UTC, or a name such as"
+    " 'Europe/Berlin'"
+)
+_TWICE: Final = "ambiguous local time, resolved by the elapsed time"
+_TWICE_ORDER: Final = "ambiguous local time, resolved by the end being after the start"
+_TWICE_OPEN: Final = "ambiguous local time, taken as the first"
+_MISSING_HOUR: Final = "nonexistent local time, taken as an hour later"
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    runs = read_sacct(paths, zone=options.clock.zone)
+    return Imported(run_failures(runs), runs)
+
+
+def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
+    """Return the runs in the text of `sacct -a -D -X -P`; each run once over all files.
+
+    Args:
+        paths: Files of one cluster; they may overlap.
+        zone: Time zone of the times.
+
+    Raises:
+        InvalidSpecError: A file cannot be read, lacks a column, ends inside a record, or a field is
+            invalid; the message names file, line and column. Or no time zone is set.
+
+    Limits: without -D the output silently lacks requeued runs. A row with an end before its start
+        raises an error.
+    """
+    if zone is None:
+        raise InvalidSpecError(_ZONE_ASKED)
+    zone_of(zone)
+    runs = RunsBuilder()
+    for path in paths:
+        file = LogFile(path)
+        tally = Tally(path=path, unit="lines")
+        for found in sacct_rows(file, REQUIRED, tally):
+            if isinstance(found, Rows):
+                columns = run_columns(found, zone)
+                if columns is not None:
+                    runs.extend(columns, tally)
+                    continue
+            for record in found.records() if isinstance(found, Rows) else (found,):
+                run = _run_of(path, record, zone, tally)
+                if run is not None:
+                    runs.add(run, record.line, tally)
+        runs.end_file(tally.close(total=file.count, data_hash=file.data_hash))
+    return runs.close()
+
+
+def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | None:
+    """Return the run of a record, or None and count the reason."""
+    field = _Fields(path, record)
+    name = field.read("JobID", job_name)
+    state = state_name(record.fields["State"])
+    reason = why_no_run(name.step, state, record.fields["State"], waiting=name.waiting)
+    start = field.read("Start", lambda text: local_time(text, zone))
+    if not reason and start is None:
+        reason = "job that never started"
+    if reason or start is None:
+        tally.ignore(reason, record.line)
+        return None
+    end = field.read("End", lambda text: local_time(text, zone))
+    if state in UNFINISHED:
+        end = None
+    elapsed_s = field.read("ElapsedRaw" if field.has("ElapsedRaw") else "Elapsed", duration_s)
+    start_s, end_s = _settled(start, end, elapsed_s, tally, record.line)
+    if end_s < start_s:
+        raise refuse(path, record.line, "is before the column 'Start'", column="End")
+    submit = field.read("Submit", lambda text: local_time(text, zone))
+    status, signal = field.read("ExitCode", exit_code)
+    host_count = field.read("NodeList", count_hosts)
+    return Run(
+        job=name.job,
+        state=state,
+        submit_s=NOT_TOLD if submit is None else submit.readings[0],
+        start_s=start_s,
+        end_s=end_s,
+        hosts=record.fields["NodeList"] if host_count else "",
+        host_count=host_count,
+        gpus=field.read("AllocTRES", gpus_of),
+        status=status,
+        signal=signal,
+        failed_node=field.read("FailedNode", lone_host),
+        reason=record.fields.get("Reason", ""),
+        run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
+    )
+
+
+class _Fields:
+    """The fields of a record; invalid fields raise an error with their position."""
+
+    def __init__(self, path: str | Path, record: Record) -> None:
+        self.path = path
+        self.record = record
+
+    def has(self, name: str) -> bool:
+        """Return whether the output has a column."""
+        return name in self.record.fields
+
+    def read(self, name: str, parse: Callable[[str], _Value]) -> _Value:
+        """Return a field, empty where the column is missing."""
+        try:
+            return parse(self.record.fields.get(name, ""))
+        except InvalidSpecError as problem:
+            raise refuse(self.path, self.record.line, str(problem), column=name) from problem
+
+
+def _settled(
+    start: LocalTime, end: LocalTime | None, elapsed_s: float, tally: Tally, line: int
+) -> tuple[float, float]:
+    """Return unambiguous start and end [s since 1970-01-01 UTC], NaN for no end."""
+    for moment in (start, end):
+        if moment is not None and not moment.exists:
+            tally.repair(_MISSING_HOUR, line)
+    ends = (NOT_TOLD,) if end is None else end.readings
+    if len(start.readings) == len(ends) == 1:
+        return start.readings[0], ends[0]
+    every = [(first, last) for first in start.readings for last in ends]
+    pairs = [pair for pair in every if not pair[1] < pair[0]] or every
+    if end is not None and not math.isnan(elapsed_s):
+        tally.repair(_TWICE, line)
+        return min(pairs, key=lambda pair: abs(pair[1] - pair[0] - elapsed_s))
+    tally.repair(_TWICE_ORDER if len(pairs) == 1 else _TWICE_OPEN, line)
+    return pairs[0]

@@ -1,0 +1,368 @@
+"""Records of `sacct -P` or `-p` text: lines joined until all fields of the header are present.
+
+sacct escapes nothing. A line break or the delimiter inside SubmitLine, Comment or JobName splits a
+record, so lines are joined until the number of fields matches, and extra delimiters are returned to
+a free-text field where only one way is consistent with all other fields.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry.formats.slurm_fields import UNKNOWN_TIMES, duration_s, job_name
+from perfatlas.reliability.telemetry.reading import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from perfatlas.reliability.telemetry.reading import Line, LineGroup, LogFile, Tally
+
+MOST_LINES: Final = 2_000  # lines of one record
+_FEWEST_TOGETHER: Final = 16  # plain lines that are read together
+_HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
+# Free text of users or programs.
+FREE_TEXT: Final = (
+    "SubmitLine",
+    "Comment",
+    "AdminComment",
+    "SystemComment",
+    "JobName",
+    "WorkDir",
+    "Extra",
+    "Container",
+    "StdOut",
+    "StdErr",
+    "StdIn",
+    "Constraints",
+    "WCKey",
+    "Account",
+    "Reservation",
+)
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?|\d{9,12}", re.ASCII)
+_STATE: Final = re.compile(r"[A-Z][A-Z_]+\+?( by \S+)?")
+_NO_RECORD: Final = "text that belongs to no record"
+_NO_DELIMITER: Final = (
+    "the first line has no delimited column names; write the log with 'sacct -P' (or -p) and"
+    " without -n"
+)
+
+
+class Record(NamedTuple):
+    """The fields of one job or step.
+
+    Args:
+        line: Number of its first line.
+        fields: Text by name; of duplicate names, the first.
+    """
+
+    line: int
+    fields: dict[str, str]
+
+
+class Header(NamedTuple):
+    """The header line of the output.
+
+    Args:
+        names: Columns in order, possibly duplicated.
+        bar: Delimiter.
+        closed: Whether a delimiter ends each row, as with -p.
+    """
+
+    names: tuple[str, ...]
+    bar: str
+    closed: bool
+
+
+class Rows(NamedTuple):
+    """Complete records of one line each, as columns.
+
+    Args:
+        lines: Line numbers.
+        columns: Texts by name; of duplicate names, the first.
+    """
+
+    lines: Sequence[int]
+    columns: dict[str, list[str]]
+
+    def records(self) -> Iterator[Record]:
+        """Yield the rows one by one."""
+        names = tuple(self.columns)
+        for line, *cells in zip(self.lines, *self.columns.values(), strict=True):
+            yield Record(line, dict(zip(names, cells, strict=True)))
+
+
+def sacct_rows(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Rows | Record]:
+    """Yield the records of a file in its order, plain lines together; other lines are counted.
+
+    Args:
+        file: The log.
+        required: Required columns.
+        tally: Counts of the file.
+
+    Raises:
+        InvalidSpecError: The header is missing or lacks a column, or the file ends inside a record.
+    """
+    groups = file.groups()
+    first = next(groups)
+    header = _header(file, next(first.lines()), required, tally)
+    assembler = _Assembler(file, header, tally)
+    for group in chain((first.part(1, len(first.texts)),), groups):
+        yield from assembler.add_group(group)
+    assembler.end()
+
+
+def _header(file: LogFile, line: Line, required: Sequence[str], tally: Tally) -> Header:
+    match = _HEADER.match(line.text)
+    if match is None:
+        raise refuse(file.path, 1, f"{_NO_DELIMITER}; it is {repr_for_error(line.text)}")
+    bar = match["bar"]
+    closed = line.text.endswith(bar)
+    names = tuple(line.text.removesuffix(bar).split(bar))
+    lacking = [name for name in required if name not in names]
+    if lacking:
+        ask = ",".join(dict.fromkeys((*required, "Submit", "NodeList", "AllocTRES", "ElapsedRaw")))
+        raise refuse(
+            file.path,
+            1,
+            f"no column {', '.join(lacking)} among {len(names)}; run sacct with at least"
+            f" --format={ask}",
+        )
+    tally.ignore("header", 1)
+    return Header(names, bar, closed)
+
+
+class _Assembler:
+    """Joins the lines of a record."""
+
+    def __init__(self, file: LogFile, header: Header, tally: Tally) -> None:
+        self.file = file
+        self.header = header
+        self.tally = tally
+        self.pending: list[Line] = []
+        self.bars: list[int] = []  # delimiters of each pending line
+        self.checks = _checks(header.names)
+        self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
+
+    def add_group(self, group: LineGroup) -> Iterator[Rows | Record]:
+        """Yield the records completed by lines, those of one line each together."""
+        wanted = len(self.header.names) - 1 + self.header.closed
+        bars = [text.count(self.header.bar) for text in group.texts]
+        if not group.valid:
+            self.tally.repair("invalid UTF-8 shown as U+FFFD", group.first)
+        elif not self.pending and bars.count(wanted) == len(bars):
+            yield from self.add_plain(group)
+            return
+        start = 0
+        for place, line in enumerate(group.lines()):
+            if group.valid and not self.pending and bars[place] == wanted:
+                continue
+            yield from self.add_plain(group.part(start, place))
+            yield from self.add(line)
+            start = place + 1
+        yield from self.add_plain(group.part(start, len(bars)))
+
+    def add(self, line: Line) -> Iterator[Record]:
+        """Yield the record completed by a line, if any."""
+        if not self.pending and not line.text.strip():
+            self.tally.ignore("blank", line.number)
+            return
+        self.pending.append(line)
+        self.bars.append(line.text.count(self.header.bar))
+        if len(self.pending) > MOST_LINES:
+            problem = f"a record of more than {MOST_LINES} lines; is the delimiter right?"
+            raise refuse(self.file.path, self.pending[0].number, problem)
+        wanted = len(self.header.names) - 1
+        if sum(self.bars) < wanted:
+            return
+        for cells_of in (self._exact, self._mended):
+            for skipped in self._starts(wanted):
+                cells = cells_of(self.pending[skipped:])
+                if cells is not None:
+                    yield self._record(skipped, cells)
+                    return
+        while sum(self.bars) > 2 * wanted:
+            self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
+            self.bars.pop(0)
+
+    def add_plain(self, group: LineGroup) -> Iterator[Rows | Record]:
+        """Yield lines that have the number of fields of the header."""
+        count = len(group.texts)
+        if self.pending or count < _FEWEST_TOGETHER:
+            for line in group.lines():
+                yield from self.add(line)
+            return
+        columns = self._columns(group.texts)
+        if columns is not None:
+            yield Rows(range(group.first, group.first + count), columns)
+            return
+        yield from self.add_plain(group.part(0, count // 2))
+        yield from self.add_plain(group.part(count // 2, count))
+
+    def _columns(self, texts: list[str]) -> dict[str, list[str]] | None:
+        """Return the columns of lines, None where a field does not fit its column."""
+        bar, closed = self.header.bar, self.header.closed
+        if closed and not all(text.endswith(bar) for text in texts):
+            return None
+        if len(bar) == 1:  # one pass over all lines: the number of fields of each is known
+            cells = ("" if closed else bar).join(texts).split(bar)
+        else:
+            cells = [cell for text in texts for cell in text.removesuffix(bar).split(bar)]
+        width = len(self.header.names)
+        columns = [cells[place : len(texts) * width : width] for place in range(width)]
+        if not all(_column_fits(columns[place], check) for place, check in self.checks):
+            return None
+        found: dict[str, list[str]] = {}
+        for name, column in zip(self.header.names, columns, strict=True):
+            if found.setdefault(name, column) != column:
+                return None
+        return found
+
+    def _starts(self, wanted: int) -> Iterator[int]:
+        """Yield possible starts of a record: the first line, or lines after unrelated ones."""
+        left = sum(self.bars)
+        for start, bars in enumerate(self.bars):
+            if left < wanted:
+                return
+            yield start
+            left -= bars
+
+    def end(self) -> None:
+        """Raise for an incomplete record at the end of the file."""
+        if not self.pending:
+            return
+        found = self._count(self.pending)
+        first, last = self.pending[0], self.pending[-1]
+        wanted = len(self.header.names)
+        misfit = self._misfit()
+        if misfit:
+            problem = f"{misfit} does not fit its column"
+        elif found > wanted:
+            problem = "more fields than columns"
+        else:
+            problem = "the file is truncated, or ends in text of no record"
+        raise refuse(
+            self.file.path,
+            first.number,
+            f"a record of {found} fields up to line {last.number} where the header has {wanted}:"
+            f" {problem}; write the log again, or delete these lines",
+        )
+
+    def _misfit(self) -> str:
+        """Return the first invalid field of a line with the right number of fields, or ""."""
+        for line in self.pending:
+            cells = self._split([line])
+            if len(cells) != len(self.header.names):
+                continue
+            for place, check in self.checks:
+                if not check(cells[place]):
+                    return (
+                        f"line {line.number}, column '{self.header.names[place]}': "
+                        + repr_for_error(cells[place])
+                    )
+        return ""
+
+    def _record(self, skipped: int, cells: list[str]) -> Record:
+        self.tally.ignore(_NO_RECORD, self.pending[0].number, skipped)
+        line = self.pending[skipped].number
+        joined = len(self.pending) - skipped - 1
+        self.tally.merge("continuation of the previous record", line + 1, joined)
+        self.pending.clear()
+        self.bars.clear()
+        fields: dict[str, str] = {}
+        for name, cell in zip(self.header.names, cells, strict=True):
+            fields.setdefault(name, cell)
+        return Record(line, fields)
+
+    def _split(self, lines: Sequence[Line]) -> list[str]:
+        text = "\n".join(line.text for line in lines)
+        if self.header.closed:
+            text = text.removesuffix(self.header.bar)
+        return text.split(self.header.bar)
+
+    def _count(self, lines: Sequence[Line]) -> int:
+        return len(self._split(lines))
+
+    def _exact(self, lines: Sequence[Line]) -> list[str] | None:
+        cells = self._split(lines)
+        return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
+
+    def _mended(self, lines: Sequence[Line]) -> list[str] | None:
+        """Return the fields with delimiters restored in free text, if unambiguous."""
+        cells = self._split(lines)
+        extra = len(cells) - len(self.header.names)
+        if extra <= 0:
+            return None
+        fitting = [way for way in self._ways(cells, extra) if self._fits(way)]
+        if not fitting or any(self._checked(way) != self._checked(fitting[0]) for way in fitting):
+            return None
+        self.tally.repair("delimiters inside free text", lines[0].number)
+        return fitting[0]
+
+    def _ways(self, cells: list[str], extra: int) -> Iterator[list[str]]:
+        bar = self.header.bar
+        for place in self.free:
+            middle = bar.join(cells[place : place + extra + 1])
+            yield [*cells[:place], middle, *cells[place + extra + 1 :]]
+
+    def _fits(self, cells: list[str]) -> bool:
+        if not all(check(cells[place]) for place, check in self.checks):
+            return False
+        by_name: dict[str, str] = {}
+        pairs = zip(self.header.names, cells, strict=True)
+        return all(by_name.setdefault(name, cell) == cell for name, cell in pairs)
+
+    def _checked(self, cells: list[str]) -> list[str]:
+        return [cells[place] for place, _ in self.checks]
+
+
+def _column_fits(column: list[str], check: Callable[[str], bool]) -> bool:
+    """Return whether all cells of a column fit it; usual cells are recognised together."""
+    usual = _USUAL.get(check)
+    if usual is not None and usual.fullmatch("\n".join(column)):
+        return True
+    return all(map(check, set(column)))
+
+
+def _checks(names: Sequence[str]) -> list[tuple[int, Callable[[str], bool]]]:
+    return [(place, _CHECKS[name]) for place, name in enumerate(names) if name in _CHECKS]
+
+
+def _is_job(text: str) -> bool:
+    try:
+        job_name(text)
+    except InvalidSpecError:
+        return False
+    return True
+
+
+def _is_state(text: str) -> bool:
+    return _STATE.fullmatch(text.strip()) is not None
+
+
+def _is_time(text: str) -> bool:
+    return text.strip().lower() in UNKNOWN_TIMES or _STAMP.fullmatch(text.strip()) is not None
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        duration_s(text)
+    except InvalidSpecError:
+        return False
+    return True
+
+
+_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
+    "JobID": _is_job,
+    "State": _is_state,
+    **dict.fromkeys(("Start", "End", "Submit", "Eligible"), _is_time),
+    **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), _is_duration),
+}
+_JOBS: Final = r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.[A-Za-z0-9]+)?"
+_STAMPS: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}|Unknown|None"
+_USUAL: Final[dict[Callable[[str], bool], re.Pattern[str]]] = {
+    check: re.compile(f"(?:{cell})(?:\n(?:{cell}))*+")
+    for check, cell in ((_is_job, _JOBS), (_is_time, _STAMPS), (_is_duration, "[0-9]{1,12}"))
+}

@@ -1,0 +1,151 @@
+"""Node states in Slurm's accounting as failures with their repairs: `sacctmgr show event -P`.
+
+Source: src/sacctmgr/event_functions.c of SchedMD/slurm@9973db6: the columns Cluster, NodeName,
+    TimeStart, TimeEnd, State, Reason and User; a state that lasts has the end Unknown.
+Limits: tested on hand-written rows, as no output of a cluster was available. Without `all_time` or
+    `start=` the command reports one day.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry.formats.node_states import node_event
+from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.reliability.telemetry.formats.slurm_fields import UNKNOWN_TIMES
+from perfatlas.reliability.telemetry.history import NOT_TOLD, History, HistoryBuilder
+from perfatlas.reliability.telemetry.reading import LogFile, Tally, iso_seconds, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from perfatlas.reliability.telemetry.reading import Line
+
+FORMAT_NAME: Final = "slurm_events"
+_COLUMNS: Final = {
+    "node": ("NodeName", "Node"),
+    "start": ("TimeStart", "Start"),
+    "end": ("TimeEnd", "End"),
+    "state": ("State",),
+    "reason": ("Reason",),
+}
+_ASK: Final = (
+    "write the log with: sacctmgr -P show event all_time"
+    " format=NodeName,TimeStart,TimeEnd,State,Reason"
+)
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: The time zone.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    return Imported(read_slurm_events(paths, zone=options.clock.zone))
+
+
+def read_slurm_events(paths: Sequence[str | Path], *, zone: str | None) -> History:
+    """Return the states in which nodes were not usable, each with its end as recovery.
+
+    Args:
+        paths: Outputs of one cluster; they may overlap.
+        zone: Time zone of the times.
+
+    Raises:
+        InvalidSpecError: A file cannot be read, lacks a column, a row has too few fields, or a time
+            is invalid; the message names file, line and column.
+    """
+    builder = HistoryBuilder()
+    seen: dict[tuple[str, float], int] = {}
+    for path in paths:
+        file = LogFile(path)
+        tally = Tally(path=path, unit="lines")
+        lines = file.lines()
+        place, width = _header(path, next(lines), tally)
+        for line in lines:
+            if not line.text.strip():
+                tally.ignore("blank", line.number)
+                continue
+            if not line.valid:
+                tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
+            _add(builder, seen, _Row(path, line, place, width, zone), tally)
+        builder.end_file(tally.close(total=file.count, data_hash=file.data_hash))
+    return builder.close()
+
+
+def _header(path: str | Path, line: Line, tally: Tally) -> tuple[dict[str, int], int]:
+    """Return the place of each column, and the number of columns."""
+    names = line.text.rstrip("|").split("|")
+    place = {}
+    for key, spelled in _COLUMNS.items():
+        found = [names.index(name) for name in spelled if name in names]
+        if not found:
+            raise refuse(path, 1, f"no column {spelled[0]} in the first line; {_ASK}")
+        place[key] = found[0]
+    tally.ignore("header", 1)
+    return place, len(names)
+
+
+class _Row:
+    """A row, with delimiters inside the reason restored."""
+
+    def __init__(
+        self, path: str | Path, line: Line, place: dict[str, int], width: int, zone: str | None
+    ) -> None:
+        self.path = path
+        self.line = line
+        self.zone = zone
+        cells = line.text.split("|")
+        extra = len(cells) - width
+        if extra == 1 and not cells[-1]:  # -p ends each row with a delimiter
+            cells, extra = cells[:-1], 0
+        if extra < 0 or (extra and place["reason"] < max(place.values())):
+            problem = f"a row of {len(cells)} fields where the header has {width}; {_ASK}"
+            raise refuse(path, line.number, problem)
+        at = place["reason"]
+        cells[at : at + extra + 1] = ["|".join(cells[at : at + extra + 1])]
+        self.cells = {key: cells[index].strip() for key, index in place.items()}
+
+    def time_s(self, key: str) -> float:
+        """Return a time [s since 1970-01-01 UTC], NaN where not recorded."""
+        text = self.cells[key]
+        if text.lower() in UNKNOWN_TIMES:
+            return NOT_TOLD
+        try:
+            return iso_seconds(text, self.zone)
+        except InvalidSpecError as problem:
+            column = _COLUMNS[key][0]
+            raise refuse(self.path, self.line.number, str(problem), column=column) from problem
+
+
+def _add(
+    builder: HistoryBuilder, seen: dict[tuple[str, float], int], row: _Row, tally: Tally
+) -> None:
+    number, node = row.line.number, row.cells["node"]
+    if not node:
+        tally.ignore("event of the whole cluster", number)
+        return
+    start_s, end_s = row.time_s("start"), row.time_s("end")
+    if not start_s >= 0.0:
+        raise refuse(row.path, number, "is missing", column="TimeStart")
+    if end_s < start_s:
+        raise refuse(row.path, number, "is before the column 'TimeStart'", column="TimeEnd")
+    event = node_event(node, start_s, end_s, row.cells["state"], row.cells["reason"], number)
+    if event is None:
+        tally.ignore(f"state {repr_for_error(row.cells['state'])} is usable", number)
+        return
+    key = (node, start_s)
+    if key in seen:
+        tally.merge("newer record of an earlier state", number)
+        if not math.isnan(end_s):
+            builder.recover(seen[key], end_s)
+        return
+    seen[key] = builder.add(event)
+    tally.parsed += 1

@@ -1,0 +1,205 @@
+"""Single fields of Slurm accounting: durations, states, exit codes, GPUs in TRES, job names."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry.history import NOT_TOLD
+
+# Source: sacct(1), JOB STATE CODES, Slurm 25.11, with LAUNCH_FAILED and RECONFIG_FAIL of 24.05 on.
+STATES: Final = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "COMPLETING",
+    "CONFIGURING",
+    "DEADLINE",
+    "FAILED",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PENDING",
+    "PREEMPTED",
+    "RECONFIG_FAIL",
+    "REQUEUED",
+    "RESIZING",
+    "REVOKED",
+    "RUNNING",
+    "STAGE_OUT",
+    "STOPPED",
+    "SUSPENDED",
+    "TIMEOUT",
+)
+UNKNOWN_TIMES: Final = ("", "unknown", "none", "n/a", "invalid", "(null)")
+MOST_GPUS: Final = 10**9  # limit of the GPUs of a job
+_DURATION: Final = re.compile(
+    r"(?:(?P<d>\d{1,9})-(?=\d+:\d+:))?(?:(?P<h>\d{1,9}):)?(?P<m>\d{1,9}):(?P<s>\d+(?:\.\d+)?)",
+    re.ASCII,
+)
+_SECONDS: Final = re.compile(r"[0-9]{1,12}")
+_JOB: Final = re.compile(
+    r"(?P<base>\d+)(?:_(?P<task>\d+|\[[^\]]*\]?)|\+(?P<part>\d+))?(?:\.(?P<step>[\w+-]+))?",
+    re.ASCII,
+)
+_EXIT: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
+_SIZES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_TRES_VALUE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)n?", re.ASCII)
+
+
+class JobName(NamedTuple):
+    """The parts of a job id.
+
+    Args:
+        job: Job, with array task or component of a heterogeneous job: 12, 12_3, 12+1.
+        step: Step, "" for the whole job.
+        waiting: Whether it represents pending array tasks: 12_[3-7%2].
+    """
+
+    job: str
+    step: str
+    waiting: bool
+
+
+@lru_cache(maxsize=64)
+def job_name(text: str) -> JobName:
+    """Return the parts of a job id.
+
+    Args:
+        text: 12, 12_3, 12_[3-7%2], 12+1, each also with a step: 12.batch, 12_3.extern, 12.0.
+
+    Raises:
+        InvalidSpecError: It is none of these.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.formats.slurm_fields import job_name
+        >>> job_name("12_3.batch")
+        JobName(job='12_3', step='batch', waiting=False)
+    """
+    match = _JOB.fullmatch(text.strip())
+    if match is None:
+        raise InvalidSpecError(f"{repr_for_error(text)} is not a job id (12, 12_3, 12+1, 12.batch)")
+    whole, dot, step = text.strip().partition(".")
+    return JobName(whole, step if dot else "", (match["task"] or "").startswith("["))
+
+
+@lru_cache(maxsize=1024)
+def duration_s(text: str) -> float:
+    """Return a duration of accounting [s]; NaN where not recorded.
+
+    Args:
+        text: [[D-]HH:]MM:SS[.fraction], as in "8371-10:29:20" or "00:00.275", or whole seconds.
+
+    Raises:
+        InvalidSpecError: It is none of these, such as minutes over 59 below hours.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.formats.slurm_fields import duration_s
+        >>> duration_s("1-02:03:04.5")
+        93784.5
+    """
+    plain = text.strip()
+    if plain.lower() in (*UNKNOWN_TIMES, "unlimited", "partition_limit"):
+        return NOT_TOLD
+    if _SECONDS.fullmatch(plain):
+        return float(plain)
+    match = _DURATION.fullmatch(plain)
+    if match is None:
+        raise InvalidSpecError(
+            f"{repr_for_error(text)} is not a duration; expected a form such as 1-02:03:04"
+        )
+    hours, minutes, seconds = int(match["h"] or 0), int(match["m"]), float(match["s"])
+    too_large = seconds >= 60 or (match["h"] and minutes >= 60) or (match["d"] and hours >= 24)
+    if too_large:
+        raise InvalidSpecError(f"{repr_for_error(text)} is not a duration: a part is too large")
+    return int(match["d"] or 0) * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+
+
+def state_name(text: str) -> str:
+    """Return a job state without additions of sacct; "" where it is unknown.
+
+    Args:
+        text: Such as "CANCELLED by 1234" or, cut at a column's width, "CANCELLED+".
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.formats.slurm_fields import state_name
+        >>> state_name("CANCELLED by 1234"), state_name("OUT_OF_ME+")
+        ('CANCELLED', 'OUT_OF_MEMORY')
+    """
+    words = text.split()
+    if not words:
+        return ""
+    word = words[0].upper()
+    if word.endswith("+"):
+        fitting = [state for state in STATES if state.startswith(word[:-1])]
+        return fitting[0] if len(fitting) == 1 else ""
+    return word if word in STATES else ""
+
+
+def exit_code(text: str) -> tuple[int, int]:
+    """Return exit status and signal, (0, 0) where not recorded.
+
+    Args:
+        text: Such as "1:0" or "0:9".
+
+    Raises:
+        InvalidSpecError: It is not two numbers separated by a colon.
+    """
+    if not text.strip():
+        return 0, 0
+    match = _EXIT.fullmatch(text.strip())
+    if match is None:
+        raise InvalidSpecError(
+            f"{repr_for_error(text)} is not an exit code; expected a form such as 1:0"
+        )
+    return int(match[1]), int(match[2])
+
+
+@lru_cache(maxsize=1024)
+def gpus_of(tres: str) -> int:
+    """Return the GPUs in a list of trackable resources, 0 for none.
+
+    Args:
+        tres: Such as "cpu=96,gres/gpu=8,gres/gpu:h100=8,mem=62500G,node=1". The untyped count is
+            the sum of the typed ones, so only one of them is used.
+
+    Raises:
+        InvalidSpecError: A count is not a number, or there are more than a billion GPUs.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.formats.slurm_fields import gpus_of
+        >>> gpus_of("cpu=96,gres/gpu:h100=4,gres/gpu:l40s=2,mem=1T")
+        6
+    """
+    whole: float | None = None
+    typed = 0.0
+    for item in tres.split(","):
+        name, _, value = item.strip().partition("=")
+        if name == "gres/gpu":
+            whole = tres_amount(value, tres)
+        elif name.startswith("gres/gpu:"):
+            typed += tres_amount(value, tres)
+    gpus = typed if whole is None else whole
+    if gpus > MOST_GPUS:
+        raise InvalidSpecError(f"resources {repr_for_error(tres)}: more than {MOST_GPUS:,} GPUs")
+    return int(gpus)
+
+
+def tres_amount(value: str, tres: str) -> float:
+    """Return an amount of a trackable resource: a count, or bytes where it has a suffix.
+
+    Args:
+        value: Such as "8", "62500G", "1.5T".
+        tres: The list that contains it, for the message.
+
+    Raises:
+        InvalidSpecError: It is neither.
+    """
+    match = _TRES_VALUE.fullmatch(value.strip())
+    if match is None:
+        raise InvalidSpecError(
+            f"resources {repr_for_error(tres)}: {repr_for_error(value)} is not an amount"
+        )
+    return float(match[1]) * _SIZES.get(match[2], 1)

@@ -1,0 +1,59 @@
+"""Any events in a table with the columns of a history, of this program or any other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.reliability.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.reliability.telemetry.history import joined, read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from perfatlas.reliability.telemetry.history import History
+
+FORMAT_NAME: Final = "table"
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the events of tables, each event once.
+
+    Args:
+        paths: The tables.
+        options: Not used.
+
+    Raises:
+        InvalidSpecError: A table is invalid, or two hold the same events of a log.
+    """
+    del options
+    histories = [read_history(path) for path in paths]
+    if len(histories) > 1:
+        _refuse_shared_events(paths, histories)
+    return Imported(joined(histories))
+
+
+def _refuse_shared_events(paths: Sequence[str | Path], histories: Sequence[History]) -> None:
+    """Raise for histories that contain the same events of the same log."""
+    seen: dict[tuple[object, ...], int] = {}
+    for number, history in enumerate(histories):
+        shared = 0
+        first = number
+        for event in _events(history):
+            other = seen.setdefault(event, number)
+            if other != number:
+                shared, first = shared + 1, min(first, other)
+        if shared:
+            raise InvalidSpecError(
+                f"'{paths[number]}' and '{paths[first]}' hold {counted(shared, 'event')} from the"
+                " same lines of the same logs, which would count twice: pass each log once"
+            )
+
+
+def _events(history: History) -> Iterator[tuple[object, ...]]:
+    """Yield the identity of each event: hash of its log, line, time and names."""
+    names = [getattr(history, name).text() for name in ("component", "cause", "node", "device")]
+    hashes = [history.files[index].data_hash for index in history.file_E.tolist()]
+    rows = zip(hashes, history.line_E.tolist(), history.start_s_E.tolist(), *names, strict=True)
+    return (row for row in rows if row[0])

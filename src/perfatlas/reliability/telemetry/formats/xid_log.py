@@ -1,0 +1,220 @@
+"""NVIDIA Xid errors in kernel logs as events, with repeats of a code on a GPU merged.
+
+Source: docs.nvidia.com/deploy/xid-errors; line formats as in its examples, with and without
+"PCI:", with domains of four or eight digits, with MIG instances, with pid='<unknown>', and NVLink 5
+codes (144 to 150), which start with a name and Fatal or Nonfatal.
+Limits: tested on hand-written lines based on published ones, as no cluster log was available.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.reliability.telemetry.formats.kernel_lines import LineClock
+from perfatlas.reliability.telemetry.formats.options import (
+    COALESCE_S,
+    NO_HELP,
+    Imported,
+    ImportOptions,
+)
+from perfatlas.reliability.telemetry.history import NOTICE, Event, History, HistoryBuilder, xid_code
+from perfatlas.reliability.telemetry.reading import Clock, LogFile, Tally, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfatlas.reliability.telemetry.formats.kernel_lines import Stamp
+    from perfatlas.reliability.telemetry.reading import Line
+
+FORMAT_NAME: Final = "xid"
+_MARK: Final = "NVRM: Xid"
+_XID: Final = re.compile(
+    r"NVRM: Xid \((?:PCI:)?(?P<domain>[0-9a-fA-F]{4,8}):(?P<bus>[0-9a-fA-F]{2}):"
+    r"(?P<slot>[0-9a-fA-F]{2})(?:\.[0-7])?(?: GPU-I:(?P<instance>\d+))?\): (?P<code>[0-9]{1,9})"
+    r"(?:, (?P<rest>.*))?$"
+)
+_NVLINK5: Final = range(144, 151)
+_NONFATAL: Final = re.compile(r"\bNon-?fatal\b", re.IGNORECASE)
+_REPEAT: Final = "repeat of a code on the same GPU"
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    history = read_xid_log(paths, clock=options.clock, coalesce_s=options.coalesce_s)
+    return Imported(history)
+
+
+def read_xid_log(
+    paths: Sequence[str | Path],
+    *,
+    clock: Clock | Mapping[str, Clock] = NO_HELP,
+    coalesce_s: float = COALESCE_S,
+) -> History:
+    """Return the Xid errors of kernel logs, independent of the order of files and lines.
+
+    Args:
+        paths: Kernel logs, rotated logs of one host or of many hosts.
+        clock: Information that timestamps omit, for all or by path.
+        coalesce_s: A code repeated on its GPU within this time of its last line is the same event
+            [s]; 0 keeps each line. Assumption: a fault writes its lines within seconds.
+
+    Raises:
+        InvalidSpecError: A file cannot be read or ends inside an Xid line, or a timestamp lacks a
+            part that `clock` does not set; the message names file and line.
+
+    Limits: a steady stream of a code with gaps below `coalesce_s` is one event of any length.
+        Timestamps without a year depend on the previous lines, which must be in order.
+    """
+    if not 0.0 <= coalesce_s < math.inf:
+        raise InvalidSpecError(
+            f"coalesce_s = {repr_for_error(coalesce_s)}: expected a finite time, 0 s or more"
+        )
+    log = _XidLog()
+    for path in paths:
+        one = clock.get(str(path), NO_HELP) if isinstance(clock, Mapping) else clock
+        log.read(path, one)
+    return log.close(coalesce_s)
+
+
+class _Fault(NamedTuple):
+    """The content of a line, without its time."""
+
+    node: str
+    device: str
+    xid: int
+    nonfatal: bool
+
+
+@dataclass(kw_only=True)
+class _XidLog:
+    """The Xid lines so far, 24 bytes each, and each distinct content.
+
+    Shape legend: L lines with an Xid, of all files.
+    """
+
+    faults: dict[_Fault, int] = field(default_factory=dict)
+    time_s: array[float] = field(default_factory=lambda: array("d"))
+    fault: array[int] = field(default_factory=lambda: array("q"))
+    number: array[int] = field(default_factory=lambda: array("q"))
+    files: list[tuple[LogFile, Tally, int]] = field(default_factory=list)  # and its first line
+
+    def read(self, path: str | Path, clock: Clock) -> None:
+        """Read the lines of a file."""
+        file = LogFile(path)
+        tally = Tally(path=path, unit="lines")
+        self.files.append((file, tally, len(self.time_s)))
+        line_clock = LineClock(clock)
+        for line in file.lines():
+            if _MARK not in line.text:
+                tally.ignore("line without an Xid", line.number)
+                continue
+            if not line.valid:
+                tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
+            match = _XID.search(line.text)
+            if match is None:
+                self._unread(path, line, tally)
+                continue
+            if not line.ended and match["rest"] is None:
+                problem = "the last line has no line break, so its code may be truncated; add one"
+                raise refuse(path, line.number, problem)
+            try:
+                stamp = line_clock.stamp(line.text)
+            except InvalidSpecError as problem:
+                raise refuse(path, line.number, str(problem)) from problem
+            self._keep(match, stamp, line.number)
+
+    def close(self, coalesce_s: float) -> History:
+        """Return the events, each with its first line; other lines are merged."""
+        time_s_L = np.array(self.time_s, np.float64)
+        is_first_L = self._first_lines(time_s_L, coalesce_s)
+        faults = tuple(self.faults)
+        events = HistoryBuilder()
+        ends = [first for _, _, first in self.files[1:]] + [len(time_s_L)]
+        for (file, tally, first), end in zip(self.files, ends, strict=True):
+            for row in range(first, end):
+                if is_first_L[row]:
+                    self._add(events, row, faults[self.fault[row]], tally)
+                else:
+                    tally.merge(_REPEAT, self.number[row])
+            events.end_file(tally.close(total=file.count, data_hash=file.data_hash))
+        return events.close()
+
+    def _first_lines(self, time_s_L: NDArray[np.float64], coalesce_s: float) -> NDArray[np.bool_]:
+        """Return the first lines of events: no line with the same code and GPU shortly before.
+
+        Lines are compared in time order, as logs may be rotated, joined or shuffled.
+        """
+        code_L = self._codes()
+        order_L = np.lexsort((time_s_L, code_L))
+        begins_L = np.ones(time_s_L.size, bool)
+        again_L = np.diff(code_L[order_L]) == 0
+        close_L = np.diff(time_s_L[order_L]) < coalesce_s
+        begins_L[order_L[1:]] = ~(again_L & close_L)
+        return begins_L
+
+    def _codes(self) -> NDArray[np.int64]:
+        """Return an index for node, device and code of each line, whatever its severity."""
+        known: dict[tuple[str, str, int], int] = {}
+        of_fault = [known.setdefault(fault[:3], len(known)) for fault in self.faults]
+        return np.array(of_fault, np.int64)[np.array(self.fault, np.int64)]
+
+    def _unread(self, path: str | Path, line: Line, tally: Tally) -> None:
+        if not line.ended:
+            raise refuse(
+                path, line.number, f"the file is truncated inside {repr_for_error(line.text)}"
+            )
+        tally.ignore("Xid line in an unknown format", line.number)
+
+    def _keep(self, match: re.Match[str], stamp: Stamp, number: int) -> None:
+        xid = int(match["code"])
+        nonfatal = xid in _NVLINK5 and _NONFATAL.search(match["rest"] or "") is not None
+        fault = _Fault(stamp.node, _device_of(match), xid, nonfatal)
+        self.time_s.append(stamp.time_s)
+        self.fault.append(self.faults.setdefault(fault, len(self.faults)))
+        self.number.append(number)
+
+    def _add(self, events: HistoryBuilder, row: int, fault: _Fault, tally: Tally) -> None:
+        code = xid_code(fault.xid)
+        if not code.title:
+            told = f"Xid {code.xid} is not in the table, marked unclear"
+            tally.repair(told, self.number[row])
+        tally.parsed += 1
+        events.add(
+            Event(
+                start_s=self.time_s[row],
+                component=code.component,
+                cause=code.cause,
+                kind=NOTICE if fault.nonfatal else code.kind,
+                line=self.number[row],
+                node=fault.node,
+                device=fault.device,
+                detected_s=self.time_s[row],
+                action=code.action,
+            )
+        )
+
+
+def _device_of(match: re.Match[str]) -> str:
+    """Return the PCI address of a line, with a domain of at least four digits."""
+    domain = f"{int(match['domain'], 16):04x}"
+    address = f"{domain}:{match['bus'].lower()}:{match['slot'].lower()}"
+    return f"{address}/{match['instance']}" if match["instance"] else address

@@ -1,0 +1,106 @@
+"""Number and observation window of each component, from nodes and a window."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.telemetry.history.history import NODE_STATE
+from perfatlas.reliability.telemetry.history.survival_intervals import ObservationWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.reliability.telemetry.history.history import History
+
+OF_GPUS: Final = ("gpu", "hbm", "nvlink")  # components that exist once per GPU
+OF_NODES: Final = ("host", NODE_STATE)
+JOB: Final = "job"
+# Causes that a scheduler reports because a job ran on the node.
+SEEN_UNDER_JOBS: Final = ("node_fail", "boot_fail", "launch_failed", "reconfig_fail")
+
+
+def observation_windows(
+    history: History,
+    *,
+    nodes: int,
+    gpus_per_node: int,
+    window_s: tuple[float, float],
+    units: Mapping[str, int],
+) -> dict[str, ObservationWindow]:
+    """Return the observation window of every component of a history.
+
+    Args:
+        history: The history.
+        nodes: Nodes of the fleet.
+        gpus_per_node: GPUs per node.
+        window_s: Start and end of the window [s since 1970-01-01 UTC].
+        units: Number by component, where it is not one per GPU or per node.
+
+    Raises:
+        InvalidSpecError: A count is below 1, the window is empty, or the number of a component is
+            unknown.
+    """
+    counts = _counts(nodes, gpus_per_node, units)
+    if not window_s[1] > window_s[0]:
+        raise InvalidSpecError(
+            f"the observation window ends at {utc(window_s[1])}, not after its start at"
+            f" {utc(window_s[0])}"
+        )
+    found = {}
+    for component in sorted(set(history.component.text()) | {"gpu"}):
+        if component not in counts:
+            raise InvalidSpecError(
+                f"the history has events of component {component!r}: set their number with --units"
+                f" {component}=NUMBER"
+            )
+        found[component] = ObservationWindow(
+            start_s=window_s[0], end_s=window_s[1], units=counts[component]
+        )
+    return found
+
+
+def parts_per_node(
+    component: str, *, nodes: int, gpus_per_node: int, units: Mapping[str, int]
+) -> float:
+    """Return the mean number of parts of a component per node.
+
+    Args:
+        component: Name of the component.
+        nodes: Nodes of the fleet.
+        gpus_per_node: GPUs per node.
+        units: Number by component, where it is not one per GPU or per node.
+
+    Raises:
+        InvalidSpecError: A count is below 1, or the number of the component is unknown.
+    """
+    counts = _counts(nodes, gpus_per_node, units)
+    if component not in counts:
+        raise InvalidSpecError(
+            f"component {component!r}: set the number in the fleet with --units"
+            f" {component}=NUMBER; known by default: {', '.join(counts)}"
+        )
+    return counts[component] / nodes
+
+
+def _counts(nodes: int, gpus_per_node: int, units: Mapping[str, int]) -> dict[str, int]:
+    for name, count in {"nodes": nodes, "gpus_per_node": gpus_per_node, **units}.items():
+        if count < 1:
+            raise InvalidSpecError(f"{name} = {count}: expected 1 or more")
+    counts = dict.fromkeys(OF_GPUS, nodes * gpus_per_node) | dict.fromkeys(OF_NODES, nodes)
+    return counts | {JOB: 1, **units}
+
+
+def utc(time_s: float) -> str:
+    """Return a time as ISO 8601 text in UTC, to the second.
+
+    Args:
+        time_s: The time [s since 1970-01-01 UTC].
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.history import utc
+        >>> utc(0.0)
+        '1970-01-01T00:00:00Z'
+    """
+    return dt.datetime.fromtimestamp(time_s, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

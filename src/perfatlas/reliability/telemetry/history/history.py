@@ -1,0 +1,242 @@
+"""Histories of events: a columnar form that every reader produces.
+
+An event happened to one component: it started, and may have been detected and recovered. Values
+that a log does not record stay empty (an empty name, NaN) and are never guessed.
+
+Shape legend: E events.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.reliability.telemetry.history.labels import LabelBuilder, Labels, joined_labels
+from perfatlas.reliability.telemetry.history.occupancy import joined_occupancy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.reliability.telemetry.history.occupancy import Occupancy
+    from perfatlas.reliability.telemetry.reading import FileCounts
+
+    Float = NDArray[np.float64]
+
+NOT_TOLD: Final = float("nan")
+NODE_STATE: Final = "node"  # component of states that a scheduler gives a whole node
+# Kinds of events, the strongest claim first.
+FAILURE: Final = "failure"  # a component failed
+UNCLEAR: Final = "unclear"  # infrastructure or the user's program: unknown from the log
+EFFECT: Final = "effect"  # usually an application error caused by something else
+NOTICE: Final = "notice"  # recorded; nothing stopped
+PLANNED: Final = "planned"  # planned: maintenance, preemption
+OVERHEAD: Final = "overhead"  # time of a job outside of work, without a failure
+KINDS: Final = (FAILURE, UNCLEAR, EFFECT, NOTICE, PLANNED, OVERHEAD)
+# What ends an event, as documented for it, the lightest action first.
+PROCESS: Final = "process"  # a restart of the program
+GPU_RESET: Final = "gpu_reset"
+NODE_REBOOT: Final = "node_reboot"
+REPAIR: Final = "repair"  # diagnosis, replacement, vendor
+ACTIONS: Final = (PROCESS, GPU_RESET, NODE_REBOOT, REPAIR)
+
+
+class Event(NamedTuple):
+    """One event.
+
+    Args:
+        start_s: Time of the event as recorded [s since 1970-01-01 UTC].
+        component: Affected component: gpu, hbm, nvlink, nic, host, job, ...
+        cause: Cause as an identifier: xid_79, node_fail, ...
+        kind: One of `KINDS`.
+        line: Line or record in the log.
+        node: Host, "" where not recorded.
+        device: Device of the host (PCI address, UUID), "" where not recorded.
+        job: Job, "" for none.
+        detected_s: Detection time [s], NaN where not recorded.
+        recovered_s: Recovery time [s], NaN where not recorded or not recovered.
+        action: Documented action that ends it, one of `ACTIONS`; "" where none is documented.
+    """
+
+    start_s: float
+    component: str
+    cause: str
+    kind: str
+    line: int
+    node: str = ""
+    device: str = ""
+    job: str = ""
+    detected_s: float = NOT_TOLD
+    recovered_s: float = NOT_TOLD
+    action: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Events in order of start time, as columns.
+
+    Args:
+        start_s_E: Time of each event [s since 1970-01-01 UTC] (E,).
+        detected_s_E: Detection time [s] (E,), NaN where not recorded.
+        recovered_s_E: Recovery time [s] (E,), NaN where not recorded or not recovered.
+        node: Host (E,).
+        device: Device of the host (E,).
+        component: Kind of component (E,).
+        cause: Cause (E,).
+        kind: One of `KINDS` (E,).
+        job: Job (E,).
+        file_E: Index of the file (E,).
+        line_E: Line in the file (E,).
+        action: Documented action, "" for none (E,).
+        files: Line counts of every file.
+        occupancy: When nodes ran jobs, None where no log has it.
+    """
+
+    start_s_E: Float
+    detected_s_E: Float
+    recovered_s_E: Float
+    node: Labels
+    device: Labels
+    component: Labels
+    cause: Labels
+    kind: Labels
+    job: Labels
+    file_E: NDArray[np.int32]
+    line_E: NDArray[np.int64]
+    action: Labels
+    files: tuple[FileCounts, ...]
+    occupancy: Occupancy | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of events."""
+        return int(self.start_s_E.shape[0])
+
+    def unit(self, event: int) -> str:
+        """Return the unit of an event: its node, node/device, or job for job failures.
+
+        Args:
+            event: Index of the event.
+        """
+        if self.component.at(event) == "job":
+            return self.job.at(event)
+        node, device = self.node.at(event), self.device.at(event)
+        return f"{node}/{device}" if device else node
+
+    def units(self) -> list[str]:
+        """Return the unit of every event."""
+        return [self.unit(event) for event in range(self.size)]
+
+    def place(self, event: int) -> str:
+        """Return file and line of an event.
+
+        Args:
+            event: Index of the event.
+        """
+        return f"{self.files[self.file_E[event]].path}:{self.line_E[event]}"
+
+
+_NAMED: Final = ("node", "device", "component", "cause", "kind", "job", "action")
+
+
+class HistoryBuilder:
+    """Builder of a history: 60 bytes per event and each name once."""
+
+    def __init__(self) -> None:
+        """Start without events."""
+        self._start = array("d")
+        self._detected = array("d")
+        self._recovered = array("d")
+        self._file = array("i")
+        self._line = array("q")
+        self._named = {name: LabelBuilder() for name in _NAMED}
+        self._files: list[FileCounts] = []
+
+    def add(self, event: Event) -> int:
+        """Append an event of the current file, and return its index.
+
+        Args:
+            event: The event.
+        """
+        self._start.append(event.start_s)
+        self._detected.append(event.detected_s)
+        self._recovered.append(event.recovered_s)
+        self._file.append(len(self._files))
+        self._line.append(event.line)
+        for name, column in self._named.items():
+            column.add(getattr(event, name))
+        return len(self._start) - 1
+
+    def recover(self, event: int, recovered_s: float) -> None:
+        """Set the recovery time of an event.
+
+        Args:
+            event: Index of the event.
+            recovered_s: Recovery time [s].
+        """
+        self._recovered[event] = recovered_s
+
+    def detect(self, event: int, detected_s: float) -> None:
+        """Set the detection time of an event.
+
+        Args:
+            event: Index of the event.
+            detected_s: Detection time [s].
+        """
+        self._detected[event] = detected_s
+
+    def end_file(self, counts: FileCounts) -> None:
+        """End a file: further events belong to the next one.
+
+        Args:
+            counts: Line counts of the file.
+        """
+        self._files.append(counts)
+
+    def close(self, occupancy: Occupancy | None = None) -> History:
+        """Return the history, sorted by start; ties keep the order of reading.
+
+        Args:
+            occupancy: When nodes ran jobs, with the same files.
+        """
+        start_s_E = np.array(self._start, np.float64)
+        order_E = np.argsort(start_s_E, kind="stable")
+        named = {name: column.close(order_E) for name, column in self._named.items()}
+        return History(
+            start_s_E=start_s_E[order_E],
+            detected_s_E=np.array(self._detected, np.float64)[order_E],
+            recovered_s_E=np.array(self._recovered, np.float64)[order_E],
+            file_E=np.array(self._file, np.int32)[order_E],
+            line_E=np.array(self._line, np.int64)[order_E],
+            files=tuple(self._files),
+            occupancy=occupancy,
+            **named,
+        )
+
+
+def joined(histories: Sequence[History]) -> History:
+    """Return one history of several logs, sorted by start.
+
+    Args:
+        histories: At least one. A failure in two logs remains two events: do not join kernel lines
+            and exporter metrics of the same GPUs.
+    """
+    shift = np.cumsum([0, *(len(h.files) for h in histories)])
+    start_s_E = np.concatenate([h.start_s_E for h in histories])
+    order_E = np.argsort(start_s_E, kind="stable")
+    named = {name: joined_labels([getattr(h, name) for h in histories], order_E) for name in _NAMED}
+    files = [h.file_E + np.int32(first) for h, first in zip(histories, shift, strict=False)]
+    return History(
+        start_s_E=start_s_E[order_E],
+        detected_s_E=np.concatenate([h.detected_s_E for h in histories])[order_E],
+        recovered_s_E=np.concatenate([h.recovered_s_E for h in histories])[order_E],
+        file_E=np.concatenate(files)[order_E].astype(np.int32),
+        line_E=np.concatenate([h.line_E for h in histories])[order_E],
+        files=tuple(file for h in histories for file in h.files),
+        occupancy=joined_occupancy([h.occupancy for h in histories], shift.tolist(), joined_labels),
+        **named,
+    )

@@ -1,0 +1,296 @@
+"""Job runs from scheduler accounting: hosts, times and final states.
+
+A requeued job is several runs with one job id: each appears once, even if files repeat it.
+
+Shape legend: R runs.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.reliability.telemetry.history.labels import LabelBuilder, Labels
+from perfatlas.reliability.telemetry.history.occupancy import Occupancy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfatlas.reliability.telemetry.reading import FileCounts, Tally
+
+    Float = NDArray[np.float64]
+    Int = NDArray[np.int64]
+
+UNFINISHED: Final = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "STOPPED")
+
+
+class Run(NamedTuple):
+    """One run of a job.
+
+    Args:
+        job: Job id with array task or component.
+        state: Slurm state.
+        submit_s: Time of submission or requeue [s since 1970-01-01 UTC], NaN where not recorded.
+        start_s: Start time [s].
+        end_s: End time [s], NaN while it runs or where not recorded.
+        hosts: Host list.
+        host_count: Nodes in the list.
+        gpus: Allocated GPUs, 0 where not recorded.
+        status: Exit status.
+        signal: Signal that ended it, 0 for none.
+        failed_node: Failed node named by Slurm, "" for none.
+        reason: Reason given by Slurm, "" for none.
+        run: Identifier of this run where the accounting has one (SLUID, or restart count).
+    """
+
+    job: str
+    state: str
+    submit_s: float
+    start_s: float
+    end_s: float
+    hosts: str
+    host_count: int
+    gpus: int
+    status: int = 0
+    signal: int = 0
+    failed_node: str = ""
+    reason: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunColumns:
+    """Records of runs as columns, by the names of `Run`.
+
+    Args:
+        lines: First line of each record.
+        ignored: Reason and line of records between them that are no runs.
+        labels: job, state, hosts and failed_node.
+        times: submit_s, start_s and end_s [s since 1970-01-01 UTC].
+        counts: host_count, gpus, status and signal.
+        reason: Reason given by Slurm.
+        run: Identifier of the run.
+    """
+
+    lines: list[int]
+    ignored: list[tuple[str, int]]
+    labels: dict[str, list[str]]
+    times: dict[str, Float]
+    counts: dict[str, list[int]]
+    reason: list[str]
+    run: list[str]
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the records one by one."""
+        times = {name: column.tolist() for name, column in self.times.items()}
+        columns = {**self.labels, **times, **self.counts, "reason": self.reason, "run": self.run}
+        for cells in zip(*columns.values(), strict=True):
+            yield Run(**dict(zip(columns, cells, strict=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRuns:
+    """Runs in order of start time, as columns.
+
+    Args:
+        job: Job id (R,).
+        state: Slurm state (R,).
+        submit_s_R: Time of submission or requeue [s since 1970-01-01 UTC] (R,), NaN where not
+            recorded.
+        start_s_R: Start time [s] (R,).
+        end_s_R: End time [s] (R,), NaN while it runs or where not recorded.
+        hosts: Host list, as written (R,).
+        host_count_R: Nodes in the list (R,).
+        gpus_R: Allocated GPUs (R,), 0 where not recorded.
+        status_R: Exit status (R,).
+        signal_R: Signal (R,), 0 for none.
+        failed_node: Failed node named by Slurm (R,).
+        file_E: Index of the file (R,).
+        line_E: First line of the record (R,).
+        files: Line counts of every file.
+    """
+
+    job: Labels
+    state: Labels
+    submit_s_R: Float
+    start_s_R: Float
+    end_s_R: Float
+    hosts: Labels
+    host_count_R: Int
+    gpus_R: Int
+    status_R: Int
+    signal_R: Int
+    failed_node: Labels
+    file_E: NDArray[np.int32]
+    line_E: Int
+    files: tuple[FileCounts, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of runs."""
+        return int(self.start_s_R.shape[0])
+
+    @property
+    def last_s(self) -> float:
+        """Last time in any run [s], a lower bound of the end of the log."""
+        return float(np.nanmax(np.concatenate([self.start_s_R, self.end_s_R])))
+
+    def occupancy(self) -> Occupancy:
+        """Return when nodes ran jobs."""
+        return Occupancy(
+            start_s_R=self.start_s_R,
+            end_s_R=self.end_s_R,
+            hosts=self.hosts,
+            job=self.job,
+            state=self.state,
+            file_R=self.file_E,
+            line_R=self.line_E,
+        )
+
+
+_LABELS: Final = ("job", "state", "hosts", "failed_node")
+_TIMES: Final = ("submit_s", "start_s", "end_s")
+_COUNTS: Final = ("host_count", "gpus", "status", "signal")
+
+
+class RunsBuilder:
+    """Builder of runs; of several records of a run the one that ends last is kept."""
+
+    def __init__(self) -> None:
+        """Start without runs."""
+        self._labels = {name: LabelBuilder() for name in _LABELS}
+        self._times = {name: array("d") for name in _TIMES}
+        self._counts = {name: array("q") for name in _COUNTS}
+        self._file, self._line = array("i"), array("q")
+        self._rows: dict[tuple[str, str, float, float], int] = {}
+        self._files: list[FileCounts] = []
+
+    def add(self, run: Run, line: int, tally: Tally) -> None:
+        """Add a record, or merge it with an earlier one.
+
+        Args:
+            run: The run.
+            line: First line of the record.
+            tally: Counts of the file.
+        """
+        submit_s = -1.0 if math.isnan(run.submit_s) else run.submit_s
+        key = (run.job, run.run, submit_s, run.start_s)
+        row = self._rows.get(key)
+        if row is None:
+            tally.parsed += 1
+            self._rows[key] = len(self._line)
+            self._append(run, line)
+        elif self._same(row, run):
+            tally.merge("identical to an earlier record", line)
+        elif self._is_newer(row, run):
+            tally.merge("newer record of an earlier run", line)
+            self._replace(row, run)
+        else:
+            tally.merge("older record of an earlier run", line)
+
+    def extend(self, columns: RunColumns, tally: Tally) -> None:
+        """Add records, or merge them with earlier ones.
+
+        Args:
+            columns: The records.
+            tally: Counts of the file.
+        """
+        for reason, line in columns.ignored:
+            tally.ignore(reason, line)
+        submit_s = np.where(np.isnan(columns.times["submit_s"]), -1.0, columns.times["submit_s"])
+        start_s = columns.times["start_s"].tolist()
+        parts = (columns.labels["job"], columns.run, submit_s.tolist(), start_s)
+        first = len(self._line)
+        rows = dict(zip(zip(*parts, strict=True), range(first, first + len(start_s)), strict=True))
+        if len(rows) < len(start_s) or not self._rows.keys().isdisjoint(rows):
+            for run, line in zip(columns.runs(), columns.lines, strict=True):
+                self.add(run, line, tally)
+            return
+        self._rows.update(rows)
+        for name, labels in self._labels.items():
+            labels.extend(columns.labels[name])
+        for name, times in self._times.items():
+            times.frombytes(columns.times[name].astype(np.float64).tobytes())
+        for name, counts in self._counts.items():
+            counts.extend(columns.counts[name])
+        self._file.extend([len(self._files)] * len(rows))
+        self._line.extend(columns.lines)
+        tally.parsed += len(rows)
+
+    def end_file(self, counts: FileCounts) -> None:
+        """End a file: further runs belong to the next one.
+
+        Args:
+            counts: Line counts of the file.
+        """
+        self._files.append(counts)
+
+    def close(self) -> JobRuns:
+        """Return the runs sorted by start; nothing can be added afterwards."""
+        self._rows.clear()
+        start_s_R = np.array(self._times["start_s"], np.float64)
+        order_R = np.argsort(start_s_R, kind="stable")
+        labels = {name: column.close(order_R) for name, column in self._labels.items()}
+        times = {f"{n}_R": np.array(c, np.float64)[order_R] for n, c in self._times.items()}
+        counts = {f"{n}_R": np.array(c, np.int64)[order_R] for n, c in self._counts.items()}
+        columns: dict[str, Any] = {**labels, **times, **counts}
+        return JobRuns(
+            **columns,
+            file_E=np.array(self._file, np.int32)[order_R],
+            line_E=np.array(self._line, np.int64)[order_R],
+            files=tuple(self._files),
+        )
+
+    def _append(self, run: Run, line: int) -> None:
+        for name, labels in self._labels.items():
+            labels.add(getattr(run, name))
+        for name, times in self._times.items():
+            times.append(getattr(run, name))
+        for name, counts in self._counts.items():
+            counts.append(getattr(run, name))
+        self._file.append(len(self._files))
+        self._line.append(line)
+
+    def _same(self, row: int, run: Run) -> bool:
+        state = self._labels["state"]
+        end_s = self._times["end_s"][row]
+        same_end = end_s == run.end_s or (math.isnan(end_s) and math.isnan(run.end_s))
+        return same_end and state.codes[row] == state.known.get(run.state, -1)
+
+    def _is_newer(self, row: int, run: Run) -> bool:
+        """Return whether a record is newer: recorded end times only increase."""
+        end_s = self._times["end_s"][row]
+        return math.isnan(end_s) or run.end_s > end_s
+
+    def _replace(self, row: int, run: Run) -> None:
+        for name, labels in self._labels.items():
+            value = getattr(run, name)
+            labels.codes[row] = labels.known.setdefault(value, len(labels.known))
+        for name, times in self._times.items():
+            times[row] = getattr(run, name)
+        for name, counts in self._counts.items():
+            counts[row] = getattr(run, name)
+
+
+def why_no_run(step: str, state: str, written: str, *, waiting: bool) -> str:
+    """Return why an accounting record is not a job run, "" where it is one.
+
+    Args:
+        step: Step of the job, "" for the job itself.
+        state: State, "" where unknown.
+        written: State as written.
+        waiting: Whether the record represents pending tasks.
+    """
+    if step:
+        return "step of a job"
+    if not state:
+        return f"state {(written.split() or ['?'])[0]} is unknown"
+    if waiting or state == "PENDING":
+        return "job that never started"
+    return ""

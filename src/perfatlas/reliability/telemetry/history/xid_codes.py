@@ -1,0 +1,100 @@
+"""NVIDIA Xid codes: component, kind of event and possible causes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from perfatlas.reliability.telemetry.history.history import UNCLEAR
+
+_NAMED: Final = re.compile(r"xid_([0-9]{1,9})$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class XidCode:
+    """One code.
+
+    Args:
+        xid: Number.
+        title: Description, "" for a code that is not in the table.
+        component: Affected component.
+        kind: Kind of event, one of `history.KINDS`.
+        causes: Possible causes in NVIDIA's table: hw_error, driver_error,
+            user_app_error, system_memory_corruption, bus_error, thermal_issue, fb_corruption. Most
+            codes have several, as a code is a symptom. Empty where none are stated.
+        bucket: Immediate action that NVIDIA's catalogue documents, "" for a code not in the table.
+        action: Action that ends it, one of `history.ACTIONS`; "" for none.
+    """
+
+    xid: int
+    title: str
+    component: str
+    kind: str
+    causes: frozenset[str]
+    bucket: str = ""
+    action: str = ""
+
+    @property
+    def cause(self) -> str:
+        """Name of the code in a history."""
+        return f"xid_{self.xid}"
+
+
+def xid_code(xid: int) -> XidCode:
+    """Return a code of the table; unknown codes are unclear events of the GPU.
+
+    Args:
+        xid: Number of the code.
+
+    Source: data/telemetry/xid_codes.toml.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.history import xid_code
+        >>> xid_code(79).title, sorted(xid_code(48).causes)
+        ('fallen off the bus', ['hw_error'])
+    """
+    known = _codes().get(xid)
+    if known is not None:
+        return known
+    return XidCode(xid=xid, title="", component="gpu", kind=UNCLEAR, causes=frozenset())
+
+
+@cache
+def _codes() -> dict[int, XidCode]:
+    file = resources.files("perfatlas").joinpath("data/telemetry/xid_codes.toml")
+    rows = tomllib.loads(file.read_text("utf-8"))["code"]
+    return {row["xid"]: XidCode(**(row | {"causes": frozenset(row["causes"])})) for row in rows}
+
+
+def xid_meaning(cause: str) -> str:
+    """Return the description of a cause, "" where it is not an Xid or has no title.
+
+    Args:
+        cause: Such as xid_79, or gpu_xid_79 with its component.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.history import xid_meaning
+        >>> xid_meaning("node_fail"), xid_meaning("gpu_xid_79") != ""
+        ('', True)
+    """
+    match = _NAMED.search(cause)
+    return xid_code(int(match[1])).title if match else ""
+
+
+def xid_action(cause: str) -> str:
+    """Return the documented action of a cause, "" where it is not an Xid or none is documented.
+
+    Args:
+        cause: Such as xid_79.
+
+    Example:
+        >>> from perfatlas.reliability.telemetry.history import xid_action
+        >>> xid_action("xid_79"), xid_action("xid_94"), xid_action("fan")
+        ('node_reboot', 'process', '')
+    """
+    match = _NAMED.search(cause)
+    return xid_code(int(match[1])).action if match else ""

@@ -1,0 +1,240 @@
+"""Streaming lines of a log, plain or gzip-compressed, of any size in little memory.
+
+Bytes are hashed as they are read, so that the hash is exact, also for a pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.reliability.telemetry.reading.log_position import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_LINE_BYTES: Final = 1 << 24
+_BLOCK_BYTES: Final = 1 << 18
+_GZIP: Final = b"\x1f\x8b"
+_START_BYTES: Final = 4096
+# Not control characters; zeros occur where a machine lost power while writing.
+_PRINTED: Final = bytes({0, *b"\t\n\v\f\r\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)})
+_MOST_ODD: Final = 0.04  # share of control characters at the start of a log; random bytes have 10%
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_TO_UTF8: Final = "UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"
+_SIGNATURES: Final = {
+    b"\x28\xb5\x2f\xfd": "zstd-compressed; decompress it first (zstd -d)",
+    b"\xfd7zXZ": "xz-compressed; decompress it first (xz -d)",
+    b"BZh": "bzip2-compressed; decompress it first (bzip2 -d)",
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"PAR1": "a Parquet file; expected a text log",
+    b"\xff\xfe": _TO_UTF8,
+    b"\xfe\xff": _TO_UTF8,
+    b"LPKSHHRH": "a binary journal; write it as text first (journalctl --file ... -o short-iso)",
+}
+
+
+class Line(NamedTuple):
+    """One line of a log.
+
+    Args:
+        number: Its number; the first is 1.
+        text: Its text without the line break, with U+FFFD for invalid UTF-8.
+        valid: Whether it is valid UTF-8.
+        ended: Whether it has a line break; only the last line of a file may lack one.
+    """
+
+    number: int
+    text: str
+    valid: bool
+    ended: bool
+
+
+class LineGroup(NamedTuple):
+    """Consecutive lines of a log.
+
+    Args:
+        first: Number of the first line.
+        texts: Text of each line without the line break.
+        valid: Whether all are valid UTF-8.
+        ended: Whether the last one has a line break.
+    """
+
+    first: int
+    texts: list[str]
+    valid: bool
+    ended: bool
+
+    def part(self, start: int, end: int) -> LineGroup:
+        """Return some of the lines.
+
+        Args:
+            start: Index of the first one.
+            end: Index after the last one.
+        """
+        ended = self.ended or end < len(self.texts)
+        return LineGroup(self.first + start, self.texts[start:end], self.valid, ended)
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines."""
+        last = self.first + len(self.texts) - 1
+        for number, text in enumerate(self.texts, self.first):
+            yield Line(number, text, self.valid, self.ended or number < last)
+
+
+class LogFile:
+    """A log, read once by lines or by blocks of text.
+
+    Args:
+        path: The file, or a pipe.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Store the path."""
+        self.path = path
+        self.count = 0
+        self._digest = hashlib.sha256()
+
+    @property
+    def data_hash(self) -> str:
+        """The text "sha256:" and the digest of the bytes read so far, as on disk."""
+        return f"sha256:{self._digest.hexdigest()}"
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines; `count` is their number so far.
+
+        Raises:
+            InvalidSpecError: The file cannot be read, is empty, has an unsupported or truncated
+                compression, or a line is too long.
+        """
+        for group in self.groups():
+            for line in group.lines():
+                self.count = line.number
+                yield line
+
+    def groups(self) -> Iterator[LineGroup]:
+        """Yield the lines in groups; `count` is the number of the last line so far.
+
+        A line that is not valid UTF-8 is a group by itself.
+
+        Raises:
+            InvalidSpecError: As for `lines`.
+        """
+        with self._opened() as stream:
+            rest = b""
+            while block := stream.read1(_BLOCK_BYTES):
+                block = rest + block
+                first_end = block.find(b"\n")
+                if (len(block) if first_end < 0 else first_end) >= LONGEST_LINE_BYTES:
+                    problem = f"longer than {LONGEST_LINE_BYTES >> 20} MiB; is this a text log?"
+                    raise refuse(self.path, self.count + 1, problem)
+                end = block.rfind(b"\n") + 1
+                rest = block[end:]
+                yield from self._grouped(block[:end])
+            yield from self._grouped(rest)
+
+    def _grouped(self, raw: bytes) -> Iterator[LineGroup]:
+        """Yield whole lines as groups."""
+        text, valid = _decoded(raw)
+        if not valid and raw.count(b"\n", 0, -1):
+            *ended, last = raw.split(b"\n")
+            for line in (*(line + b"\n" for line in ended), last):
+                yield from self._grouped(line)
+            return
+        if not raw:
+            return
+        if not self.count:
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+        texts = text.removesuffix("\n").split("\n")
+        if "\r" in text:
+            texts = [line.rstrip("\r") for line in texts]
+        first = self.count + 1
+        self.count += len(texts)
+        yield LineGroup(first, texts, valid, raw.endswith(b"\n"))
+
+    def blocks(self) -> Iterator[str]:
+        """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8.
+
+        Raises:
+            InvalidSpecError: As for `lines`, except for the length of a line.
+        """
+        with self._opened() as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
+            while block := text.read(_BLOCK_BYTES):
+                yield block
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            with Path(self.path).open("rb", buffering=0) as file:
+                stream: Any = io.BufferedReader(_Hashed(file, self._digest), _BLOCK_BYTES)
+                if stream.peek(2).startswith(_GZIP):
+                    stream = io.BufferedReader(_Unzipped(stream), _BLOCK_BYTES)
+                self._check_start(stream.peek(_START_BYTES)[:_START_BYTES])
+                yield stream
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            text = f"truncated or damaged gzip compression ({problem}); copy it again"
+            raise refuse(self.path, self.count + 1 if self.count else 0, text) from problem
+        except OSError as problem:
+            raise refuse(self.path, 0, f"cannot be read: {problem.strerror}") from problem
+
+    def _check_start(self, start: bytes) -> None:
+        if not start:
+            raise refuse(self.path, 0, "is empty")
+        for signature, reason in _SIGNATURES.items():
+            if start.startswith(signature):
+                raise refuse(self.path, 0, f"is {reason}")
+        odd = len(start.translate(None, _PRINTED))
+        if odd > _MOST_ODD * len(start):
+            raise refuse(
+                self.path,
+                0,
+                f"not a text file: {odd} of its first {len(start)} bytes are control characters;"
+                " expected the original log, plain or gzip-compressed",
+            )
+
+
+class _Hashed(io.RawIOBase):
+    """A file with a running hash of the bytes read."""
+
+    def __init__(self, file: io.RawIOBase | io.FileIO, digest: hashlib._Hash) -> None:
+        super().__init__()
+        self._file = file
+        self._digest = digest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        data = self._file.read(len(buffer)) or b""
+        self._digest.update(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Unzipped(io.RawIOBase):
+    """The readable content of a gzip file; truncation is reported at its end."""
+
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        self._file = gzip.GzipFile(fileobj=stream)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        data = self._file.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _decoded(raw: bytes) -> tuple[str, bool]:
+    try:
+        return raw.decode(), True
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace"), False

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from scipy.optimize import minimize_scalar
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.reliability.fleet.closed_form import (
+    VerifiedPattern,
+    asynchronous_efficiency,
+    at_least,
+    birth_death_blocked,
+    blast_usable,
+    blocked_probability,
+    daly_higher_order_s,
+    largest_normal,
+    linear_goodput,
+    meta_ettr,
+    multilevel_efficiency,
+    optimal_interval_s,
+    renewal_efficiency,
+    saxena_availability,
+    saxena_interval_s,
+    slowest_step,
+    snapshots_in_flight,
+    spares_for,
+    usable_share,
+    verified_time_s,
+    young_interval_s,
+)
+from perfatlas.reliability.fleet.closed_form.spares import erlang_b
+
+H = 3600.0
+DAY = 86400.0
+# M [h], delta [s], R [min]; then the table of worked examples, one row per candidate
+MTTI = np.array([7.9, 1.8, 0.23]) * H
+WRITE = np.array([60.0, 300.0, 300.0])
+RESTART = np.array([5.0, 15.0, 5.0]) * 60.0
+
+
+def test_exact_optimum_and_named_intervals_match_the_worked_table() -> None:
+    optimum = optimal_interval_s(WRITE, MTTI) / 60
+    young = young_interval_s(WRITE, MTTI).value_C / 60
+    daly = daly_higher_order_s(WRITE, MTTI).value_C / 60
+    saxena = saxena_interval_s(WRITE, MTTI, RESTART).value_C / 60
+    assert optimum.round(3).tolist() == [30.127, 29.618, 8.678]
+    assert young.round(3).tolist() == [30.790, 32.863, 11.747]
+    assert daly.round(3).tolist() == [30.127, 29.615, 8.650]
+    assert saxena.round(3).tolist() == [30.968, 35.426, 14.595]
+
+
+def test_exact_efficiency_matches_the_worked_table() -> None:
+    at_optimum = renewal_efficiency(optimal_interval_s(WRITE, MTTI), WRITE, RESTART, MTTI)
+    young = young_interval_s(WRITE, MTTI).value_C
+    at_young = renewal_efficiency(young, WRITE, RESTART, MTTI)
+    saxena = saxena_interval_s(WRITE, MTTI, RESTART).value_C
+    at_saxena = renewal_efficiency(saxena, WRITE, RESTART, MTTI)
+    assert at_optimum.value_C.round(5).tolist() == [0.92662, 0.63165, 0.25833]
+    assert at_young.value_C.round(5).tolist() == [0.92660, 0.63070, 0.25049]
+    assert at_saxena.value_C.round(5).tolist() == [0.92659, 0.62882, 0.23469]
+    assert at_optimum.valid_C.all()
+    assert at_optimum.reason_C.tolist() == ["", "", ""]
+
+
+def test_linear_estimates_match_the_table_and_say_where_they_break() -> None:
+    young = young_interval_s(WRITE, MTTI).value_C
+    meta = meta_ettr(young, WRITE, RESTART, MTTI)
+    linear = linear_goodput(young, WRITE, RESTART, MTTI)
+    assert meta.value_C.round(5).tolist() == [0.92687, 0.61534, 0.14874]
+    assert linear.value_C.round(5).tolist() == [0.92449, 0.55682, 0.0]
+    assert meta.valid_C.tolist() == [True, True, False]
+    assert linear.valid_C.tolist() == [True, False, False]
+    assert "simulate" in meta.reason_C[2]
+    assert meta.reason_C[0] == ""
+
+
+def test_an_interval_is_valid_only_while_it_costs_less_than_a_thousandth() -> None:
+    young = young_interval_s(WRITE, MTTI)
+    assert young.valid_C.tolist() == [True, False, False]  # 0.63070 / 0.63165 loses 0.15%
+    assert daly_higher_order_s(WRITE, MTTI).valid_C.all()
+    assert "exact optimum" in young.reason_C[1]
+
+
+def test_saxena_interval_maximises_its_own_availability() -> None:
+    best = float(saxena_interval_s(300.0, 1.8 * H, 900.0).value_C)
+    found = minimize_scalar(
+        lambda t: -float(saxena_availability(t, 300.0, 900.0, 1.8 * H).value_C),
+        bracket=(best / 2, best, best * 2),
+    )
+    assert found.x == pytest.approx(best, rel=1e-6)
+
+
+@given(st.floats(-13.0, 1.5))
+def test_optimum_agrees_with_a_numeric_one(log_ratio: float) -> None:
+    d = 10.0**log_ratio
+    x = float(optimal_interval_s(d, 1.0))
+    # the derivative of the logarithm of x / (e^(x+d) - 1), multiplied by x, changes sign at x
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        deficit = middle * middle * sum(middle**k / (k + 2) for k in range(60))
+        deficit = deficit if middle < 0.5 else -math.log1p(-middle) - middle
+        low, high = (middle, high) if deficit < d else (low, middle)
+    assert x == pytest.approx(low, rel=1e-6)
+
+
+@given(st.floats(10.0, 1e5), st.floats(0.0, 1e3), st.floats(0.0, 1e4), st.floats(1e2, 1e7))
+def test_efficiency_falls_with_every_cost(
+    interval: float, write: float, restart: float, mtti: float
+) -> None:
+    base = float(renewal_efficiency(interval, write, restart, mtti).value_C)
+    assert 0.0 <= base <= 1.0
+    assert float(renewal_efficiency(interval, write + 1, restart, mtti).value_C) <= base
+    assert float(renewal_efficiency(interval, write, restart + 1, mtti).value_C) <= base
+    assert float(renewal_efficiency(interval, write, restart, mtti, 1.0).value_C) <= base
+    safe = renewal_efficiency(interval, write, restart, mtti, restart_exposed=False)
+    assert float(safe.value_C) >= base * (1.0 - 1e-12)  # rounding
+
+
+def test_restart_longer_than_the_mtti_is_said() -> None:
+    found = renewal_efficiency(600.0, 60.0, 36000.0, 60.0)
+    assert found.value_C < 1e-200
+    assert "almost no work" in str(found.reason_C)
+    # M 1 h, R 2 h: e^-2 x (tau / M) / (e^((tau + 60 s) / M) - 1), tau 10 min: 0.112
+    cut = renewal_efficiency(600.0, 60.0, 7200.0, 3600.0)
+    by_hand = math.exp(-2.0) * (600 / 3600) / math.expm1(660 / 3600)
+    assert cut.value_C == pytest.approx(by_hand, rel=1e-12)
+    assert 0.11 < by_hand < 0.12
+    assert "most restarts are interrupted" in str(cut.reason_C)
+    assert str(renewal_efficiency(600.0, 60.0, 3600.0, 7200.0).reason_C) == ""
+    safe = renewal_efficiency(600.0, 60.0, 7200.0, 3600.0, restart_exposed=False)
+    assert str(safe.reason_C) == ""  # no failure strikes in a restart
+
+
+def test_2048_nodes_by_the_exact_form() -> None:
+    mtti = DAY / (2048 * 6.5e-3)
+    value = renewal_efficiency(1800.0, 60.0, 720.0, mtti).value_C  # detection exposed as well
+    assert value == pytest.approx(0.74794, abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: renewal_efficiency(-1.0, 1.0, 1.0, 1.0), "interval_s = -1"),
+        (lambda: optimal_interval_s(0.0, 1.0), "write_s = 0"),
+        (lambda: renewal_efficiency(1.0, 1.0, math.nan, 1.0), "restart_s = nan"),
+        (lambda: erlang_b(1.5, 1.0), "whole number"),
+        (lambda: at_least(3, 2, 0.1), "needed = 3: expected at most the number of parts, 2"),
+        (lambda: blast_usable(64, 1.5), "probability"),
+        (lambda: multilevel_efficiency(1.0, (1, 3, 4), 0.0, 0.0, 1.0), "multiple"),
+        (
+            lambda: multilevel_efficiency(1.0, (1,), 0.0, 0.0, 0.0),
+            "expected at least one failure rate above zero",
+        ),
+        (lambda: spares_for(10, 1.0, 1.0, blocked=2.0), "share of time"),
+        (lambda: renewal_efficiency("one", 1.0, 1.0, 1.0), "expected numbers"),
+    ],
+)
+def test_impossible_numbers_are_named(call: object, word: str) -> None:
+    with pytest.raises(InvalidSpecError, match=word):
+        call()  # type: ignore[operator]
+
+
+def test_asynchronous_check_value_and_limit() -> None:
+    found = asynchronous_efficiency(0.5 * H, 10.0, 0.1 * H, 0.2 * H, 1.8 * H)
+    assert found.value_C == pytest.approx(0.729704, abs=5e-7)
+    without_lag = asynchronous_efficiency(0.5 * H, 10.0, 0.0, 0.2 * H, 1.8 * H)
+    blocking = renewal_efficiency(0.5 * H, 10.0, 0.2 * H, 1.8 * H)
+    assert without_lag.value_C == blocking.value_C
+    crowded = asynchronous_efficiency(60.0, 1.0, 300.0, 10.0, H)
+    assert not crowded.valid_C
+    assert "in flight" in str(crowded.reason_C)
+    assert snapshots_in_flight(60.0, 1.0, 300.0) == 5.0
+
+
+def test_multilevel_check_value_and_one_level() -> None:
+    found = multilevel_efficiency(0.2, (1, 6), [0.005, 0.05], [0.02, 0.2], [0.5, 0.1])
+    assert found[0] == pytest.approx(0.80754, abs=5e-6)
+    one = multilevel_efficiency([0.5, 0.7], (1,), 0.02, 0.2, 0.4)
+    exact = renewal_efficiency([0.5, 0.7], 0.02, 0.2, 2.5).value_C
+    np.testing.assert_allclose(one, exact, rtol=1e-12)
+
+
+def test_three_levels_that_cost_the_same_are_one() -> None:
+    three = multilevel_efficiency(0.5, (1, 2, 6), [0.02] * 3, [0.2] * 3, [0.4, 0.0, 0.0])
+    one = multilevel_efficiency(0.5, (1,), 0.02, 0.2, 0.4)
+    np.testing.assert_allclose(three, one, rtol=1e-12)
+
+
+def test_verified_pattern_check_value_and_limit() -> None:
+    pattern = VerifiedPattern(0.02, 0.03, 0.2, 0.05, 1 / 1.8, 1 / 24)
+    assert verified_time_s(0.5, pattern) == pytest.approx(0.758325, abs=5e-7)
+    plain = VerifiedPattern(0.0, 0.03, 0.2, 0.05, 1 / 1.8, 0.0)
+    exact = 0.5 / renewal_efficiency(0.5, 0.03, 0.2, 1.8, 0.05).value_C
+    assert verified_time_s(0.5, plain) == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_erlang_b_by_hand_and_the_worked_fleet() -> None:
+    assert erlang_b([0, 1, 2], 1.0).tolist() == [1.0, 0.5, 0.2]
+    found = blocked_probability(2048, [24, 25], 6.5e-3 / DAY, DAY)
+    assert found.round(5).tolist() == [0.00136, 0.0007]
+    assert spares_for(2048, 6.5e-3 / DAY, DAY, blocked=1e-3) == 25
+
+
+def test_birth_death_reduces_to_erlang_b_and_grows_with_warmth_and_few_crews() -> None:
+    cold = birth_death_blocked(100, 3, 0.01, 1.0)
+    assert cold == pytest.approx(float(erlang_b(4, 1.0)), rel=1e-12)
+    assert birth_death_blocked(100, 3, 0.01, 1.0, warm=True) > cold
+    assert birth_death_blocked(100, 3, 0.01, 1.0, crews=1) > cold
+    # one crew, no spare: two states, up 1 and down 1
+    assert birth_death_blocked(100, 0, 0.01, 1.0, crews=1) == pytest.approx(0.5)
+    assert birth_death_blocked(100, 0, 0.0, 1.0) == 0.0
+
+
+def test_spares_for_a_hopeless_fleet_is_refused() -> None:
+    with pytest.raises(InfeasibleError, match="shorten the repair"):
+        spares_for(1000, 1.0, 1000.0, blocked=1e-3, most=100)
+
+
+def test_k_of_n_and_blast_radius_to_machine_precision() -> None:
+    assert at_least([72, 71, 70], 72, 1e-3).round(6).tolist() == [0.930497, 0.99756, 0.999943]
+    assert float(at_least(72, 72, 1e-3)) == pytest.approx(0.999**72, rel=1e-14)
+    by_hand = math.comb(5, 3) * 0.9**3 * 0.1**2 + 5 * 0.9**4 * 0.1 + 0.9**5
+    assert float(at_least(3, 5, 0.1)) == pytest.approx(by_hand, rel=1e-14)
+    assert float(blast_usable(64, 1e-3)) == pytest.approx(0.999**64, rel=1e-15)
+    assert float(usable_share(64, 72, 0.0)) == pytest.approx(64 / 72)
+    assert float(blast_usable(64, 1.0)) == 0.0
+
+
+def test_the_largest_of_many_normals() -> None:
+    n = np.array([8, 64, 1024, 16384])
+    assert largest_normal(n).round(3).tolist() == [1.424, 2.344, 3.248, 3.971]
+    assert float(largest_normal(1)) == pytest.approx(0.0, abs=1e-12)
+    assert float(largest_normal(2)) == pytest.approx(1 / math.sqrt(math.pi), rel=1e-12)
+
+
+def test_straggler_parts_add_up_and_only_jitter_grows_with_synchronisations() -> None:
+    once = slowest_step(1.0, 0.03, 0.04, 8)
+    z = float(largest_normal(8))
+    assert float(once.step_s) == pytest.approx(1.0 + z * 0.05)
+    assert float(once.mean_s + once.persistent_s + once.transient_s) == float(once.step_s)
+    often = slowest_step(1.0, 0.03, 0.04, 8, 4)
+    assert often.persistent_s == once.persistent_s
+    assert float(often.step_s) == pytest.approx(1.0 + z * math.hypot(0.03, 0.08))

@@ -1,0 +1,150 @@
+"""One tree of a system serves `goodput domains`, `goodput`, `fleet schedule` and fleet files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.fleet.model import failure_domains
+from perfatlas.reliability.fleet.model.fleet_file import read_fleet
+from perfatlas.verbs.goodput import goodput, goodput_domains
+from perfatlas.verbs.schedule import fleet_schedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RACKS = """
+units = 72
+unit = "host"
+system = "gb200"
+[[component]]
+kind = "rack"
+[[component]]
+kind = "host"
+within = "rack"
+[[component]]
+kind = "gpu"
+within = "host"
+lifetime = { law = "exponential", mean = "300 d" }
+[[component]]
+kind = "nvswitch_tray"
+within = "rack"
+count = 9
+takes_down = "rack"
+lifetime = { law = "exponential", mean = "900 d" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("system", "node", "domain", "spans", "leaf"),
+    [
+        ("h100_sxm", 8, 8, None, 32),  # SuperPOD: 32 nodes below a set of rail leaves
+        ("gb200", 4, 72, 18, 32),
+        ("gb300", 4, 72, 18, None),  # the file assumes its leaves
+        ("gb300{fabric.leaf_nodes=36}", 4, 72, 18, 36),
+        ("gh200", 1, 1, None, 32),
+    ],
+)
+def test_the_tree_is_that_of_the_hardware_file(
+    system: str, node: int, domain: int, spans: int | None, leaf: int | None
+) -> None:
+    found = failure_domains(resolve_system(system))
+    assert (found.gpus_per_node, found.gpus_per_domain) == (node, domain)
+    assert (found.nodes_per_domain, found.nodes_per_leaf) == (spans, leaf)
+
+
+def test_domains_of_a_system_are_those_of_its_size() -> None:
+    asked: dict[str, Any] = {"unavailability": 1e-3, "needed": 71, "gpus": 7100}
+    found = goodput_domains(system="gb200", **asked)
+    assert found.results == goodput_domains(domain_size=72, **asked).results
+    assert goodput_domains(**found.scenario).results == found.results
+    assert any("scale-up domains of 72 GPUs" in text for text in found.evidence.assumptions)
+    with pytest.raises(InvalidSpecError, match="domain_size = 71 sets the domain"):
+        goodput_domains(system="gb200", domain_size=71, **asked)
+    with pytest.raises(InvalidSpecError, match="or system, such as gb200"):
+        goodput_domains(unavailability=1e-3)
+
+
+def test_nodes_of_a_job_are_those_of_its_system() -> None:
+    asked: dict[str, Any] = {"gpus": 1440, "node_mtbf_s": 1e7, "checkpoint_write_s": 60}
+    asked["restart_s"] = 300
+    found = goodput(system="gb200", **asked)
+    assert found.results["mtti_s"] == pytest.approx(1e7 / (1440 / 4))
+    assert found.results == goodput(gpus_per_node=4, **asked).results
+    assert goodput(**found.scenario).results == found.results
+    assert found.scenario["gpus_per_node"] == 4
+    overridden = goodput(system="gb200", gpus_per_node=72, **asked)
+    assert overridden.results["mtti_s"] == pytest.approx(1e7 / 20)
+    assert any("overrides the 4 of gb200" in text for text in overridden.evidence.assumptions)
+    # nodes of most systems have as many GPUs as is assumed without one
+    usual = goodput(**asked, system="h20").evidence.assumptions
+    assert any("system = h20 has no effect, as it is the default" in text for text in usual)
+    with pytest.raises(InvalidSpecError, match="system"):
+        goodput(system="gb200", mtti_s=1e5, gpus=8, checkpoint_write_s=60, restart_s=300)
+
+
+def test_jobs_of_a_system_stay_in_its_domains() -> None:
+    asked: dict[str, Any] = {"nodes": 54, "load": 0.8, "num_jobs": 60, "together": "domain"}
+    found = fleet_schedule(system="gb200", **asked)
+    by_hand = fleet_schedule(gpus_per_node=4, nodes_per_domain=18, **asked)
+    assert found.per_job() == by_hand.per_job()
+    assert (found.scenario["nodes_per_domain"], found.scenario["gpus_per_node"]) == (18, 4)
+    notes = found.answer.evidence.assumptions
+    assert any("scale-up domains of 72 GPUs (18 nodes)" in text for text in notes)
+    assert any("32 nodes are no whole domains of 18" in text for text in notes)
+    assert fleet_schedule(**found.scenario).per_job() == found.per_job()
+    same = fleet_schedule(system="h100_sxm", **{**asked, "together": "anywhere"})
+    assert any("system = h100_sxm does not affect" in text for text in same.answer.warnings)
+    # overridden, and leaves of whole domains
+    leaves = fleet_schedule(system="gb200", **asked | {"together": "leaf", "nodes_per_leaf": 36})
+    assert (leaves.scenario["nodes_per_domain"], leaves.scenario["nodes_per_leaf"]) == (18, 36)
+
+
+def test_answers_say_over_how_many_domains_jobs_ran(tmp_path: Path) -> None:
+    # three nodes take two domains of two nodes, or of three nodes one; a job that starts later
+    # finds one node free
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_s,run_s,gpus\n0,100,24\n10,20,8\n", "utf-8")
+    found = {
+        size: fleet_schedule(jobs=str(path), nodes=4, together="domain", nodes_per_domain=size)
+        for size in (2, 3)
+    }
+    results = {size: one.answer.results for size, one in found.items()}
+    assert [results[2][name] for name in ("single_domain_share", "domains_per_job")] == [0.5, 1.5]
+    assert [results[3][name] for name in ("single_domain_share", "domains_per_job")] == [1.0, 1.0]
+    assert found[2].per_job()["domains"] == [2, 1]
+    without = fleet_schedule(jobs=str(path), nodes=4).answer.results
+    assert "single_domain_share" not in without
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"together": "domain", "system": "h100_sxm"}, "h100_sxm has none that part these nodes"),
+        ({"together": "domain", "system": "gb200", "nodes": 18}, "none that part these nodes"),
+        ({"together": "leaf", "system": "gb300"}, "requires nodes_per_leaf"),
+        ({"system": "gb200", "gpus_per_node": 8}, "a node of gb200 has 4"),
+        ({"system": "gb200", "fleet": "llama3"}, "8 GPUs per node of the schedule"),
+    ],
+)
+def test_contradictions_are_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        fleet_schedule(**{"nodes": 54, "load": 0.8, "num_jobs": 10, **change})
+
+
+def test_a_fleet_file_takes_its_counts_from_the_system(tmp_path: Path) -> None:
+    path = tmp_path / "racks.toml"
+    path.write_text(RACKS)
+    fleet = read_fleet(path)
+    assert fleet.gpus_per_unit == 4
+    causes = {cause.name: cause for cause in fleet.causes}
+    assert causes["gpu"].per_unit == 4.0
+    assert (causes["nvswitch_tray"].per_unit, causes["nvswitch_tray"].units) == (0.5, 18)
+    path.write_text(RACKS.replace('unit = "host"', 'unit = "rack"'))
+    assert read_fleet(path).gpus_per_unit == 72
+    path.write_text(RACKS.replace("units = 72", "units = 72\ngpus_per_unit = 8"))
+    with pytest.raises(InvalidSpecError, match="but the tree has 4 GPUs in a host"):
+        read_fleet(path)

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.reliability.fleet.closed_form import expected_goodput
+from perfatlas.reliability.fleet.laws import Constant, Exponential, LogNormal
+from perfatlas.reliability.fleet.model import (
+    Cause,
+    Fleet,
+    Job,
+    Maintenance,
+    Shrink,
+    Spares,
+    Strategy,
+    StrategyTable,
+    choose,
+    pack,
+    resolve_strategies,
+)
+from perfatlas.reliability.fleet.model.strategy_file import strategies_of
+from perfatlas.reliability.fleet.simulator import simulate_until
+
+GOOD = """
+[[strategy]]
+name = "two levels"
+interval = "12 min"
+state = "6 TB"
+verify = "20 s"
+retained = 3
+lost_step = "8 s"
+slow_patience = "10 min"
+silent_restart = "in-job"
+slow_restart = "scheduler"
+detection_exposed = true
+restart_exposed = false
+spares = { count = 4, kind = "warm", start = "5 min" }
+shrink = { replica_units = 2, fewest = 12, overhead = 1.02, rejoin = "1 min" }
+maintenance = { every = "30 d", lasts = "6 h", restart = "scheduler" }
+
+[[strategy.checkpoint]]
+name = "peer memory"
+write = "3 s"
+lag = "1 s"
+read = { law = "exponential", mean = "5 s" }
+survives = "unit"
+
+[[strategy.checkpoint]]
+name = "remote"
+write_bandwidth = "2 TB/s"
+lag_bandwidth = "200 GB/s"
+read_bandwidth = "400 GB/s"
+every = 10
+
+[[strategy.restart]]
+name = "in-job"
+phases = { init = { fixed = "5 s", per_rank = "3 ms" }, warm_up = "30 s" }
+success = 0.8
+
+[[strategy.restart]]
+name = "scheduler"
+phases = { reschedule = { law = "lognormal", median = "5 min", sigma = 1 } }
+
+[[strategy]]
+name = "plain"
+"""
+
+
+def fields(text: str, name: str | None = None, state_bytes: float | None = None) -> dict[str, Any]:
+    found = strategies_of(tomllib.loads(text), "job.toml")
+    return choose(found, name, "job.toml").fields(ranks=1000, state_bytes=state_bytes)
+
+
+def test_every_word_of_a_strategy_is_read() -> None:
+    told = fields(GOOD)
+    near, far = told["levels"]
+    assert (near.write_s, near.lag_s, near.survives) == (3.0, 1.0, "unit")
+    assert near.read_s == Exponential(mean_s=5.0)
+    # 6 TB through 2 TB/s, 200 GB/s and 400 GB/s
+    assert (far.write_s, far.lag_s, far.read_s, far.every) == (3.0, 30.0, 15.0, 10)
+    light, grave = told["restarts"]
+    # 5 s and 3 ms for each of 1000 ranks
+    assert light.phases == {"init": 8.0, "warm_up": 30.0}
+    assert light.success == 0.8
+    assert grave.phases == {"reschedule": LogNormal(median_s=300.0, sigma=1)}
+    assert told["spares"] == Spares(count=4, kind="warm", start=Constant(value_s=300.0))
+    assert told["shrink"] == Shrink(replica_units=2, fewest=12, overhead=1.02, rejoin_s=60.0)
+    day = 86400.0
+    maintenance = Maintenance(every_s=30 * day, lasts_s=0.25 * day, restart="scheduler")
+    assert told["maintenance"] == maintenance
+    strategy = Strategy(**told)
+    assert (strategy.interval_s, strategy.verify_s, strategy.retained) == (720.0, 20.0, 3)
+    assert (strategy.step_s, strategy.slow_patience_s) == (8.0, 600.0)
+    assert (strategy.silent_restart, strategy.slow_restart) == ("in-job", "scheduler")
+    assert (strategy.detection_exposed, strategy.restart_exposed) == (True, False)
+    assert fields(GOOD, "plain") == {"name": "plain"}
+
+
+def test_bytes_given_to_the_job_win_over_the_file() -> None:
+    assert fields(GOOD, state_bytes=12e12)["levels"][1].lag_s == 60.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('interval = "12 min"', "interval = 720", "has no time unit"),
+        ('state = "6 TB"', "state = 6e12", "write it with a unit, as '5.7 TB'"),
+        ('state = "6 TB"', 'state = "6 TB/s"', "'TB/s' is not a valid unit"),
+        ('state = "6 TB"', "", "needs the checkpoint size: set state"),
+        ('write = "3 s"\n', "", "write or write_bandwidth is missing"),
+        (
+            'write = "3 s"',
+            'write = "3 s"\nwrite_bandwidth = "1 GB/s"',
+            "_bandwidth are mutually exclusive",
+        ),
+        ('survives = "unit"', 'survives = "node"', "one of process, unit, domain, everything"),
+        ("every = 10", "every = 2.5", "expected a whole number"),
+        ("verify", "verified", "did you mean 'verify'"),
+        ("retained = 3", "retained = true", "expected a whole number"),
+        ("detection_exposed = true", "detection_exposed = 1", "expected true or false"),
+        ('per_rank = "3 ms"', 'per_gpu = "3 ms"', "unknown key 'per_gpu'"),
+        ('fixed = "5 s", per_rank = "3 ms"', 'fixed = "5 s"', "per_rank is missing"),
+        ("count = 4, ", "", "spares: count is missing"),
+        ('kind = "warm"', 'kind = "worm"', "one of cold, warm, hot"),
+        ("fewest = 12, ", "", "shrink: fewest is missing"),
+        ('lasts = "6 h", ', "", "maintenance: lasts is missing"),
+        ('name = "plain"', 'name = "two levels"', "used twice"),
+        ('name = "plain"', "", "strategy: name = None"),
+        ('name = "scheduler"', 'name = "in-job"', "restart 'in-job' is used twice"),
+        ('name = "remote"', 'name = "peer memory"', "checkpoint 'peer memory' is used twice"),
+        ("warm_up", r'"warm\u001b"', "without line breaks and control characters"),
+        ("success = 0.8", 'success = "most"', "expected a number"),
+        ("phases = { init", "phases = 3 #", "expected a table of times"),
+        ('silent_restart = "in-job"', "silent_restart = 1", "expected the name of a restart"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(old: str, new: str, words: str) -> None:
+    assert old in GOOD
+    with pytest.raises(InvalidSpecError, match=r"job\.toml: strategy") as caught:
+        fields(GOOD.replace(old, new, 1))
+    assert words in str(caught.value)
+
+
+def test_an_unknown_strategy_names_those_there_are() -> None:
+    with pytest.raises(
+        InvalidSpecError, match=r"two levels, plain in job\.toml; did you mean 'plain'"
+    ):
+        fields(GOOD, "plane")
+    with pytest.raises(InvalidSpecError, match=r"expected a \[\[strategy\]\] table in job\.toml"):
+        fields("units = 4", "plain")
+    assert resolve_strategies("llama3") == ()
+
+
+JUNK = [True, -1, 0, 1e400, float("nan"), 2**70, "", "x", "-1 s", "nan s", "1 TB/s", [], [1], {},
+    {"law": 3}, {"fixed": 1}]  # fmt: skip
+
+
+def places(table: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
+    rows = table.items() if isinstance(table, dict) else enumerate(table)
+    for key, value in rows:
+        yield (*before, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*before, key))
+
+
+def test_whatever_stands_in_a_strategy_it_runs_or_is_refused() -> None:
+    table = tomllib.loads(GOOD)["strategy"][0]
+    fleet = Fleet(units=40, causes=(Cause(name="node", lifetime=NODE.lifetime, per_unit=1.0),))
+    refused = ran = 0
+    for place in list(places(table)):
+        for junk in JUNK:
+            changed = copy.deepcopy(table)
+            holder = changed
+            for key in place[:-1]:
+                holder = holder[key]
+            holder[place[-1]] = junk
+            try:
+                told = StrategyTable(name="x", table=changed, origin="x").fields(ranks=100)
+                pack(fleet, 16, Strategy(**({"interval_s": 600.0} | told)), 1e6)
+                ran += 1
+            except PerfatlasError:
+                refused += 1
+    assert refused > 10 * ran > 0
+
+
+H = 3600.0
+SMALL = """
+[[strategy]]
+name = "small"
+interval = "12 min"
+{more}
+
+[[strategy.restart]]
+name = "restart"
+phases = {{ start = "2 min" }}
+
+[[strategy.checkpoint]]
+name = "near"
+write = "18 s"
+read = "72 s"
+survives = "{survives}"
+{far}
+"""
+FAR = """
+[[strategy.checkpoint]]
+name = "far"
+write = "3 min"
+read = "12 min"
+every = 6
+"""
+CRASH = Cause(
+    name="crash",
+    lifetime=Exponential(mean_s=2 * H),
+    shared=1.0,
+    loses="process",
+    detection=Constant(value_s=90.0),
+)
+NODE = Cause(
+    name="node", lifetime=Exponential(mean_s=10 * H), shared=1.0, detection=Constant(value_s=90.0)
+)
+SILENT = Cause(name="silent", lifetime=Exponential(mean_s=24 * H), shared=1.0, effect="corrupts")
+
+
+@pytest.mark.parametrize(
+    ("text", "causes", "form"),
+    [
+        (SMALL.format(more="", survives="unit", far=""), (CRASH, NODE), "renewal"),
+        (SMALL.format(more="", survives="process", far=FAR), (CRASH, NODE), "Markov chain"),
+        (
+            SMALL.format(more='verify = "30 s"', survives="unit", far=""),
+            (CRASH, SILENT),
+            "verified",
+        ),
+        (
+            SMALL.format(
+                more='maintenance = { every = "3 d", lasts = "5 h" }', survives="unit", far=""
+            ),
+            (CRASH, NODE),
+            "planned maintenance",
+        ),
+    ],
+)
+def test_a_strategy_of_a_file_is_simulated_as_its_closed_form_says(
+    text: str, causes: tuple[Cause, ...], form: str
+) -> None:
+    strategy = Strategy(**fields(text), spares=Spares(count=None))
+    fleet = Fleet(units=8, causes=causes)
+    expected = expected_goodput(fleet, 8, strategy)
+    assert form in expected.form
+    assert expected.leaves_out == ()
+    assert expected.goodput is not None
+    job = Job(fleet=fleet, units=8, horizon_s=1200.5 * 72 * H)
+    found = simulate_until(job, strategy, half_width=0.0005, seed=11)
+    assert found.goodput == pytest.approx(expected.goodput, abs=3.0 * found.standard_error)
+    assert sum(found.shares().values()) == pytest.approx(1.0, abs=1e-12)

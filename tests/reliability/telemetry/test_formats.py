@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.telemetry.formats import ImportOptions, format_names, import_logs
+from perfatlas.reliability.telemetry.history import read_history, write_history
+from perfatlas.reliability.telemetry.reading import Clock
+from tests.reliability.telemetry.test_json_logs import (
+    GPU,
+    acts,
+    document,
+    event,
+    health,
+    lines,
+    steps,
+)
+from tests.reliability.telemetry.test_sacct import DAY, log, row
+from tests.reliability.telemetry.test_sacct_json import document as jobs_document, job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMATS = format_names()
+UTC = ImportOptions(clock=Clock(zone="UTC"))
+
+
+TORCHRUN = (
+    "[rank0]:[E321 02:07:08.40] [Rank 0] Watchdog caught collective operation timeout",
+    "train.py FAILED",
+    "Root Cause (first observed failure):",
+    "[0]:",
+    f"  time      : {DAY[:10]}_01:00:00",
+    "  host      : n1",
+    "  rank      : 3 (local_rank: 3)",
+    "  exitcode  : -6 (pid: 31)",
+    "  error_file: <N/A>",
+)
+
+
+def written(path: Path, *rows: str) -> Path:
+    path.write_text("\n".join(rows) + "\n", "utf-8")
+    return path
+
+
+def one_of_each(tmp_path: Path) -> dict[str, tuple[Path, ImportOptions]]:
+    """Return a log of every format, with one event or more, and what reads it."""
+    kernel, scrape = tmp_path / "kern.log", tmp_path / "scrape.prom"
+    kernel.write_text(f"{DAY}01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): 79, x\n", "utf-8")
+    labels = '{Hostname="n",UUID="u"}'
+    rows = [f"DCGM_FI_DEV_XID_ERRORS{labels} {code} 177240960{code}000" for code in (0, 8)]
+    scrape.write_text("\n".join(rows) + "\n", "utf-8")
+    rules = document(
+        tmp_path, {"source": "kernel-monitor", "rules": [{"reason": "TaskHung"}]}, "rules.json"
+    )
+    runs = log(tmp_path, row("7", "NODE_FAIL", f"{DAY}01:00:00", f"{DAY}02:00:00"))
+    faults = lines(tmp_path, health(0, isFatal=True, entitiesImpacted=GPU), name="h.jsonl")
+    table = tmp_path / "table.csv"
+    write_history(table, import_logs("nvsentinel", [faults]).history)
+    return {
+        "sacct": (runs, UTC),
+        "sacct_json": (jobs_document(tmp_path, job()), UTC),
+        "xid": (kernel, UTC),
+        "dcgm": (scrape, UTC),
+        "node_problem_detector": (
+            lines(tmp_path, event("TaskHung"), name="e.jsonl"),
+            ImportOptions(rules=[rules]),
+        ),
+        "nvsentinel": (faults, UTC),
+        "ml_goodput": (lines(tmp_path, *steps((1, 0), (1, 9)), name="g.jsonl"), UTC),
+        "jobs": (lines(tmp_path, *acts("start", "interrupt"), name="j.jsonl"), UTC),
+        "table": (table, UTC),
+        "slurm_events": (
+            written(
+                tmp_path / "events.txt",
+                "NodeName|TimeStart|TimeEnd|State|Reason",
+                f"n1|{DAY}01:00:00|{DAY}03:00:00|DOWN*|Not responding",
+            ),
+            UTC,
+        ),
+        "slurm_nodes": (
+            written(
+                tmp_path / "nodes.txt",
+                "NodeName=n1 Arch=x86_64",
+                "   State=IDLE+DRAIN ThreadsPerCore=1",
+                f"   Reason=gpu fell off [root@{DAY}01:00:00]",
+            ),
+            UTC,
+        ),
+        "kubernetes": (
+            lines(
+                tmp_path,
+                {
+                    "kind": "Event",
+                    "reason": "NodeNotReady",
+                    "involvedObject": {"kind": "Node", "name": "n1"},
+                    "firstTimestamp": f"{DAY}01:00:00Z",
+                },
+                name="k.jsonl",
+            ),
+            UTC,
+        ),
+        "torchrun": (written(tmp_path / "torchrun.log", *TORCHRUN), UTC),
+    }
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_every_format_goes_through_a_table_unchanged(
+    tmp_path: Path, name: str, suffix: str
+) -> None:
+    path, options = one_of_each(tmp_path)[name]
+    imported = import_logs(name, [path], options)
+    history = imported.history
+    assert history.size > 0
+    assert (imported.runs is not None) == name.startswith("sacct")
+    table = tmp_path / f"out{suffix}"
+    write_history(table, history)
+    back = read_history(table)
+    for column in ("start_s_E", "detected_s_E", "recovered_s_E"):
+        assert np.array_equal(getattr(back, column), getattr(history, column), equal_nan=True)
+    for column in ("node", "device", "component", "cause", "kind", "job"):
+        assert getattr(back, column).text() == getattr(history, column).text(), column
+    assert [back.place(i) for i in range(back.size)] == [
+        history.place(i) for i in range(history.size)
+    ]
+    assert back.files[0].data_hash == history.files[0].data_hash
+
+
+def test_a_table_by_anybody(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(
+        "start_s,component,cause,kind,node\n2026-03-02T01:00:00Z,nic,flap,failure,n1\n"
+        "1772413260,nic,flap,failure,7\n",
+        "utf-8",
+    )
+    history = read_history(path)
+    assert history.start_s_E.tolist() == [1772413200.0, 1772413260.0]
+    assert history.node.text() == ["n1", "7"]
+    assert history.place(1) == f"{path}:2"
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ("noon,nic,flap,failure,", "row 1, column 'start_s': 'noon' is not a time"),
+        (",nic,flap,failure,", "column 'start_s': is empty"),
+        ("1,nic,flap,broken,", "column 'kind' = 'broken' is not one of failure"),
+        ("1,,flap,failure,", "column 'component' = '': expected a name"),
+        ("9,nic,flap,failure,7", "column 'recovered_s': is before start_s"),
+    ],
+)
+def test_wrong_tables_are_refused(tmp_path: Path, cells: str, problem: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(f"start_s,component,cause,kind,recovered_s\n{cells}\n", "utf-8")
+    with pytest.raises(InvalidSpecError, match=problem):
+        read_history(path)
+
+
+def test_what_is_no_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpecError, match=r"'sacc' is not one of dcgm, .*mean 'sacct'"):
+        import_logs("sacc", [tmp_path])
+    with pytest.raises(InvalidSpecError, match="no log file of format 'xid'"):
+        import_logs("xid", [])
+    with pytest.raises(InvalidSpecError, match="node-problem-detector needs its configuration"):
+        import_logs("node_problem_detector", [tmp_path])
+    path = tmp_path / "mine.csv"
+    path.write_text("start,component\n1,2\n", "utf-8")
+    with pytest.raises(InvalidSpecError, match="no column 'start_s'; did you mean 'start'"):
+        read_history(path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, name: str) -> None:
+    path, options = one_of_each(tmp_path)[name]
+    copy = tmp_path / f"copy{path.suffix}"
+    copy.write_bytes(path.read_bytes())
+    for second in (path, copy):
+        if name in ("dcgm", "slurm_nodes") and second == copy:
+            continue  # a later scrape may tell the same
+        with pytest.raises(InvalidSpecError, match=r"count twice|given twice|twice"):
+            import_logs(name, [path, second], options)
+
+
+def test_histories_that_share_events_are_refused(tmp_path: Path) -> None:
+    kernel = tmp_path / "kern.log"
+    rows = [f"{DAY}0{n}:00:00Z n{n} kernel: NVRM: Xid (PCI:0000:61:00): 79, x\n" for n in (1, 2)]
+    kernel.write_text("".join(rows), "utf-8")
+    history = import_logs("xid", [kernel], UTC).history
+    whole, first, second = (tmp_path / f"{name}.csv" for name in ("whole", "first", "second"))
+    write_history(whole, history)
+    header, one, two = whole.read_text("utf-8").splitlines()
+    first.write_text(f"{header}\n{one}\n", "utf-8")
+    second.write_text(f"{header}\n{two}\n", "utf-8")
+    assert import_logs("table", [first, second]).history.size == 2
+    with pytest.raises(InvalidSpecError, match="hold 1 event from the same lines"):
+        import_logs("table", [whole, second])

@@ -1,0 +1,279 @@
+"""Node states, Kubernetes objects and training logs by hand, and what failures take."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.telemetry.fleets import (
+    FleetOptions,
+    evidence_document,
+    fit_fleet,
+    fleet_document,
+)
+from perfatlas.reliability.telemetry.formats import ImportOptions, import_logs, read_sacct
+from perfatlas.reliability.telemetry.formats.kubernetes import read_kubernetes
+from perfatlas.reliability.telemetry.formats.slurm_events import read_slurm_events
+from perfatlas.reliability.telemetry.formats.slurm_nodes import read_slurm_nodes
+from perfatlas.reliability.telemetry.formats.torchrun import read_torchrun
+from perfatlas.reliability.telemetry.history import ObservationWindow, joined
+from perfatlas.reliability.telemetry.reading import Clock
+from tests.reliability.telemetry.clusters import DAY_S, START_S, cluster
+from tests.reliability.telemetry.support import check_law
+from tests.reliability.telemetry.test_clusters import UTC, fitted
+from tests.reliability.telemetry.test_formats import TORCHRUN, written
+from tests.reliability.telemetry.test_json_logs import lines
+from tests.reliability.telemetry.test_sacct import DAY, log, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = "NodeName|TimeStart|TimeEnd|State|Reason|User"
+
+
+def test_node_states_have_a_reason_and_an_end(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "events.txt",
+        HEADER,
+        f"n1|{DAY}01:00:00|{DAY}03:00:00|DOWN*|Not responding|slurm(64)",
+        f"n2|{DAY}02:00:00|Unknown|DRAIN|burn-in|root(0)",
+        f"n3|{DAY}02:00:00|{DAY}02:30:00|DRAIN|Xid 79 | see ticket|root(0)",
+        f"n4|{DAY}02:00:00|{DAY}02:30:00|MAINT|Not responding|root(0)",
+        f"n5|{DAY}02:00:00|{DAY}02:30:00|IDLE||root(0)",
+        f"|{DAY}02:00:00|{DAY}02:30:00||Cluster registered TRES|root(0)",
+    )
+    history = read_slurm_events([path], zone="UTC")
+    check_law(history.files)
+    assert history.cause.text() == ["not_responding", "drained", "gpu_error", "maintenance"]
+    assert history.kind.text() == ["failure", "unclear", "failure", "planned"]
+    assert history.action.text() == ["node_reboot", "", "node_reboot", ""]
+    length_s = (history.recovered_s_E - history.start_s_E).tolist()
+    assert length_s[0] == 7200.0
+    assert math.isnan(length_s[1])
+
+
+def test_a_node_that_is_still_down_counts_as_down(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "events.txt",
+        HEADER,
+        "n2|2026-01-01T00:00:00|Unknown|DRAIN|Xid 79|root(0)",
+        "n1|2026-01-10T00:00:00|2026-01-10T02:00:00|DOWN*|Not responding|slurm(64)",
+        "n3|2026-01-15T00:00:00|2026-01-15T04:00:00|DOWN*|Not responding|slurm(64)",
+        "n4|2026-01-20T00:00:00|Unknown|DRAIN|burn-in|root(0)",
+    )
+    history, start_s = read_slurm_events([path], zone="UTC"), 1767225600.0
+    watches = {"node": ObservationWindow(start_s, start_s + 31 * 86400.0, 16)}
+    told = evidence_document(fit_fleet(history, watches, 16))["availability"]
+    observed = 1.0 - (31 * 24.0 + 2.0 + 4.0) / (16 * 31 * 24.0)
+    assert told["node"] == pytest.approx(observed, rel=1e-3)
+    assert told["states_without_end"] == 1
+    assert told["states_without_end_not_counted"] == 1
+
+
+def test_equal_snapshots_are_two_times_of_one_state(tmp_path: Path) -> None:
+    down = ("NodeName=n1 State=DOWN", f"   Reason=Not responding [slurm@{DAY}01:00:00]")
+    paths = [written(tmp_path / f"{name}.txt", *down) for name in "ab"]
+    paths.append(written(tmp_path / "c.txt", "NodeName=n1 State=IDLE"))
+    at = {str(path): f"{DAY}0{hour}:00:00Z" for hour, path in enumerate(paths, 2)}
+    options = ImportOptions(clock=Clock(zone="UTC"), scraped=at)
+    history = import_logs("slurm_nodes", paths, options).history
+    assert (history.recovered_s_E - history.start_s_E).tolist() == [3 * 3600.0]
+
+
+def test_wrong_node_states_are_refused(tmp_path: Path) -> None:
+    for cells, problem in (
+        ("n1|noon|Unknown|DOWN|x|y", "line 2, column 'TimeStart': 'noon' is not a time"),
+        (f"n1|{DAY}02:00:00|{DAY}01:00:00|DOWN|x|y", "line 2, column 'TimeEnd': is before"),
+        ("n1|x", "line 2: a row of 2 fields where the header has 6"),
+    ):
+        with pytest.raises(InvalidSpecError, match=problem):
+            read_slurm_events([written(tmp_path / "e.txt", HEADER, cells)], zone="UTC")
+    with pytest.raises(InvalidSpecError, match="no column TimeEnd"):
+        read_slurm_events([written(tmp_path / "e.txt", "NodeName|TimeStart")], zone="UTC")
+
+
+def test_snapshots_of_nodes_end_a_state(tmp_path: Path) -> None:
+    down = f"NodeName=n1 State=DOWN+DRAIN\n   Reason=Kill task failed [root@{DAY}01:00:00]"
+    paths = [
+        written(tmp_path / "a.txt", down, "", "NodeName=n2 State=IDLE"),
+        written(tmp_path / "b.txt", "NodeName=n1 State=IDLE", "", "NodeName=n2 State=MIXED"),
+    ]
+    at = {str(paths[0]): f"{DAY}02:00:00Z", str(paths[1]): f"{DAY}05:00:00Z"}
+    history = read_slurm_nodes(paths, zone="UTC", scraped=at)
+    check_law(history.files)
+    assert history.cause.text() == ["task_cleanup_failed"]
+    assert (history.recovered_s_E - history.start_s_E).tolist() == [4 * 3600.0]
+
+
+def test_kubernetes_nodes_return_and_pods_fail(tmp_path: Path) -> None:
+    target = {"involvedObject": {"kind": "Node", "name": "n1"}}
+    ended = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": f"{DAY}03:00:00Z"}
+    pod = {"kind": "Pod", "metadata": {"name": "w0", "namespace": "ml"}, "spec": {"nodeName": "n1"}}
+    pod |= {"status": {"containerStatuses": [{"lastState": {"terminated": ended}}]}}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": f"{DAY}02:00:00Z"}
+    path = lines(
+        tmp_path,
+        {"kind": "Event", "reason": "NodeNotReady", "firstTimestamp": f"{DAY}01:00:00Z", **target},
+        {"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": [ready]}},
+        pod,
+        {"kind": "Event", "reason": "Pulled", "firstTimestamp": f"{DAY}01:00:00Z", **target},
+    )
+    history = read_kubernetes([path])
+    check_law(history.files)
+    assert history.cause.text() == ["not_ready", "out_of_memory"]
+    assert history.kind.text() == ["failure", "effect"]
+    assert history.recovered_s_E[0] - history.start_s_E[0] == 3600.0
+    assert history.job.text() == ["", "ml/w0"]
+    assert history.node.text() == ["n1", "n1"]
+
+
+def pod(name: str, node: str, *containers: tuple[str, str, str, int]) -> dict[str, object]:
+    """Return a pod with containers of a name, start, end ("" while it runs) and exit code."""
+    states = []
+    for container, start, end, code in containers:
+        ran: dict[str, object] = {"startedAt": f"{DAY}{start}Z"}
+        if end:
+            ran |= {"exitCode": code, "reason": "Error" if code else "Completed"}
+            ran |= {"finishedAt": f"{DAY}{end}Z"}
+        states.append({"name": container, "state": {"terminated" if end else "running": ran}})
+    status = {"containerStatuses": states}
+    spec = {"nodeName": node}
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def test_pods_say_when_they_ran(tmp_path: Path) -> None:
+    of_pod = {"involvedObject": {"kind": "Pod", "name": "w1"}, "firstTimestamp": f"{DAY}05:00:00Z"}
+    path = lines(
+        tmp_path,
+        {"kind": "Event", "reason": "NodeNotReady", **of_pod},
+        pod("w0", "n1", ("main", "01:00:00", "03:00:00", 0), ("log", "02:00:00", "04:00:00", 0)),
+        pod("w1", "n2", ("main", "04:00:00", "", 0)),
+        pod("w1", "n2", ("main", "04:00:00", "05:00:00", 137)),  # a later snapshot
+        pod("w2", "n2", ("main", "06:00:00", "", 0)),
+    )
+    history = read_kubernetes([path])
+    check_law(history.files)
+    assert sorted(history.cause.text()) == ["exit_137", "not_ready"]
+    assert history.node.text() == ["n2", "n2"]
+    runs = history.occupancy
+    assert runs is not None
+    assert runs.job.text() == ["default/w0", "default/w1", "default/w2"]
+    start_s = history.start_s_E[0] - 5 * 3600.0
+    assert runs.job_seconds((start_s, start_s + 7 * 3600.0)) == (3.0 + 1.0 + 1.0) * 3600.0
+    late = pod("w3", "n1", ("main", "02:00:00", "01:00:00", 0))
+    with pytest.raises(InvalidSpecError, match="'finishedAt': is before startedAt"):
+        read_kubernetes([lines(tmp_path, late)])
+
+
+def test_failures_of_pods_are_divided_by_their_hours_and_explained_by_nodes(tmp_path: Path) -> None:
+    one = cluster(3, utilization=0.4, nodes=120, mtbf_days=20.0)
+    pods = import_logs("kubernetes", [one.pods(tmp_path / "pods.jsonl")], UTC).history
+    window = ObservationWindow(START_S, one.end_s, 1)
+    (cause,) = fit_fleet(pods, {"job": window, "gpu": window}, one.nodes).causes
+    failed = sum(failed for *_, failed in one.jobs)
+    assert (cause.name, cause.rate.events) == ("job_not_ready", failed)
+    assert 1.0 / cause.rate.high_per_s < 20.0 * DAY_S < 1.0 / cause.rate.low_per_s
+    nodes = import_logs("kubernetes", [one.kubernetes(tmp_path / "events.jsonl")], UTC).history
+    fit = fitted(one, joined([pods, nodes]))
+    (cause,) = fit.causes
+    assert (cause.name, cause.rate.events) == ("node_not_ready", len(one.failures))
+    assert not cause.under_jobs
+    assert fit.agreement is not None
+    assert fit.agreement.job_ends_explained == failed
+
+
+@pytest.mark.parametrize(
+    "kinds", [pytest.param(("failure",), marks=pytest.mark.study), ("failure", "unclear")]
+)
+def test_logs_without_nodes_out_of_service_know_no_availability(
+    tmp_path: Path, kinds: tuple[str, ...]
+) -> None:
+    one = cluster(3, utilization=0.4, mtbf_days=20.0)
+    options = FleetOptions(kinds=kinds)
+    for name, path in (
+        ("jobs", one.jobs_log(tmp_path / "jobs.jsonl")),
+        ("kubernetes", one.pods(tmp_path / "pods.jsonl")),
+    ):
+        history = import_logs(name, [path], UTC).history
+        window = ObservationWindow(START_S, one.end_s, 1)
+        fit = fit_fleet(history, {"job": window, "gpu": window}, one.nodes, options)
+        told = evidence_document(fit)["availability"]
+        assert told == {"node": "unknown", "without_repair_times": []}
+
+
+def test_the_root_cause_of_torchrun(tmp_path: Path) -> None:
+    clock = Clock(zone="UTC")
+    path = written(tmp_path / "t.log", *TORCHRUN, *TORCHRUN[1:])
+    history = read_torchrun([path], clock=clock)
+    check_law(history.files)
+    assert history.cause.text() == ["nccl_timeout"]
+    assert history.node.text() == ["n1"]
+    assert history.files[0].merged == {"summary of another agent": 1}
+    alone = read_torchrun([written(tmp_path / "u.log", *TORCHRUN[1:])], clock=clock)
+    assert alone.cause.text() == ["sigabrt"]
+    with pytest.raises(InvalidSpecError, match="a root cause without rank, exitcode: the log is"):
+        read_torchrun([written(tmp_path / "v.log", *TORCHRUN[:6])], clock=clock)
+
+
+def test_repairs_come_from_node_states(tmp_path: Path) -> None:
+    one = cluster(5, utilization=0.5, nodes=120, mtbf_days=20.0)
+    logs = [("xid", one.kernel_log(tmp_path / "k.log"))]
+    logs.append(("slurm_events", one.slurm_events(tmp_path / "e.txt")))
+    alone = fitted(one, import_logs(*_one(logs[0]), UTC).history)
+    assert "repair" not in fleet_document(alone)
+    fit = fitted(one, joined([import_logs(*_one(told), UTC).history for told in logs]))
+    (cause,) = fit.causes
+    assert cause.name == "gpu_xid_79"
+    assert cause.rate.events == len(one.failures)
+    assert cause.repair is not None
+    seen = cause.repair.seen
+    # exponential repairs of 0.3 days
+    assert seen.exposure / seen.failures == pytest.approx(0.3 * 86400.0, rel=0.15)
+
+
+def _one(told: tuple[str, Path]) -> tuple[str, list[Path]]:
+    return told[0], [told[1]]
+
+
+def test_a_contained_error_takes_no_node(tmp_path: Path) -> None:
+    rows = [
+        f"{DAY}01:00:00Z n1 kernel: NVRM: Xid (PCI:0000:61:00): {code}, x" for code in (94, 95, 79)
+    ]
+    path = written(
+        tmp_path / "k.log", *(text.replace("n1", f"n{i}") for i, text in enumerate(rows))
+    )
+    history = import_logs("xid", [path], ImportOptions()).history
+    assert history.action.text() == ["process", "gpu_reset", "node_reboot"]
+    one = cluster(1, utilization=0.5, nodes=8, days=90.0)
+    fleet = {cause["name"]: cause for cause in fleet_document(fitted(one, history))["cause"]}
+    told = {name.rpartition("_")[2]: (of["takes"], of["loses"]) for name, of in fleet.items()}
+    assert told["94"] == ("nothing", "process")
+    assert told["95"] == ("unit", "process")
+    assert told["79"] == ("unit", "unit")
+
+
+def test_columns_read_as_single_rows_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = ("COMPLETED", "CANCELLED by 7", "NODE_FAIL", "RUNNING", "PENDING", "WEIRD")
+    rows = []
+    for n in range(300):
+        when = (f"{DAY}0{n % 7}:0{n % 6}:00", f"{DAY}1{n % 9}:00:00")
+        state = states[n % 6]
+        start = "Unknown" if state == "PENDING" else when[0]
+        end = "Unknown" if state in ("PENDING", "RUNNING") else when[1]
+        name = (f"{n}", f"{n}.batch", f"{n}_3", f"{n - n % 5}")[n % 4]
+        rows.append(row(name, state, start, end, submit=when[0], line="a\n b" if n == 99 else "x"))
+    path = log(tmp_path, *rows)
+    fast = read_sacct([path], zone="Europe/Berlin")
+    monkeypatch.setattr(
+        "perfatlas.reliability.telemetry.formats.sacct.run_columns", lambda *_: None
+    )
+    slow = read_sacct([path], zone="Europe/Berlin")
+    check_law(fast.files)
+    assert fast.files == slow.files
+    for name in ("job", "state", "hosts", "failed_node"):
+        assert getattr(fast, name).text() == getattr(slow, name).text()
+    for name in ("submit_s_R", "start_s_R", "end_s_R", "gpus_R", "host_count_R", "line_E"):
+        assert repr(getattr(fast, name).tolist()) == repr(getattr(slow, name).tolist())

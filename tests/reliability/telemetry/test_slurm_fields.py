@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import pytest
+from hypothesis import given, strategies as st
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.reliability.telemetry.formats.slurm_fields import (
+    duration_s,
+    exit_code,
+    gpus_of,
+    job_name,
+    state_name,
+)
+from perfatlas.reliability.telemetry.history import count_hosts, expand_hosts, lone_host
+
+
+def test_host_list_by_hand() -> None:
+    assert expand_hosts("node[1820-1822,1838],login") == (
+        "node1820",
+        "node1821",
+        "node1822",
+        "node1838",
+        "login",
+    )
+    assert expand_hosts("n[08-11]") == ("n08", "n09", "n10", "n11")
+    assert expand_hosts("r[1-2]n[1-2]x") == ("r1n1x", "r1n2x", "r2n1x", "r2n2x")
+    assert expand_hosts("None assigned") == expand_hosts("") == ()
+
+
+@given(st.lists(st.integers(0, 9999), min_size=1, max_size=30), st.integers(1, 5))
+def test_a_list_of_single_hosts_comes_back(numbers: list[int], width: int) -> None:
+    names = [str(number).zfill(width) for number in numbers]
+    assert expand_hosts(f"n[{','.join(names)}]") == tuple(f"n{name}" for name in names)
+    assert expand_hosts(",".join(f"n{name}" for name in names)) == tuple(f"n{n}" for n in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("node[1-3", "not closed"),
+        ("node1-3]", "does not match"),
+        ("node[3-1]", "decreasing"),
+        ("node[a-b]", "not a number"),
+        ("node[0-99999999999]", "more than 1000000 hosts"),
+        ("n[0-9999]r[0-9999]", "more than 1000000 hosts"),
+        ("n1,,n2", "empty"),
+    ],
+)
+def test_wrong_host_lists_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(InvalidSpecError, match=problem):
+        expand_hosts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("8371-10:29:20", 8371 * 86400 + 10 * 3600 + 29 * 60 + 20.0),
+        ("00:00.275", 0.275),
+        ("09:48:37", 35317.0),
+        ("90:00", 5400.0),
+        ("35317", 35317.0),
+    ],
+)
+def test_durations_by_hand(text: str, seconds: float) -> None:
+    assert duration_s(text) == seconds
+    assert math.isnan(duration_s(""))
+    assert math.isnan(duration_s("INVALID"))
+
+
+@pytest.mark.parametrize("text", ["1-10:20", "1:61:00", "1-25:00:00", "-5", "1:2:3:4", "1:60", "x"])
+def test_wrong_durations_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSpecError, match="not a duration"):
+        duration_s(text)
+
+
+@given(st.integers(0, 10**5), st.integers(0, 86399))
+def test_written_durations_read_back(days: int, seconds: int) -> None:
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    text = f"{days}-{clock}" if days else clock
+    assert duration_s(text) == days * 86400 + seconds
+
+
+def test_states_lose_what_sacct_adds() -> None:
+    assert state_name("CANCELLED by 1234") == "CANCELLED"
+    assert state_name("NODE_FAIL") == "NODE_FAIL"
+    assert state_name("RE+") == ""
+    assert state_name("") == ""
+    assert state_name("FINE") == ""
+
+
+def test_gpus_are_not_counted_twice() -> None:
+    assert gpus_of("billing=28672,cpu=12288,gres/gpu=1024,gres/gpu:h100=1024,node=128") == 1024
+    assert gpus_of("cpu=1,mem=62500G") == gpus_of("") == 0
+    with pytest.raises(InvalidSpecError, match="not an amount"):
+        gpus_of("gres/gpu=many")
+
+
+@pytest.mark.parametrize(
+    ("text", "job", "step", "waiting"),
+    [
+        ("12", "12", "", False),
+        ("12_3", "12_3", "", False),
+        ("12_[3-7%2]", "12_[3-7%2]", "", True),
+        ("12+1.batch", "12+1", "batch", False),
+        ("12_3.extern", "12_3", "extern", False),
+    ],
+)
+def test_job_ids(text: str, job: str, step: str, waiting: bool) -> None:  # noqa: FBT001
+    assert job_name(text) == (job, step, waiting)
+
+
+def test_wrong_job_ids_and_exit_codes_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="not a job id"):
+        job_name("batch")
+    assert exit_code("0:9") == (0, 9)
+    with pytest.raises(InvalidSpecError, match="not an exit code"):
+        exit_code("9")
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_hosts_are_counted_as_they_are_written_out(names: list[list[tuple[int, int]]]) -> None:
+    text = ",".join(
+        "r[" + ",".join(f"{low}-{low + more}" for low, more in spans) + "]n[1-2,7]"
+        for spans in names
+    )
+    assert count_hosts(text) == len(expand_hosts(text))
+
+
+def test_hosts_are_counted_without_writing_them_out() -> None:
+    tracemalloc.start()
+    # two brackets of a thousand multiply: a million names of 10 letters would take 60 MB
+    assert [count_hosts(f"r{rack}n[0-999]x[0-999]") for rack in range(100)] == [1_000_000] * 100
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    assert lone_host("n[7-7]") == "n7"
+    assert lone_host("n[7-8]") == lone_host("") == ""
+
+
+@pytest.mark.parametrize("text", ["²:0", "0:²", "1234567890:0", "-1:0", "1:", ":", "1:0:0"])
+def test_wrong_exit_codes_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSpecError, match="not an exit code"):
+        exit_code(text)
+
+
+def test_counts_that_no_cluster_has_are_refused() -> None:
+    for amount in ("99999999999999999999", "9" * 400, "2000000K"):
+        with pytest.raises(InvalidSpecError, match="more than 1,000,000,000 GPUs"):
+            gpus_of(f"gres/gpu={amount}")
+    with pytest.raises(InvalidSpecError, match="more than 1,000,000,000 GPUs"):
+        gpus_of("gres/gpu:a=600000000,gres/gpu:b=600000000")
+    with pytest.raises(InvalidSpecError, match="not a duration"):
+        duration_s("9" * 400 + "-00:00:00")
