@@ -12,7 +12,7 @@ from perfatlas.operators import FloatArray
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table
-from perfatlas.step import ALONE, StepContext, StepCost, decode_step, prefill_step, take_columns
+from perfatlas.step import StepContext, StepCost, decode_step, prefill_step, take_columns
 
 Counts = NDArray[np.int64]
 LIMITS = TableLimits(max_num_seqs=512, max_num_batched_tokens=8192, longest_context=65536)
@@ -109,7 +109,7 @@ def direct_mixed_s(one: StepContext, steps: RandomSteps) -> FloatArray:
     )
     prefill = prefill_step(rows, tokens)
     decode = decode_step(rows, decodes_R, _floats(steps.context_R))
-    shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
+    shared = {op.name for op in prefill.operators if not op.per_sequence}
     alone = [i for i, op in enumerate(decode.operators) if op.name not in shared]
     gpu_s_R = busy_s(prefill) + (decode.count_CO * decode.prices.time_s_CO)[:, alone].sum(axis=1)
     host, layers = one.profile.host, one.architecture.num_layers

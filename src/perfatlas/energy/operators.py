@@ -12,7 +12,6 @@ import numpy as np
 
 from perfatlas.energy.boards import board_energy, energy_data
 from perfatlas.formats import get_format
-from perfatlas.operators import Collective, Gemm, GroupedGemm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,21 +123,21 @@ def _peak_key(operator: Operator) -> str:
 
 def _issue_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
     """Return the share of the time of an operator in which its SMs issue."""
-    if isinstance(operator, Collective):
+    if operator.communicates:
         return 0.0
-    if not isinstance(operator, Gemm | GroupedGemm):
+    if not operator.multiplies:
         return shares["others"]["value"]
     return shares["converted" if _converts(operator) else "products"]["value"]
 
 
 def _excess_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
     """Return the share of the time beyond the roofline in which SMs issue, not counted above."""
-    if not isinstance(operator, GroupedGemm):
+    if not operator.routed:
         return 0.0
     return max(shares["grouped"]["value"] - _issue_share(operator, shares), 0.0)
 
 
-def _converts(operator: Gemm | GroupedGemm) -> bool:
+def _converts(operator: Operator) -> bool:
     """Return whether SMs convert the weights of a product to the format of its activations."""
-    layout = get_format(operator.format)
+    layout = get_format(operator.compute_format)
     return layout.quantize == "none" and layout.weight_bytes < layout.activation_bytes

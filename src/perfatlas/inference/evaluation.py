@@ -19,7 +19,6 @@ from perfatlas.inference.running_load import running_load
 from perfatlas.inference.utilization import Utilization, utilization_of
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.step import (
-    ALONE,
     PrefillChunks,
     StepCost,
     candidate_memory,
@@ -181,5 +180,5 @@ def operators_alone(decode: StepCost, prefill: StepCost) -> list[int]:
         decode: A decode step.
         prefill: A prefill chunk.
     """
-    shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
+    shared = {op.name for op in prefill.operators if not op.per_sequence}
     return [i for i, op in enumerate(decode.operators) if op.name not in shared]

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.operators import Collective
-from perfatlas.step import ALONE
-
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.step import Candidates, StepCost
@@ -62,11 +59,11 @@ def step_utilization(
     devices = question.placement.devices()
     flop_C, bytes_C = np.zeros_like(occupied_C), np.zeros_like(occupied_C)
     for operator, count_C in zip(cost.operators, cost.count_CO.T, strict=True):
-        if isinstance(operator, Collective):
+        if operator.communicates:
             continue
         work = operator.work()
         # sequences run their attention alone; all else runs on the padded batch of a graph
-        own_C = 1.0 if isinstance(operator, ALONE) else occupied_C
+        own_C = 1.0 if operator.per_sequence else occupied_C
         flop_C = flop_C + count_C * work.flop * own_C
         bytes_C = bytes_C + count_C * work.cold_bytes
     time_s_C = cost.total_s()

@@ -1,37 +1,63 @@
-"""Attention operators, and the query-key pairs under a mask.
+"""Attention operators.
 
 Shape legend: C candidates. A column is float64 of shape (C,), with integer values for counts.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.operators.columns import Operator
+from perfatlas.operators.copies import with_fields
+from perfatlas.operators.key_readers import HeadReader, KeyReader, visible_pairs
+from perfatlas.operators.operator import ACTIVATION_BYTES
 from perfatlas.operators.phases import Phase
 from perfatlas.operators.work import FloatArray, Work
 
-# The backward pass of flash attention multiplies five matrices per tile where the forward pass
-# multiplies two: it recomputes the scores.
-# Source: FlashAttention-2 (arXiv 2307.08691), section 3.1.2.
-ATTENTION_BACKWARD: Final = 2.5
+STATISTICS_BYTES: Final = 4.0  # of the softmax in flash attention, fp32 per query and head
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention(Operator):
+class _Softmax(HeadReader):
+    """Softmax over the scores of queries and keys."""
+
+    def context_elements(self) -> FloatArray:
+        """Return the keys and values that a rank sends to the others of its sequence (C,)."""
+        return self.batch * self.q_len * self.key_row()
+
+    @abstractmethod
+    def key_row(self) -> FloatArray:
+        """Return elements of keys and values per token on the rank (C,)."""
+
+    @abstractmethod
+    def query_width(self) -> FloatArray:
+        """Return the width of a query head (C,)."""
+
+    def saved_inputs(self) -> FloatArray:
+        """Return queries, keys and values; the output is kept by the next product (C,) [bytes]."""
+        row = self.num_heads * self.query_width() + self.key_row()
+        return self.batch * self.q_len * row * ACTIVATION_BYTES
+
+    def softmax_rows(self) -> FloatArray:
+        """Return the queries of all heads (C,)."""
+        return self.batch * self.q_len * self.num_heads
+
+    def scores(self) -> FloatArray:
+        """Return the scores, masked ones too (C,)."""
+        return self.softmax_rows() * self.kv_len
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(_Softmax):
     """Softmax attention with H query and KV key-value heads (MHA, GQA, MQA).
 
-    The last q_len of kv_len tokens are queries; a window of 0 means none.
+    A window of 0 means none.
 
     Args:
-        batch: Sequences (C,).
-        q_len: Queries per sequence; 1 in decode (C,).
-        kv_len: Keys per sequence, including the cached prefix and the queries (C,).
-        num_heads: Query heads on the rank (C,).
         num_kv_heads: Key-value heads on the rank, at least 1 (C,).
         head_dim: Width of a query and key head (C,).
         value_head_dim: Width of a value head (C,).
@@ -46,10 +72,6 @@ class Attention(Operator):
 
     kind: ClassVar[str] = "attention"
 
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
-    num_heads: FloatArray
     num_kv_heads: FloatArray
     head_dim: FloatArray
     value_head_dim: FloatArray
@@ -64,6 +86,33 @@ class Attention(Operator):
     def compute_format(self) -> str:
         """Format of the products."""
         return self.format
+
+    def key_limit(self) -> FloatArray:
+        """Return the window, 0 for none (C,)."""
+        return self.window
+
+    def head_part(self, tp: FloatArray) -> Self:
+        """Return the heads of one of `tp` ranks; key-value heads are repeated if there are fewer.
+
+        Args:
+            tp: Tensor-parallel ranks (C,).
+        """
+        local = super().head_part(tp)
+        return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / tp, 1.0))
+
+    def key_row(self) -> FloatArray:
+        """Return elements of keys and values per token on the rank (C,)."""
+        return self.num_kv_heads * (self.head_dim + self.value_head_dim)
+
+    def query_width(self) -> FloatArray:
+        """Return the width of a query head (C,)."""
+        return self.head_dim
+
+    def kept_outputs(self) -> FloatArray:
+        """Return queries, values, outputs and statistics of the softmax (C,) [bytes]."""
+        heads = self.num_heads * (self.head_dim + self.value_head_dim)
+        row = (heads + self.num_kv_heads * self.value_head_dim) * ACTIVATION_BYTES
+        return self.batch * self.q_len * (row + self.num_heads * STATISTICS_BYTES)
 
     def visible_pairs(self) -> FloatArray:
         """Return unmasked query-key pairs per sequence and head (C,)."""
@@ -91,16 +140,12 @@ class Attention(Operator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatentAttention(Operator):
+class LatentAttention(_Softmax):
     """Multi-head latent attention (MLA): all heads share one compressed cache row.
 
     Prefill expands keys and values per head; decode attends in the latent space (absorbed).
 
     Args:
-        batch: Sequences (C,).
-        q_len: Queries per sequence (C,).
-        kv_len: Keys per sequence (C,).
-        num_heads: Query heads on the rank (C,).
         kv_lora_rank: Latent width (C,).
         rope_dim: Decoupled rotary width (C,).
         nope_dim: Non-rotary width of an expanded key head (C,).
@@ -112,11 +157,8 @@ class LatentAttention(Operator):
     """
 
     kind: ClassVar[str] = "latent_attention"
+    input_module: ClassVar[str] = "mla_up_proj"
 
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
-    num_heads: FloatArray
     kv_lora_rank: FloatArray
     rope_dim: FloatArray
     nope_dim: FloatArray
@@ -136,6 +178,36 @@ class LatentAttention(Operator):
         absorbed = 2.0 * self.kv_lora_rank + self.rope_dim
         expanded = self.nope_dim + self.rope_dim + self.value_head_dim
         return absorbed if self.phase == Phase.DECODE else expanded
+
+    def key_limit(self) -> FloatArray:
+        """Return the selected keys, 0 for all (C,)."""
+        return self.selected
+
+    def verifying(self, batch: FloatArray, queries: int) -> Self:
+        """Return it in a decode step that verifies several tokens per sequence.
+
+        With key selection, every query reads its own keys; else all read the same.
+
+        Args:
+            batch: Sequences (C,).
+            queries: Tokens per sequence.
+        """
+        if queries > 1 and np.any(self.selected > 0):
+            return with_fields(self, batch=batch * queries)
+        return super().verifying(batch, queries)
+
+    def key_row(self) -> FloatArray:
+        """Return elements per token that ranks exchange: the latent row, in training all heads.
+
+        In training, keys and values are expanded before they are exchanged.
+        """
+        if self.phase == Phase.PREFILL:
+            return self.kv_lora_rank + self.rope_dim
+        return self.num_heads * (self.query_width() + self.value_head_dim)
+
+    def query_width(self) -> FloatArray:
+        """Return the width of an expanded query head (C,)."""
+        return self.nope_dim + self.rope_dim
 
     def visible_pairs(self) -> FloatArray:
         """Return query-key pairs of one sequence and head (C,)."""
@@ -159,14 +231,10 @@ class LatentAttention(Operator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyScores(Operator):
+class KeyScores(HeadReader):
     """Index scores of sparse attention: every query against every visible key.
 
     Args:
-        batch: Sequences (C,).
-        q_len: Queries per sequence (C,).
-        kv_len: Keys per sequence, including the queries (C,).
-        num_heads: Score heads, summed per query and key (C,).
         head_dim: Width of a score head (C,).
         key_bytes: Bytes per cached key with its scale [bytes].
         score_bytes: Bytes per score written [bytes].
@@ -175,10 +243,6 @@ class KeyScores(Operator):
 
     kind: ClassVar[str] = "key_scores"
 
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
-    num_heads: FloatArray
     head_dim: FloatArray
     key_bytes: float
     score_bytes: float
@@ -202,13 +266,10 @@ class KeyScores(Operator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeySelection(Operator):
+class KeySelection(KeyReader):
     """Top-k selection of the keys of each query in sparse attention.
 
     Args:
-        batch: Sequences (C,).
-        q_len: Queries per sequence (C,).
-        kv_len: Scored keys per sequence, including the queries (C,).
         selected: Keys kept per query (C,).
         score_bytes: Bytes per score read [bytes].
         index_bytes: Bytes per selected index written [bytes].
@@ -216,9 +277,6 @@ class KeySelection(Operator):
 
     kind: ClassVar[str] = "key_selection"
 
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
     selected: FloatArray
     score_bytes: float
     index_bytes: float
@@ -235,28 +293,3 @@ class KeySelection(Operator):
             cold_bytes=zero,
             activation_bytes=scores * self.score_bytes + chosen * self.index_bytes,
         )
-
-
-def visible_pairs(q_len: FloatArray, kv_len: FloatArray, limit: FloatArray) -> FloatArray:
-    """Return query-key pairs per sequence under a causal mask and a key limit (C,).
-
-    The i-th of q queries (i = 1..q) sees kv - q + i keys, at most `limit` if limit > 0.
-
-    Args:
-        q_len: Queries (C,).
-        kv_len: Keys, including the queries (C,).
-        limit: Window or selection in keys, 0 for none (C,).
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.operators import visible_pairs
-        >>> float(visible_pairs(np.array([4.0]), np.array([4.0]), np.array([0.0]))[0])
-        10.0
-    """
-    cap = np.where(limit > 0, limit, np.inf)
-    first = kv_len - q_len + 1.0
-    growing = np.clip(cap - first, 0.0, q_len)  # queries whose key count is still below the cap
-    growing = np.where(np.isfinite(growing), growing, q_len)
-    below = growing * first + growing * (growing - 1.0) / 2.0
-    capped = q_len - growing
-    return below + np.where(capped > 0, capped * np.minimum(cap, kv_len), 0.0)

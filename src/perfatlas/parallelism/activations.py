@@ -19,7 +19,7 @@ from perfatlas.networks import (
     MlaAttention,
     MoeFfn,
 )
-from perfatlas.parallelism.groups import ACTIVATION_BYTES
+from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
     from perfatlas.networks import Architecture, Mixer

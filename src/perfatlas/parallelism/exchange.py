@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from perfatlas.operators import Phase, busiest_rank, load_skew, with_fields
-from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
+from perfatlas.operators import (
+    ACTIVATION_BYTES,
+    Group,
+    Phase,
+    busiest_rank,
+    load_skew,
+    with_fields,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +87,7 @@ def expert_collectives(
     tokens = local.tokens / plan.attention_dp
     full_bytes = tokens * hidden * ACTIVATION_BYTES
     tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
-    total = collective(local, "all_reduce", full_bytes, tensor)
+    total = local.collective("all_reduce", full_bytes, tensor)
     if exchange in GATHERING:
         dispatch, combine = _gathering(
             local, plan, tokens, quantized=exchange == "quantized_all_gather"
@@ -94,7 +100,7 @@ def expert_collectives(
     if merged:
         return before, (*after, total)
     alone = plan.attention_dp == 1
-    assembled = _only(collective(local, "all_gather", full_bytes, tensor), ~alone)
+    assembled = _only(local.collective("all_gather", full_bytes, tensor), ~alone)
     return before, (*after, assembled, _only(total, alone))
 
 
@@ -105,9 +111,9 @@ def _gathering(
     across = Group(ranks=plan.attention_dp, stride=plan.tp)
     elements = tokens * local.hidden * plan.attention_dp
     gathered = elements * (local.input_bytes_per_element if quantized else ACTIVATION_BYTES)
-    dispatch = collective(local, "all_gather", gathered, across, label="dispatch")
+    dispatch = local.collective("all_gather", gathered, across, label="dispatch")
     scattered = elements * ACTIVATION_BYTES
-    return dispatch, collective(local, "reduce_scatter", scattered, across, label="combine")
+    return dispatch, local.collective("reduce_scatter", scattered, across, label="combine")
 
 
 def received_tokens(local: GroupedGemm, plan: PlanColumns, exchange: ExpertExchange) -> GroupedGemm:
@@ -144,12 +150,12 @@ def _all_to_all(
     inside = Group(ranks=plan.moe_tp, stride=np.ones_like(plan.tp))
     row_in = local.hidden * local.input_bytes_per_element
     row_out = local.hidden * ACTIVATION_BYTES
-    dispatch = collective(local, "dispatch", most_rows * row_in, peers)
-    gather = collective(local, "all_gather", received_rows * row_in, inside, label="gather")
-    reduction = collective(
-        local, "reduce_scatter", received_rows * row_out, inside, label="reduce_scatter"
+    dispatch = local.collective("dispatch", most_rows * row_in, peers)
+    gather = local.collective("all_gather", received_rows * row_in, inside, label="gather")
+    reduction = local.collective(
+        "reduce_scatter", received_rows * row_out, inside, label="reduce_scatter"
     )
-    combine = collective(local, "combine", most_rows * row_out, peers)
+    combine = local.collective("combine", most_rows * row_out, peers)
     return (
         (_only(dispatch, sharing), _only(gather, sharing)),
         (_only(reduction, sharing), _only(combine, sharing)),

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.networks import StepTokens, parameter_counts, step_operators, with_redundant_experts
-from perfatlas.operators import Gemm, GroupedGemm, Phase, with_fields
-from perfatlas.parallelism.groups import ACTIVATION_BYTES
-from perfatlas.parallelism.sharding import divide_gemm, stage_share
+from perfatlas.operators import ACTIVATION_BYTES, Phase
+from perfatlas.parallelism.sharding import dividing_ranks, stage_share
 
 Multiples = tuple[int, int]
 """Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
 
 if TYPE_CHECKING:
     from perfatlas.networks import Architecture, ModelFormats
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, Operator
     from perfatlas.parallelism.plan import PlanColumns
 
 # The head's GEMM in `models`, and the weights that are stored twice.
@@ -85,14 +84,16 @@ def weight_columns(
     layers_bytes = np.full(
         plan.tp.shape, _small_parameters(architecture, formats) * ACTIVATION_BYTES
     )
-    head_bytes = np.zeros_like(plan.tp)
+    head_bytes, ranks = np.zeros_like(plan.tp), dividing_ranks(plan)
     quantized_expansion = False
     for operator in _linear_layers(architecture, formats, Phase.PREFILL, plan.tp):
         if operator.name == _HEAD:
-            head_bytes = _held_bytes(operator, plan)
+            head_bytes = operator.divided(ranks).weight_bytes()
         else:
-            layers_bytes = layers_bytes + _held_bytes(operator, plan)
-        quantized_expansion |= operator.name == _EXPANSION and operator.format != formats.head
+            layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
+        quantized_expansion |= operator.name == _EXPANSION and (
+            operator.compute_format != formats.head
+        )
     if quantized_expansion:
         layers_bytes = layers_bytes + _absorbed_copies(architecture, formats, plan)
     rows = np.ceil(architecture.vocab_size / plan.tp)
@@ -138,47 +139,25 @@ def expert_padding_bytes(
     total = np.zeros_like(plan.tp)
     if not architecture.has_experts:
         return total
+    ranks = dividing_ranks(plan)
     for operator in _linear_layers(architecture, formats, Phase.PREFILL, plan.tp):
-        if isinstance(operator, GroupedGemm):
-            width = operator.intermediate / plan.moe_tp
-            padded = (np.ceil(operator.hidden / hidden_multiple) * hidden_multiple) * (
-                np.ceil(width / width_multiple) * width_multiple
-            )
-            matrices = operator.matrices * operator.experts / plan.ep * operator.count
-            added = matrices * (padded - operator.hidden * width)
-            total = total + added * operator.weight_bytes_per_element
+        for one in operator.divided(ranks).weights() if operator.routed else ():
+            width = np.ceil(one.rows / one.fused / width_multiple) * width_multiple
+            columns = np.ceil(one.columns / hidden_multiple) * hidden_multiple
+            padded = one._replace(rows=one.fused * width, columns=columns).elements()
+            added = (padded - one.elements()) * operator.count
+            total = total + added * one.bytes_per_element
     return total * stage_share(architecture, plan)
 
 
 def _linear_layers(
     architecture: Architecture, formats: ModelFormats, phase: Phase, tp: FloatArray | None
-) -> list[Gemm | GroupedGemm]:
-    """Return the undivided linear layers of a step, with heads replicated for tp if given."""
+) -> list[Operator]:
+    """Return the undivided operators with weights, with heads replicated for tp if given."""
     one = np.ones(1 if tp is None else tp.shape)
     tokens = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=tp)
-    return [
-        operator
-        for operator in step_operators(architecture, formats, phase, tokens)
-        if isinstance(operator, Gemm | GroupedGemm)
-    ]
-
-
-def _elements(operator: Gemm | GroupedGemm) -> FloatArray:
-    """Return the elements of the operator's weights over all its layers (C,)."""
-    if isinstance(operator, Gemm):
-        return operator.n * operator.k * operator.count
-    matrix = operator.hidden * operator.intermediate / operator.moe_tp
-    return operator.matrices * matrix * operator.experts / operator.ep * operator.count
-
-
-def _held_bytes(operator: Gemm | GroupedGemm, plan: PlanColumns) -> FloatArray:
-    """Return the bytes of the operator's weights on one rank, over all its layers (C,)."""
-    local = (
-        divide_gemm(operator, plan)
-        if isinstance(operator, Gemm)
-        else with_fields(operator, ep=plan.ep, moe_tp=plan.moe_tp)
-    )
-    return _elements(local) * operator.weight_bytes_per_element
+    operators = step_operators(architecture, formats, phase, tokens)
+    return [operator for operator in operators if operator.weights()]
 
 
 def _absorbed_copies(
@@ -187,7 +166,7 @@ def _absorbed_copies(
     """Return the bytes of the absorbed matrices stored in addition to the expansion (C,)."""
     return sum(
         (
-            _held_bytes(operator, plan)
+            operator.divided(dividing_ranks(plan)).weight_bytes()
             for operator in _linear_layers(architecture, formats, Phase.DECODE, plan.tp)
             if operator.name in _ABSORBED
         ),
@@ -201,7 +180,7 @@ def _small_parameters(architecture: Architecture, formats: ModelFormats) -> floa
     architecture = with_redundant_experts(architecture, 0)  # copies are no parameters of the model
     counts = parameter_counts(architecture)
     linear = sum(
-        float(_elements(operator)[0])
+        float((operator.weight_elements() * operator.count)[0])
         for operator in _linear_layers(architecture, formats, Phase.PREFILL, None)
         if operator.name != _HEAD
     )

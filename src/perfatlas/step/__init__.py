@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         does_not_fit as does_not_fit,
     )
     from perfatlas.step.phases import (
-        ALONE as ALONE,
         decode_step as decode_step,
         decode_work as decode_work,
         launched_operators as launched_operators,

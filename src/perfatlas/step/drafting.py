@@ -22,16 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.networks import StepTokens, draft_operators
-from perfatlas.operators import (
-    Attention,
-    Gemm,
-    KeyScores,
-    KeySelection,
-    LatentAttention,
-    Phase,
-    Streaming,
-    with_fields,
-)
+from perfatlas.operators import KeyReader, Phase, with_fields
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
 
@@ -56,19 +47,7 @@ def verification_operator(operator: Operator, batch: FloatArray, queries: int) -
     Limits: Every query sees all keys of the step, up to `queries` - 1 too many. With key selection,
         each query reads its own keys.
     """
-    match operator:
-        case Streaming() | Gemm():  # most operators
-            return operator
-        case Attention():
-            return with_fields(operator, batch=batch, num_heads=operator.num_heads * queries)
-        case LatentAttention() if queries > 1 and np.any(operator.selected > 0):
-            return with_fields(operator, batch=batch * queries)
-        case LatentAttention() | KeyScores():
-            return with_fields(operator, batch=batch, num_heads=operator.num_heads * queries)
-        case KeySelection():
-            return with_fields(operator, batch=batch * queries)
-        case _:
-            return operator
+    return operator.verifying(batch, queries) if isinstance(operator, KeyReader) else operator
 
 
 def drafting_passes(

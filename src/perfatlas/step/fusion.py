@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.operators import Collective, FloatArray, Gemm, Operator, Streaming, with_fields
+from perfatlas.operators import (
+    QUANTIZE,
+    Collective,
+    FloatArray,
+    Gemm,
+    Operator,
+    Streaming,
+    with_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +40,7 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
 
     Limits: A fused operator takes no time, and the kernel it is fused into does not get slower.
     """
-    formats = {op.name: op.format for op in operators if isinstance(op, Gemm)}
+    formats = {op.name: op.compute_format for op in operators if op.multiplies}
     norm_fused_C = _norm_fused(operators, context)
     apart = {
         name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
@@ -40,9 +48,9 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     }
     result: list[Operator] = []
     for operator in operators:
-        if isinstance(operator, Streaming) and operator.stream == "norm":
+        if operator.stream_kind == "norm":
             result.append(with_fields(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
-        elif isinstance(operator, Streaming) and operator.stream == "quantize":
+        elif operator.stream_kind == QUANTIZE:
             gemm = operator.name.removesuffix("_quantize")
             if get_format(formats[gemm]).quantize == "static":
                 result.append(with_fields(operator, count=operator.count * apart[gemm]))

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.machines.gpu.tiers import gather_operators
-from perfatlas.operators import Collective, with_fields
+from perfatlas.operators import with_fields
 from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
@@ -40,8 +40,8 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         steps: Steps of one scenario, such as prefill and decode.
         context: Engine, systems and tier; its clocks and power limits are not read.
     """
-    compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
-    links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
+    compute = [[op for op in s.operators if not op.communicates] for s in steps]
+    links = [[op for op in s.operators if op.communicates] for s in steps]
     devices = context.placement.sustained()
     gathered = gather_operators(
         list(chain(*compute)),
@@ -144,9 +144,7 @@ class GatheredSteps:
 
     def _widths(self) -> list[tuple[int, int]]:
         """Return the number of operators of each step, and of its collectives (S)."""
-        return [
-            (len(own), sum(isinstance(one, Collective) for one in own)) for own in self.operators
-        ]
+        return [(len(own), sum(one.communicates for one in own)) for own in self.operators]
 
     def _priced(self, prices: PricedOperators, *, random: bool = False) -> tuple[PricedStep, ...]:
         found, first, first_link = [], 0, 0

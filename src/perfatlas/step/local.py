@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.operators import GroupedGemm, with_fields
+from perfatlas.operators import with_fields
 from perfatlas.parallelism import shard_operators
 from perfatlas.step.fusion import apply_fusions, split_kernels
 
@@ -23,9 +23,7 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
         context: Model, engine, systems and plan.
     """
     loaded = tuple(
-        with_fields(op, distribution=context.expert_distribution)
-        if isinstance(op, GroupedGemm)
-        else op
+        with_fields(op, distribution=context.expert_distribution) if op.routed else op
         for op in whole
     )
     local = shard_operators(

@@ -6,24 +6,18 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.engines import Launches
 from perfatlas.networks import StepTokens, step_operators
 from perfatlas.operators import (
-    Attention,
     Collective,
-    Convolution,
     FloatArray,
     GroupedGemm,
-    KeyScores,
-    KeySelection,
-    LatentAttention,
     Operator,
     Phase,
-    Scan,
     with_fields,
 )
 from perfatlas.parallelism import GATHERING
@@ -40,9 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.step.context import StepContext
-
-# Operators that run separately for decodes and prefills of the same step.
-ALONE: Final = (Attention, Convolution, KeyScores, KeySelection, LatentAttention, Scan)
 
 
 def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
@@ -103,7 +94,7 @@ def launched_operators(operators: Sequence[Operator]) -> Launches:
     Args:
         operators: Those of the step.
     """
-    experts = [op.count for op in operators if isinstance(op, GroupedGemm)]
+    experts = [op.count for op in operators if op.routed]
     count_C: FloatArray = np.sum([op.count for op in operators], axis=0)
     expert_layers_C: FloatArray = np.sum([np.zeros_like(count_C), *experts], axis=0)
     return Launches(operators_C=count_C, expert_layers_C=expert_layers_C)
@@ -166,8 +157,8 @@ def works_on_all_tokens(operator: Operator, context: StepContext) -> NDArray[np.
         mean of R ranks where only one has tokens.
     """
     ranks_C = context.plan.attention_dp
-    moves = operator.name.endswith if isinstance(operator, Collective) else "".endswith
-    if isinstance(operator, GroupedGemm) or moves(("experts_gather", "experts_reduce_scatter")):
+    moves = operator.name.endswith if operator.communicates else "".endswith
+    if operator.routed or moves(("experts_gather", "experts_reduce_scatter")):
         return np.ones_like(ranks_C, np.bool_)
     gathers = moves(("_dispatch", "_combine")) and context.profile.expert_exchange in GATHERING
     # of two ranks, each receives the tokens of the other: both wait for those of the busiest

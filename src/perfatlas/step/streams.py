@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import Collective
 from perfatlas.step.contention import beside_communication, together
 from perfatlas.step.two_batches import two_batch_share
 
@@ -49,7 +48,7 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
         hidden = [i for i, op in enumerate(operators) if op.name.startswith(overlap.prefix)]
         beside = _named(operators, overlap.beside)
         hidden_C = busy_s_CO[:, hidden].sum(axis=1)
-        if any(isinstance(operators[i], Collective) for i in hidden):
+        if any(operators[i].communicates for i in hidden):
             exposed_C = beside_communication(step, busy_s_CO, hidden, beside)
         else:
             exposed_C = together(step, busy_s_CO, hidden, beside)

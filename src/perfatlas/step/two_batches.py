@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.operators import Collective, GroupedGemm, Phase
+from perfatlas.operators import Collective, Phase
 from perfatlas.step.contention import kernel_times_s, rate_beside_exchange
 from perfatlas.step.overlap import Streams, exposed_communication
 
@@ -200,7 +200,7 @@ def _sections(step: PricedStep) -> list[_Layers]:
     at = _priced_positions(operators)
     times = _times(step.step)
     for place, operator in enumerate(operators):
-        if not isinstance(operator, GroupedGemm) or operator.name != _EXPERTS:
+        if not operator.routed or operator.name != _EXPERTS:
             continue
         dispatch = _nearest(operators, "dispatch", range(place - 1, begun - 1, -1))
         combine = _nearest(operators, "combine", range(place + 1, len(operators)))
@@ -224,7 +224,7 @@ def _sections(step: PricedStep) -> list[_Layers]:
 
 def _priced_positions(operators: Sequence[Operator]) -> list[int]:
     """Return where each operator of a step is once priced: collectives come last."""
-    order = sorted(range(len(operators)), key=lambda i: isinstance(operators[i], Collective))
+    order = sorted(range(len(operators)), key=lambda i: operators[i].communicates)
     found = [0] * len(operators)
     for position, i in enumerate(order):
         found[i] = position

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.networks import StepTokens
-from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
+from perfatlas.operators import KeyReader
 from perfatlas.pricing import PricedOperators, columns_of
 from perfatlas.step import (
-    ALONE,
     StepClock,
     decode_work,
     launched_operators,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step import Step, StepContext, StepCost
 
-# Operators whose time depends on the keys in the KV cache.
-KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
 # Operators that run once per sampled sequence, with their collective.
 HEAD: Final = ("lm_head", "sampling")
 CHIP: Final = "chip_energy_j_CO"
@@ -89,7 +86,7 @@ class StepParts:
         step = decode_work(context, batch_R, np.ones_like(batch_R))
         clocks = self._clocks(decode_work(context, batch_R, np.full_like(batch_R, self.keys)))
         cost = _price(
-            step, context, lambda op: not _is_head(op) and not isinstance(op, KEYED), clocks
+            step, context, lambda op: not _is_head(op) and not isinstance(op, KeyReader), clocks
         )
         linear = np.array([op.name in self.shared for op in cost.operators])
         return self._linear(cost, linear), self._totals(cost, ~linear)
@@ -105,10 +102,10 @@ class StepParts:
         step = decode_work(context, batch_R, keys_R)
         clocks = self._clocks(step)
         if step.batches_C is None:
-            return self._totals(_price(step, context, lambda op: isinstance(op, KEYED), clocks))
+            return self._totals(_price(step, context, lambda op: isinstance(op, KeyReader), clocks))
         whole, rest = (
             self._totals(_price(step, context, keep, clocks))
-            for keep in (_is_layer, lambda op: _is_layer(op) and not isinstance(op, KEYED))
+            for keep in (_is_layer, lambda op: _is_layer(op) and not isinstance(op, KeyReader))
         )
         return np.maximum(whole - rest, 0.0)
 
@@ -206,7 +203,7 @@ def step_parts(
     prefill = prefill_work(context, StepTokens(batch=one, q_len=one, kv_len=one)).operators
     decode = decode_work(context, one, one).operators
     shared = {op.name for op in prefill} & {op.name for op in decode}
-    apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
+    apart = {op.name for op in (*prefill, *decode) if _is_head(op) or op.per_sequence}
     sharing = bool(np.any(context.plan.attention_dp > 1))
     experts = {op.name for op in prefill if sharing and works_on_all_tokens(op, context).all()}
     return StepParts(

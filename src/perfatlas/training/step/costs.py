@@ -18,8 +18,6 @@ import numpy as np
 from perfatlas.networks import GqaAttention, MoeFfn
 from perfatlas.operators import (
     Attention,
-    Gemm,
-    GroupedGemm,
     busiest_rank,
 )
 from perfatlas.pricing import scaled
@@ -224,7 +222,7 @@ def _sums(question: TrainingQuestion, rows: Sequence[Row], times_VUO: FloatArray
             continue
         if row.role != "again":
             sums.flop_UG[:, at] += flop_U
-        if row.role == "frozen" and isinstance(row.operator, Gemm | GroupedGemm):
+        if row.role == "frozen" and row.operator.weights():
             sums.frozen_flop_UG[:, at] += flop_U
         for level, share in repeated_shares(row):
             sums.recomputed_s[:, level, 0, :, at] += share * time_VU
@@ -266,7 +264,7 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
         sinks = isinstance(mixer, GqaAttention) and mixer.sinks
         own = engine.attention_speed_hopper_sinks if sinks else engine.attention_speed_hopper
         return speed_U * np.where(slower_U, own, 1.0)
-    if isinstance(row.operator, GroupedGemm):
+    if row.operator.routed:
         return speed_U / _busiest(question, row.segment)
     return speed_U
 

@@ -6,7 +6,7 @@ levels, N classes of operators, K kinds of energy (chip, memory and links).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,15 +18,7 @@ from perfatlas.energy import (
     energy_width,
     locked_ratio,
 )
-from perfatlas.operators import (
-    BOUND_COMPUTE,
-    Attention,
-    Gemm,
-    GroupedGemm,
-    KeyScores,
-    KeySelection,
-    LatentAttention,
-)
+from perfatlas.operators import BOUND_COMPUTE, WORK_CLASSES
 from perfatlas.step import StepClock
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.work import repeated_shares
@@ -39,8 +31,6 @@ if TYPE_CHECKING:
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.work import Exchange, Row
 
-# Classes of operators whose energy is apart.
-CLASSES: Final = ("products", "experts", "attention", "other_kernels", "communication")
 CHIP, MEMORY = 0, 1  # kinds of energy
 
 
@@ -79,9 +69,9 @@ def pass_energy(
     Limits: Links carry no energy of the copies in device memory.
     """
     size = (time_s_UO.shape[0], segments)
-    own_j = np.zeros((2, len(CLASSES), *size))
+    own_j = np.zeros((2, len(WORK_CLASSES), *size))
     again_j = np.zeros((2, len(RECOMPUTE_LEVELS), *size))
-    own_s = np.zeros((len(CLASSES), *size))
+    own_s = np.zeros((len(WORK_CLASSES), *size))
     for at, row in enumerate(rows):
         each_KU = row.operator.count * np.stack(
             [prices.chip_energy_j_CO[:, at], prices.memory_energy_j_CO[:, at]]
@@ -91,7 +81,7 @@ def pass_energy(
             own_s[class_of(row.operator), :, row.segment] += time_s_UO[:, at]
         for level, share in repeated_shares(row):
             again_j[:, level, :, row.segment] += share * each_KU
-    links = CLASSES.index("communication")
+    links = WORK_CLASSES.index("communication")
     for at, one in enumerate(exchanges):
         own_j[MEMORY, links, :, one.segment] += link_j_UE[:, at]
         again_j[MEMORY, one.recomputed_at :, :, one.segment] += link_j_UE[:, at]
@@ -99,17 +89,12 @@ def pass_energy(
 
 
 def class_of(operator: Operator) -> int:
-    """Return the position of an operator's class in `CLASSES`.
+    """Return the position of an operator's class in `WORK_CLASSES`.
 
     Args:
         operator: The operator.
     """
-    if isinstance(operator, GroupedGemm):
-        return CLASSES.index("experts")
-    if isinstance(operator, Gemm):
-        return CLASSES.index("products")
-    attends = isinstance(operator, Attention | LatentAttention | KeyScores | KeySelection)
-    return CLASSES.index("attention" if attends else "other_kernels")
+    return WORK_CLASSES.index(operator.work_class)
 
 
 def link_j_per_byte(question: TrainingQuestion) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 from perfatlas.energy import with_energy
 from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.networks import MoeFfn
-from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming
+from perfatlas.operators import Attention, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled
 from perfatlas.training.work import (
     dropout_of_residual,
@@ -98,13 +98,13 @@ def _slower(question: TrainingQuestion, row: Row, kernel: Operator) -> FloatArra
     Source: data/training_engines, `efficiency_experts`, fitted, and `blackwell_speed_`, measured.
     """
     engine = question.engine
-    if not isinstance(kernel, Gemm | GroupedGemm):
-        routed = row.operator.name.startswith("experts") and isinstance(kernel, Streaming)
+    if not kernel.multiplies:
+        routed = row.operator.name.startswith("experts") and kernel.stream_kind != ""
         return np.full(
             question.layouts.size, 1.0 / engine.efficiency_routed_rows if routed else 1.0
         )
-    speed = engine.efficiency_experts if isinstance(row.operator, GroupedGemm) else 1.0
-    if kernel.format in _UNQUANTIZED:
+    speed = engine.efficiency_experts if row.operator.routed else 1.0
+    if kernel.compute_format in _UNQUANTIZED:
         return np.full(question.layouts.size, 1.0 / speed)
     own = getattr(engine, f"blackwell_speed_{_FAMILY[question.formats.gemm]}")
     blackwell = [one.device.architecture == "blackwell" for one in question.systems]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.operators import LOGIT_BYTES
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step.states import (
     WEIGHT_BYTES,
@@ -19,7 +20,6 @@ from perfatlas.training.step.states import (
     state_bytes,
     stored_weights,
 )
-from perfatlas.training.work import LOGIT_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ from perfatlas.energy import with_energy
 from perfatlas.formats import get_format
 from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.networks import GqaAttention
-from perfatlas.operators import Gemm, GroupedGemm, Phase, Streaming
+from perfatlas.operators import Gemm, Phase, Streaming
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.stages import group_shares
 from perfatlas.training.step.states import (
@@ -204,17 +204,21 @@ def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_M
         operator = row.operator
         if row.part != Part.FORWARD or row.role not in ("own", "adapter"):
             continue
-        if isinstance(operator, GroupedGemm):
-            count_C, hidden_C = operator.experts[at], operator.hidden[at]
-            width_C = operator.intermediate[at]
-            for columns_C in ((operator.matrices - 1) * width_C, width_C):
-                yield _matrix(row.segment, columns_C, hidden_C, count_C, expert=True)
-        elif isinstance(operator, Gemm) and operator.shard != "vocab":
-            inner = operator.shard in ("row", "row_partial")
-            n_C = operator.n[at] * np.where(operator.shard == "column", tp_C, 1.0)
-            k_C = operator.k[at] * np.where(inner, tp_C, 1.0)
+        if operator.shard == "vocab":
+            continue
+        for one in operator.weights():
+            rows_C, columns_C = one.rows[at], one.columns[at]
+            if operator.routed:
+                rows_C = rows_C * question.layouts.expert_tp
+            elif operator.shard == "column":
+                rows_C = rows_C * tp_C
+            elif operator.shard in ("row", "row_partial"):
+                columns_C = columns_C * tp_C
+            count_C = np.ones_like(rows_C) if one.number is None else one.number[at]
             for share in _parts(question, row):
-                yield _matrix(row.segment, n_C * share, k_C, np.ones_like(n_C), expert=False)
+                yield _matrix(
+                    row.segment, rows_C * share, columns_C, count_C, expert=operator.routed
+                )
 
 
 def _matrix(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import BOUND_MEMORY, GroupedGemm
+from perfatlas.operators import BOUND_MEMORY
 from perfatlas.step.overlap import contended_rate
 from perfatlas.training.layouts import distinct_rows
 from perfatlas.training.pairs import COMMUNICATION_PARTS, COMPUTE_PARTS, PairParts, pair_times
@@ -111,7 +111,7 @@ def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerPart
 
 def _is_expert(row: Row) -> bool:
     """Return whether an operator runs between dispatch and combine."""
-    return isinstance(row.operator, GroupedGemm) or row.operator.name.startswith(_EXPERTS)
+    return row.operator.routed or row.operator.name.startswith(_EXPERTS)
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:

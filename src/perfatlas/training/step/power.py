@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.operators import WORK_CLASSES
 from perfatlas.training.step.data_parallel import reduced_per_micro_batch
-from perfatlas.training.step.energy import CHIP, CLASSES, MEMORY, layer_counts, link_j_per_byte
+from perfatlas.training.step.energy import CHIP, MEMORY, layer_counts, link_j_per_byte
 from perfatlas.training.step.states import shard_ranks, state_bytes
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.training.step.stages import StageColumns
 
 # Parts of the energy of a step, in the order in which they are shown; they sum to it.
-ENERGY_PARTS: Final = (*CLASSES, "recompute", "optimizer", "bubble", "waiting")
+ENERGY_PARTS: Final = (*WORK_CLASSES, "recompute", "optimizer", "bubble", "waiting")
 # Parts of the step in which a board waits, by part of the energy.
 _AWAKE: Final = {
     "communication": ("exposed_tp", "exposed_cp", "exposed_ep", "exposed_dp", "exposed_pp"),
@@ -125,7 +126,7 @@ def step_power(
     share_NC = kernel_s_NC / kernel_s_NC.sum(axis=0)
     parts = {
         name: kept_C * dynamic.classes_NC[n] + on_w_C * waterfall["compute"] * share_NC[n]
-        for n, name in enumerate(CLASSES)
+        for n, name in enumerate(WORK_CLASSES)
     }
     parts["recompute"] = kept_C * dynamic.again_C
     parts["optimizer"] = kept_C * dynamic.optimizer_C
@@ -166,7 +167,7 @@ def _dynamic(
     at, rows_C = costs.index_C, np.arange(question.layouts.size)
     classes_KNC = _micro_batches(question, costs.energy.own_j[:, :, at])
     classes_NC = classes_KNC[CHIP] * clock.energy_share + classes_KNC[MEMORY]
-    classes_NC[CLASSES.index("communication")] += _sharding_j(question, stages)
+    classes_NC[WORK_CLASSES.index("communication")] += _sharding_j(question, stages)
     again_KLC = _micro_batches(question, costs.energy.again_j[:, :, at])
     again_KC = again_KLC[:, question.layouts.recompute, rows_C]
     return _Dynamic(

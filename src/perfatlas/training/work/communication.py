@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.networks import MoeFfn
-from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
+from perfatlas.operators import ACTIVATION_BYTES, GroupedGemm, with_fields
 from perfatlas.parallelism import expert_groups_reached
 from perfatlas.training.work.operators import Part, Row
 from perfatlas.training.work.recomputation import CORE, FULL, NEVER, SELECTIVE
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
 
-# Activations between ranks have 16 bits.
-ACTIVATION_BYTES: Final = 2.0
 Kind = Literal["tp", "cp", "ep"]
 # exposed: nothing hides it. bulk: runs beside an operator that does not need it.
 # tiled: cut into as many pieces as ranks, each beside the product of another piece.
@@ -130,7 +128,7 @@ def _blocks(rows: Sequence[Row]) -> Iterator[_Block]:
     first: int | None = None
     for position, row in enumerate(rows):
         operator = row.operator
-        if row.part != Part.FORWARD or not isinstance(operator, Gemm) or row.role == "adapter":
+        if row.part != Part.FORWARD or not operator.multiplies or row.role == "adapter":
             continue
         if operator.shard == "vocab":
             yield _Block(row.segment, position, None)
@@ -230,21 +228,14 @@ def _ring(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
     """Yield the rings of keys and values, one pass forward and two backward."""
     for position, row in enumerate(rows):
         operator = row.operator
-        if not isinstance(operator, Attention | LatentAttention):
+        sent_C = operator.context_elements()
+        if sent_C is None or row.part == Part.WEIGHT_GRADIENT:
             continue
-        if row.part == Part.WEIGHT_GRADIENT:
-            continue
-        if isinstance(operator, Attention):
-            width_C = operator.num_kv_heads * (operator.head_dim + operator.value_head_dim)
-        else:
-            width_C = operator.num_heads * (
-                operator.nope_dim + operator.rope_dim + operator.value_head_dim
-            )
         passes = 1.0 if row.part == Part.FORWARD else 2.0
         yield Exchange(
             f"{operator.name}_ring",
             "all_gather",
-            passes * operator.batch * operator.q_len * layouts.cp * width_C * ACTIVATION_BYTES,
+            passes * sent_C * layouts.cp * ACTIVATION_BYTES,
             layouts.cp,
             layouts.tp,
             row.segment,

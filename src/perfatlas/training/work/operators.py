@@ -11,36 +11,26 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.formats import get_format
 from perfatlas.networks import GqaAttention, StepTokens, draft_operators, step_operators
 from perfatlas.operators import (
-    ATTENTION_BACKWARD,
-    Collective,
-    Convolution,
-    Gemm,
+    ACTIVATION_BYTES,
+    EMBEDDING,
+    QUANTIZE,
     GroupedGemm,
     Phase,
-    Scan,
     Streaming,
+    quantized_copies,
     with_fields,
 )
 from perfatlas.parallelism import PlanColumns, shard_operators
 from perfatlas.training.recipe import PRETRAINING
 from perfatlas.training.work.adapters import adapters_of
-from perfatlas.training.work.elementwise import (
-    EMBEDDING,
-    QUANTIZE,
-    accumulation,
-    quantized_gradient,
-    streaming_gradient,
-)
 from perfatlas.training.work.recomputation import (
     NEVER,
     NORM_READERS,
     SAME_INPUT,
     SELECTIVE,
     RecomputedModules,
-    expert_activation,
     repetition,
 )
 
@@ -48,17 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.networks import Architecture, LayerGroup, ModelFormats
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.recipe import Recipe
 
-# A backward scan reads the inputs again and writes their gradients.
-# Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
-SCAN_BACKWARD: Final = 2.5
-# A quantized tensor is written along its rows and along its columns: the products of gradients
-# multiply along the other dimension. Those of frozen weights do not exist.
-# Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
-COPIES: Final = 2.0
 # Casts that the norm or the activation before them makes where the scale is known (delayed
 # scaling); current scaling reads the whole tensor first.
 # Source: Transformer Engine documentation, "FP8 primer"; LayerNormLinear and LayerNormMLP.
@@ -183,22 +166,36 @@ def _of_layer(operator: Operator, segment: int, group: LayerGroup, work: Work) -
                 yield row._replace(role="adapter")
     moe_act = "moe_act" in work.modules.modules and "moe" not in work.modules.modules
     if isinstance(operator, GroupedGemm) and moe_act:
-        yield Row(expert_activation(operator), segment, Part.FORWARD, SELECTIVE, role="again")
+        yield Row(operator.activation(), segment, Part.FORWARD, SELECTIVE, role="again")
 
 
 def accumulation_of(operator: Operator, segment: int, work: Work) -> Iterator[Row]:
     """Yield the kernel that adds a weight gradient, where products do not add it themselves.
 
     Args:
-        operator: The forward operator.
+        operator: The forward operator on a rank.
         segment: Position of its segment.
         work: What the micro-batch computes.
+
+    Source: Megatron-LM, `--no-gradient-accumulation-fusion`: a product writes the 16-bit gradient
+        of a micro-batch, which another kernel reads and adds.
     """
-    if work.recipe.fused_weight_gradient or work.recipe.lora_rank > 0:
+    weights = operator.weights()
+    if not weights or work.recipe.fused_weight_gradient or work.recipe.lora_rank > 0:
         return
-    if isinstance(operator, Gemm | GroupedGemm):
-        added = accumulation(operator, work.gradient_bytes)
-        yield Row(added, segment, Part.WEIGHT_GRADIENT)
+    elements_C = operator.weight_elements()
+    added = Streaming(
+        name=f"{operator.name}_accumulation",
+        phase=operator.phase,
+        count=operator.count,
+        shard=operator.shard,
+        stream="add",
+        tokens=elements_C / weights[0].columns,
+        read_bytes=elements_C * (ACTIVATION_BYTES + work.gradient_bytes),
+        write_bytes=elements_C * work.gradient_bytes,
+        cold_read_bytes=0.0 * elements_C,
+    )
+    yield Row(added, segment, Part.WEIGHT_GRADIENT)
 
 
 def _key_share(group: LayerGroup) -> float:
@@ -265,23 +262,23 @@ def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Itera
         tp=layouts.tp, pp=one, cp=layouts.cp, attention_dp=one, ep=one, moe_tp=one, dp=one
     )
     for operator in shard_operators(whole, plan, work.architecture):
-        if isinstance(operator, Collective) or _cast_before(operator, work):
+        if operator.communicates or _cast_before(operator, work):
             continue
         if isinstance(operator, GroupedGemm):
             yield _experts(operator, layouts, work.distribution)
         elif operator.shard == "replicated":
-            yield _divide_tokens(operator, layouts.token_ranks)
-        elif operator.name == "kv_b_projection" and isinstance(operator, Gemm):
-            yield with_fields(operator, m=operator.m / layouts.cp)
+            yield operator.split_rows(layouts.token_ranks)
+        elif operator.name == "kv_b_projection":
+            yield operator.split_rows(layouts.cp)
         else:
             yield operator
 
 
 def _cast_before(operator: Operator, work: Work) -> bool:
     """Return whether the kernel before a quantization with a known scale already makes the cast."""
-    if work.formats.gemm != "fp8_static" or not isinstance(operator, Streaming):
+    if work.formats.gemm != "fp8_static" or operator.stream_kind != QUANTIZE:
         return False
-    return operator.stream == QUANTIZE and operator.name.removesuffix("_quantize") in _FUSED_CASTS
+    return operator.name.removesuffix("_quantize") in _FUSED_CASTS
 
 
 def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> GroupedGemm:
@@ -302,20 +299,6 @@ def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> Grou
     )
 
 
-def _divide_tokens(operator: Operator, ranks: FloatArray) -> Operator:
-    """Return an operator over the tokens of one rank with sequence parallelism."""
-    if isinstance(operator, Streaming):
-        return with_fields(
-            operator,
-            tokens=operator.tokens / ranks,
-            read_bytes=operator.read_bytes / ranks,
-            write_bytes=operator.write_bytes / ranks,
-        )
-    if isinstance(operator, Gemm):
-        return with_fields(operator, m=operator.m / ranks)
-    return operator
-
-
 def passes_of(
     operator: Operator, segment: int, level: int, *, frozen: bool = False
 ) -> Iterator[Row]:
@@ -327,46 +310,13 @@ def passes_of(
         level: Lowest recompute level at which the backward pass runs it again.
         frozen: Whether its weights have no gradients.
     """
-    copies = 1.0 if frozen else COPIES
+    forward = operator
     if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
-        written = with_fields(operator, write_bytes=copies * operator.write_bytes)
-        yield Row(written, segment, Part.FORWARD, level)
-        return
-    yield Row(operator, segment, Part.FORWARD, level)
-    match operator:
-        case Gemm():
-            if get_format(operator.format).quantize != "none":
-                yield Row(quantized_gradient(operator, copies), segment, Part.INPUT_GRADIENT)
-            yield Row(_input_gradient(operator), segment, Part.INPUT_GRADIENT)
-            if not frozen:
-                yield Row(_weight_gradient(operator), segment, Part.WEIGHT_GRADIENT)
-        case GroupedGemm():
-            yield Row(operator, segment, Part.INPUT_GRADIENT)
-            if not frozen:
-                yield Row(operator, segment, Part.WEIGHT_GRADIENT)
-        case Streaming() if frozen and operator.stream == EMBEDDING:
-            return
-        case Streaming():
-            yield Row(streaming_gradient(operator), segment, Part.INPUT_GRADIENT)
-        case Scan() | Convolution():
-            count = SCAN_BACKWARD * operator.count
-            yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
-        case _:
-            count = ATTENTION_BACKWARD * operator.count
-            yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
-
-
-def _input_gradient(operator: Gemm) -> Gemm:
-    """Return dX[m, k] = dY[m, n] W^T[n, k]."""
-    return with_fields(operator, n=operator.k, k=operator.n)
-
-
-def _weight_gradient(operator: Gemm) -> Gemm:
-    """Return dW[n, k] = dY^T[n, m] X[m, k]."""
-    return with_fields(
-        operator,
-        m=operator.n,
-        n=operator.k,
-        k=operator.m,
-        weight_bytes_per_element=operator.input_bytes_per_element,
-    )
+        copies = quantized_copies(frozen=frozen)
+        forward = with_fields(operator, write_bytes=copies * operator.write_bytes)
+    yield Row(forward, segment, Part.FORWARD, level)
+    backward = operator.backward(frozen=frozen)
+    for one in backward.inputs:
+        yield Row(one, segment, Part.INPUT_GRADIENT)
+    for one in backward.weights:
+        yield Row(one, segment, Part.WEIGHT_GRADIENT)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.networks import parameter_counts
-from perfatlas.operators import Gemm, GroupedGemm
 from perfatlas.training.work.operators import Part
 
 if TYPE_CHECKING:
@@ -58,21 +57,19 @@ def rank_parameters(
         if row.part != Part.FORWARD or row.role in ("tied", "again"):
             continue
         operator = row.operator
+        each_C = operator.weight_elements()
+        held_C = each_C * operator.count
         if row.role == "adapter":
-            if isinstance(operator, Gemm):
-                adapters_CG[:, row.segment] += operator.n * operator.k * operator.count
+            adapters_CG[:, row.segment] += held_C
             continue
         layers = architecture.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
-        if isinstance(operator, Gemm):
-            dense_CG[:, row.segment] += operator.n * operator.k * operator.count
-            ranks_C = layouts.tp if operator.shard in _DIVIDED else np.ones(layouts.size)
-            whole_C += layers * (operator.n * operator.k * ranks_C)
-        elif isinstance(operator, GroupedGemm):
-            matrix_C = operator.hidden * operator.intermediate / layouts.expert_tp
-            held_C = operator.count * operator.matrices * matrix_C * operator.experts
+        if operator.routed:
             expert_CG[:, row.segment] += held_C
-            matrices_C = operator.matrices * operator.hidden * operator.intermediate
-            whole_C += layers * (matrices_C * operator.experts * layouts.ep)
+            ranks_C = layouts.ep * layouts.expert_tp
+        else:
+            dense_CG[:, row.segment] += held_C
+            ranks_C = layouts.tp if operator.tensor_parallel else np.ones(layouts.size)
+        whole_C += layers * (each_C * ranks_C)
     counts = parameter_counts(architecture)
     vocabulary_C = np.ceil(architecture.vocab_size / layouts.tp) * architecture.hidden_size
     dense_CG[:, 0] = vocabulary_C
@@ -83,6 +80,3 @@ def rank_parameters(
             dense_CG + adapters_CG, expert_CG, adapters_CG, np.zeros_like(expert_CG)
         )
     return RankParameters(dense_CG, expert_CG, dense_CG, expert_CG)
-
-
-_DIVIDED = ("column", "row", "row_partial", "heads", "vocab", "width", "width_sums")

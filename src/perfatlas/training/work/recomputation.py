@@ -7,27 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.operators import (
-    Attention,
-    Gemm,
-    GroupedGemm,
-    KeyScores,
-    KeySelection,
-    LatentAttention,
-    Phase,
-    Streaming,
-)
 from perfatlas.training.work.adapters import DOWN, UP
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import FloatArray, GroupedGemm, Operator
 
 SELECTIVE: Final = 1
 FULL: Final = 2
 NEVER: Final = 3
-ACTIVATION_BYTES: Final = 2.0
 CORE: Final = ("core_attn",)
-_ATTENTION: Final = (Attention, LatentAttention, KeyScores, KeySelection)
 _MLA: Final = ("q_b_projection", "kv_b_projection", "rope", "latent_norm")
 _DENSE: Final = ("gate_up_projection", "up_projection", "activation", "down_projection")
 _ROUTED: Final = ("router", "routing", "experts", "latent_down_projection", "latent_up_projection")
@@ -80,10 +68,8 @@ def repetition(
 
 def _share_of_operator(operator: Operator, key_share: float) -> float:
     """Return the share of an operator that runs again if every second product is kept."""
-    if isinstance(operator, Streaming):
+    if operator.stream_kind:
         return 1.0
-    if not isinstance(operator, Gemm):
-        return 0.0
     shares = {"output_projection": 1.0, "gate_up_projection": 0.5, "qkv_projection": key_share}
     return shares.get(operator.name, 0.0)
 
@@ -91,9 +77,9 @@ def _share_of_operator(operator: Operator, key_share: float) -> float:
 def _module(operator: Operator) -> str:
     """Return the module of an operator, "" for none; adapters are in that of their layer."""
     name = operator.name.removesuffix("_quantize").removesuffix(DOWN).removesuffix(UP)
-    if isinstance(operator, _ATTENTION):
+    if operator.work_class == "attention":
         return "core_attn"
-    if isinstance(operator, Streaming) and operator.stream == "norm":
+    if operator.stream_kind == "norm":
         return "layernorm"
     if name in _MLA:
         return "mla_up_proj"
@@ -117,27 +103,6 @@ def runs_again(operator: Operator, modules: RecomputedModules) -> bool:
     return module in modules.modules
 
 
-def expert_activation(experts: GroupedGemm) -> Streaming:
-    """Return the activation between the products of experts, as a kernel of its own.
-
-    Args:
-        experts: The experts of a rank.
-    """
-    rows_C = experts.tokens * experts.top_k / experts.ep
-    width_C = experts.intermediate / experts.moe_tp * ACTIVATION_BYTES
-    return Streaming(
-        name="experts_activation",
-        phase=Phase.FORWARD,
-        count=experts.count,
-        shard="replicated",
-        stream="activation",
-        tokens=rows_C,
-        read_bytes=rows_C * (experts.matrices - 1) * width_C,
-        write_bytes=rows_C * width_C,
-        cold_read_bytes=0.0 * rows_C,
-    )
-
-
 def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
     """Return the share of the inputs that an operator keeps which recomputed modules drop.
 
@@ -153,15 +118,15 @@ def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
     """
     again = modules.modules
     name = operator.name.removesuffix(DOWN)
-    if isinstance(operator, GroupedGemm):
-        return 1.0 if "moe" in again else 0.0
+    if operator.input_module:
+        return float(operator.input_module in again)
     inner = name.endswith(("activation", "down_projection", UP))
     if inner and runs_again(operator, modules):
         return 1.0
     if name in (*NORM_READERS, *SAME_INPUT) and "layernorm" in again:
         # the block of the product drops nothing more: its input is computed from the norm's
         return 1.0
-    return 1.0 if isinstance(operator, LatentAttention) and "mla_up_proj" in again else 0.0
+    return 0.0
 
 
 def dropped_of_experts(experts: GroupedGemm, modules: RecomputedModules) -> FloatArray:
@@ -171,6 +136,6 @@ def dropped_of_experts(experts: GroupedGemm, modules: RecomputedModules) -> Floa
         experts: The experts of a rank.
         modules: What selective recomputation runs again.
     """
-    again = expert_activation(experts)
+    again = experts.activation()
     wanted = "moe_act" in modules.modules and "moe" not in modules.modules
     return again.write_bytes if wanted else 0.0 * again.write_bytes

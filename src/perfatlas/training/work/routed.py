@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.operators import Gemm, Streaming
-from perfatlas.training.work.elementwise import ACTIVATION_BYTES, QUANTIZE
+from perfatlas.operators import ACTIVATION_BYTES, QUANTIZE, Gemm, Streaming
 from perfatlas.training.work.operators import Part, passes_of
-from perfatlas.training.work.recomputation import NEVER, expert_activation
+from perfatlas.training.work.recomputation import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,12 +82,12 @@ def expert_kernels(
 
 def _is_fused(operator: Operator) -> bool:
     """Return whether a fused product does what a kernel does."""
-    return isinstance(operator, Streaming) and operator.stream in (QUANTIZE, "activation")
+    return operator.stream_kind in (QUANTIZE, "activation")
 
 
 def _forward(experts: GroupedGemm, recipe: str, *, sorted_again: bool) -> Iterator[Operator]:
     """Yield the kernels of the forward pass, products first."""
-    width_C = experts.intermediate / experts.moe_tp
+    width_C = experts.width()
     hidden_C = experts.hidden
     rows_C = _aligned(experts, recipe)
     yield _product(experts, "up", rows_C, (experts.matrices - 1) * width_C, hidden_C)
@@ -99,7 +98,7 @@ def _forward(experts: GroupedGemm, recipe: str, *, sorted_again: bool) -> Iterat
         several_C = hidden_C * (experts.experts / experts.ep > 1.0)
         for name in ("sort", "unsort"):
             yield _copy(experts, name, several_C, several_C * ACTIVATION_BYTES)
-    yield expert_activation(experts)
+    yield experts.activation()
     if get_format(experts.format).quantize != "none":
         for name, columns_C in (("up", hidden_C), ("down", width_C)):
             write_C = columns_C * experts.input_bytes_per_element
@@ -131,21 +130,21 @@ def _product(
 
 def _aligned(experts: GroupedGemm, recipe: str) -> FloatArray:
     """Return the rows of an expert with those that a format pads (C,)."""
-    rows_C = _rows(experts) / (experts.experts / experts.ep)
+    rows_C = experts.sent_rows() / (experts.experts / experts.ep)
     multiple = _ALIGNED_ROWS.get(recipe)
     return rows_C if multiple is None else multiple * np.ceil(rows_C / multiple)
 
 
 def _biases(experts: GroupedGemm, read: float, written: float) -> Streaming:
     """Return the kernels of a pass that add biases, of some bytes per element, as one."""
-    elements_C = _rows(experts) * experts.hidden
+    elements_C = experts.sent_rows() * experts.hidden
     return Streaming(
         name="experts_biases",
         phase=experts.phase,
         count=experts.count,
         shard=experts.shard,
         stream="add",
-        tokens=_rows(experts),
+        tokens=experts.sent_rows(),
         read_bytes=read * elements_C,
         write_bytes=written * elements_C,
         cold_read_bytes=0.0 * elements_C,
@@ -161,7 +160,7 @@ def _copy(
     stream: str = "permute",
 ) -> Streaming:
     """Return a kernel that reads 16-bit rows of some columns and writes some bytes per row."""
-    rows_C = _rows(experts)
+    rows_C = experts.sent_rows()
     return Streaming(
         name=f"experts_{name}",
         phase=experts.phase,
@@ -173,9 +172,3 @@ def _copy(
         write_bytes=rows_C * write_C,
         cold_read_bytes=0.0 * rows_C,
     )
-
-
-def _rows(experts: GroupedGemm) -> FloatArray:
-    """Return the rows that all experts of a rank receive (C,)."""
-    rows_C: FloatArray = experts.tokens * experts.top_k / experts.ep
-    return rows_C

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.operators import ATTENTION_BACKWARD, Gemm, Streaming, with_fields
-from perfatlas.training.work.elementwise import ACTIVATION_BYTES
+from perfatlas.operators import (
+    ACTIVATION_BYTES,
+    ATTENTION_BACKWARD,
+    MASK_BYTES,
+    Gemm,
+    Streaming,
+    with_fields,
+)
 from perfatlas.training.work.operators import Part
 
 if TYPE_CHECKING:
@@ -16,7 +22,6 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import Attention, FloatArray, Operator
 
-MASK_BYTES: Final = 1.0  # a dropout mask
 # Kernels that scale, mask and normalize scores read the lower triangle of a causal matrix.
 _CAUSAL_SHARE: Final = 0.5
 
@@ -112,7 +117,7 @@ def _product(
 
 def _softmax(attention: Attention, name: str, *, tensors: float) -> Streaming:
     """Return a kernel that reads the unmasked part of some tensors of scores and writes one."""
-    bytes_C = _scores(attention) * ACTIVATION_BYTES
+    bytes_C = attention.scores() * ACTIVATION_BYTES
     read_C = bytes_C * tensors * (_CAUSAL_SHARE if attention.causal else 1.0)
     return _stream(attention, name, read_C, bytes_C)
 
@@ -121,8 +126,8 @@ def _dropout(
     attention: Attention, name: str, *, dropout: bool, write_mask: bool
 ) -> Iterator[Streaming]:
     """Yield dropout of probabilities, or its gradient, which reads the mask."""
-    tensor_C = _scores(attention) * ACTIVATION_BYTES
-    mask_C = _scores(attention) * MASK_BYTES
+    tensor_C = attention.scores() * ACTIVATION_BYTES
+    mask_C = attention.scores() * MASK_BYTES
     if dropout and write_mask:
         yield _stream(attention, name, tensor_C, tensor_C + mask_C)
     elif dropout:
@@ -146,8 +151,3 @@ def _stream(attention: Attention, name: str, read_C: FloatArray, write_C: FloatA
 def _matrices(attention: Attention) -> FloatArray:
     """Return the matrices of scores on a rank (C,)."""
     return attention.batch * attention.num_heads
-
-
-def _scores(attention: Attention) -> FloatArray:
-    """Return the scores on a rank, masked ones too (C,)."""
-    return _matrices(attention) * attention.q_len * attention.kv_len

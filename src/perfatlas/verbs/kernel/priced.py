@@ -33,7 +33,7 @@ from perfatlas.energy import (
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.devices import DeviceColumns, device_peak
 from perfatlas.machines.gpu.tiers import gather_operators, price_operators
-from perfatlas.operators import LatentAttention, Phase, Streaming
+from perfatlas.operators import LatentAttention, Phase
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, half_format, kernel_engine
@@ -152,7 +152,7 @@ class PricedQuestions:
 
     def _peak_flop_per_s(self) -> float:
         """Return the dense peak of the format, of 16 bits for what multiplies nothing."""
-        streams = isinstance(self.operator, Streaming)
+        streams = self.operator.stream_kind
         name = half_format(self.inputs[0].system) if streams else self.operator.compute_format
         return device_peak(self.system.device, name)
 
@@ -324,8 +324,8 @@ def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
-    streaming = isinstance(priced.operator, Streaming)
-    said = [STREAMED if streaming else COLD, *board_energy(priced.system.device).notes]
+    first = STREAMED if priced.operator.stream_kind else COLD
+    said = [first, *board_energy(priced.system.device).notes]
     said += call_notes(inputs) if match is not None else []
     said += quantization_note(priced.operator, match, measured=measured)
     said += _clock(priced, measured=match is not None)

@@ -1,0 +1,295 @@
+"""Products of activations and weights: linear layers and routed experts.
+
+Shape legend: C candidates. A column is float64 of shape (C,), with integer values for counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.operators.copies import with_fields
+from perfatlas.operators.expert_load import least_active_experts
+from perfatlas.operators.operator import ACTIVATION_BYTES, Backward, Operator, WeightMatrix
+from perfatlas.operators.phases import Phase
+from perfatlas.operators.streaming import QUANTIZE, Streaming
+from perfatlas.operators.work import FloatArray, Work
+
+if TYPE_CHECKING:
+    from perfatlas.operators.operator import Collective, Ranks, Saving, WorkClass
+
+# The products of the head keep logits in fp32 for the loss.
+# Source: Megatron-LM, `vocab_parallel_cross_entropy`; Korthikanti et al. 2022, section 4.3.
+LOGIT_BYTES: Final = 4.0
+MASK_BYTES: Final = 1.0  # a dropout mask
+
+
+def quantized_copies(*, frozen: bool) -> float:
+    """Return how often a quantized tensor is written for the products of gradients.
+
+    It is written along its rows and along its columns, as both gradients multiply along other
+    dimensions. The gradients of frozen weights do not exist.
+
+    Args:
+        frozen: Whether the weights have no gradients.
+
+    Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
+    """
+    return 1.0 if frozen else 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemm(Operator):
+    """C[m, n] = A[m, k] W[k, n]; W is read from device memory, A and C are activations.
+
+    Args:
+        m: Rows: tokens (C,).
+        n: Output features (C,).
+        k: Inner dimension (C,).
+        format: Number format, a name of `formats`.
+        weight_bytes_per_element: Bytes per stored weight with its scales.
+        input_bytes_per_element: Bytes per element of A as the kernel reads it.
+        output_bytes_per_element: Bytes per element of C.
+        groups: Products with weights of their own that share the rows; 1 for a plain GEMM (C,).
+        tile_rows: Rows of the kernel's only output tile, 0 where it is chosen for the shape (C,).
+        tile_columns: Columns of that tile (C,).
+        uneven_groups: 1 if the rows are cut into groups at random points, 0 if equally (C,).
+        quantizes_input: 1 if a separate kernel quantizes A from 16 bits just before, which the
+            price then includes; else 0 (C,).
+    """
+
+    kind: ClassVar[str] = "gemm"
+    work_class: ClassVar[WorkClass] = "products"
+    row_columns: ClassVar[tuple[str, ...]] = ("m",)
+
+    m: FloatArray
+    n: FloatArray
+    k: FloatArray
+    format: str
+    weight_bytes_per_element: float
+    input_bytes_per_element: float
+    output_bytes_per_element: float = 2.0
+    quantizes_input: FloatArray | float = 0.0
+    groups: FloatArray | float = 1.0
+    tile_rows: FloatArray | float = 0.0
+    tile_columns: FloatArray | float = 0.0
+    uneven_groups: FloatArray | float = 0.0
+
+    @property
+    def compute_format(self) -> str:
+        """Format of the products."""
+        return self.format
+
+    def work(self) -> Work:
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        read = self.k * self.input_bytes_per_element
+        read = read + self.quantizes_input * (read + 2.0 * self.k)  # 16 bits in, quantized out
+        return Work(
+            flop=2.0 * self.m * self.n * self.k,
+            cold_bytes=self.n * self.k * self.weight_bytes_per_element * self.groups,
+            activation_bytes=self.m * (read + self.n * self.output_bytes_per_element),
+        )
+
+    def divided(self, ranks: Ranks) -> Self:
+        """Return the part of one rank; a vocabulary is rounded up, as engines pad it.
+
+        Args:
+            ranks: Ranks that divide it.
+        """
+        local = self if ranks.cp is None else self.split_rows(ranks.cp)
+        match self.shard:
+            case "row" | "row_partial":
+                return with_fields(local, k=self.k / ranks.tp)
+            case "vocab":
+                return with_fields(local, n=np.ceil(self.n / ranks.tp))
+            case "column" | "heads" | "width" | "width_sums":
+                return with_fields(local, n=self.n / ranks.tp)
+            case _:
+                return local
+
+    def collectives(self, ranks: Ranks) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+        """Return the reduction of partial sums or the gather of logits, after the product.
+
+        Args:
+            ranks: Ranks that divide it.
+        """
+        size = self.m * self.n * self.output_bytes_per_element
+        if self.shard == "row":
+            return (), (self.collective("all_reduce", size, ranks.tensor_group()),)
+        if self.shard == "vocab":
+            return (), (self.collective("all_gather", size * ranks.tp, ranks.tensor_group()),)
+        return (), ()
+
+    def weights(self) -> tuple[WeightMatrix, ...]:
+        """Return the matrix W."""
+        return (WeightMatrix(self.n, self.k, None, self.weight_bytes_per_element),)
+
+    def saved(self, saving: Saving) -> FloatArray:
+        """Return its input unless it is frozen, its logits and the mask of dropout (C,) [bytes].
+
+        Args:
+            saving: How the engine keeps activations.
+        """
+        kept = self.m * self.n * LOGIT_BYTES if self.shard == "vocab" else np.zeros_like(self.m)
+        if saving.frozen:
+            return kept
+        own = self.m * self.k * _saved_bytes_per_element(self, saving)
+        kept = kept + (own / saving.token_ranks if self.shard in ("column", "vocab") else own)
+        if saving.dropout and self.shard == "row":
+            kept = kept + self.m * self.n / saving.token_ranks * MASK_BYTES
+        return kept
+
+    def kept_outputs(self) -> FloatArray:
+        """Return its output (C,) [bytes]."""
+        return self.m * self.n * ACTIVATION_BYTES
+
+    def backward(self, *, frozen: bool = False) -> Backward:
+        """Return dX[m, k] = dY[m, n] W^T[n, k] and dW[n, k] = dY^T[n, m] X[m, k].
+
+        A quantized product quantizes its output gradient, with a copy for each of both.
+
+        Args:
+            frozen: Whether its weights have no gradients.
+        """
+        by_input = with_fields(self, n=self.k, k=self.n)
+        by_weight = with_fields(
+            self,
+            m=self.n,
+            n=self.k,
+            k=self.m,
+            weight_bytes_per_element=self.input_bytes_per_element,
+        )
+        weights = () if frozen else (by_weight,)
+        if get_format(self.format).quantize == "none":
+            return Backward((by_input,), weights)
+        elements = self.m * self.n
+        quantized = Streaming(
+            name=f"{self.name}_gradient_quantize",
+            phase=self.phase,
+            count=self.count,
+            shard=self.shard,
+            stream=QUANTIZE,
+            tokens=self.m,
+            read_bytes=elements * ACTIVATION_BYTES,
+            write_bytes=quantized_copies(frozen=frozen) * elements * self.input_bytes_per_element,
+            cold_read_bytes=np.zeros_like(elements),
+        )
+        return Backward((quantized, by_input), weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedGemm(Operator):
+    """The fused experts of one MoE layer on one rank of the expert-parallel group.
+
+    Args:
+        tokens: Tokens of the whole group, before top-k (C,).
+        hidden: Hidden size (C,).
+        intermediate: Intermediate size of an expert before `moe_tp` (C,).
+        experts: Routed experts of the layer before `ep` (C,).
+        top_k: Experts per token (C,).
+        ep: Expert-parallel ranks (C,).
+        moe_tp: Tensor-parallel ranks inside an expert (C,).
+        matrices: 3 with a gate, 2 without.
+        format: Number format of the product.
+        weight_bytes_per_element: Bytes per stored weight with its scales.
+        input_bytes_per_element: Bytes per activation as the kernel reads it.
+        distribution: Routing of tokens to experts, as in `expert_load`.
+        ranks_per_token: Mean number of ep ranks to which an all-to-all sends a token, so that a
+            rank holds only the tokens that it received; 0 where every rank holds all tokens (C,).
+    """
+
+    kind: ClassVar[str] = "grouped_gemm"
+    work_class: ClassVar[WorkClass] = "experts"
+    input_module: ClassVar[str] = "moe"
+
+    tokens: FloatArray
+    hidden: FloatArray
+    intermediate: FloatArray
+    experts: FloatArray
+    top_k: FloatArray
+    ep: FloatArray
+    moe_tp: FloatArray
+    matrices: int
+    format: str
+    weight_bytes_per_element: float
+    input_bytes_per_element: float
+    distribution: str = "uniform"
+    ranks_per_token: FloatArray | float = 0.0
+
+    @property
+    def compute_format(self) -> str:
+        """Format of the products."""
+        return self.format
+
+    def work(self) -> Work:
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        rows, width = self.sent_rows(), self.width()
+        active = least_active_experts(
+            self.distribution, self.tokens, self.experts, self.top_k, self.ep
+        )
+        return Work(
+            flop=2.0 * self.matrices * rows * self.hidden * width,
+            cold_bytes=self.matrices * active * self.hidden * width * self.weight_bytes_per_element,
+            activation_bytes=rows * self.hidden * (self.input_bytes_per_element + 2.0),
+        )
+
+    def sent_rows(self) -> FloatArray:
+        """Return the rows that all experts of a rank receive (C,)."""
+        return self.tokens * self.top_k / self.ep
+
+    def width(self) -> FloatArray:
+        """Return the intermediate size of an expert on a rank (C,)."""
+        return self.intermediate / self.moe_tp
+
+    def divided(self, ranks: Ranks) -> Self:
+        """Return the experts of one rank, over the tokens of the whole expert group.
+
+        Args:
+            ranks: Ranks that divide it.
+        """
+        tokens = self.tokens * ranks.attention_dp
+        tokens = tokens if ranks.cp is None else tokens / ranks.cp
+        return with_fields(self, tokens=tokens, ep=ranks.ep, moe_tp=ranks.moe_tp)
+
+    def weights(self) -> tuple[WeightMatrix, ...]:
+        """Return the matrices into and out of the intermediate size."""
+        width, held = self.width(), self.experts / self.ep
+        out = WeightMatrix(width, self.hidden, held, self.weight_bytes_per_element)
+        into = self.matrices - 1  # with a gate, two matrices stored as one
+        return out._replace(rows=into * width, fused=into), out
+
+    def activation(self) -> Streaming:
+        """Return the activation between its products, as a kernel of its own."""
+        rows, width_bytes = self.sent_rows(), self.width() * ACTIVATION_BYTES
+        return Streaming(
+            name=f"{self.name}_activation",
+            phase=Phase.FORWARD,
+            count=self.count,
+            shard="replicated",
+            stream="activation",
+            tokens=rows,
+            read_bytes=rows * (self.matrices - 1) * width_bytes,
+            write_bytes=rows * width_bytes,
+            cold_read_bytes=0.0 * rows,
+        )
+
+    def saved(self, saving: Saving) -> FloatArray:
+        """Return the inputs of its products, unless frozen, and of its activation (C,) [bytes].
+
+        Args:
+            saving: How the engine keeps activations.
+        """
+        between = self.activation().read_bytes
+        if saving.frozen:
+            return between
+        each = _saved_bytes_per_element(self, saving)
+        return self.sent_rows() * ((self.hidden + self.width()) * each) + between
+
+
+def _saved_bytes_per_element(operator: Gemm | GroupedGemm, saving: Saving) -> float:
+    """Return the bytes of an element of a product's input, as the backward pass reads it."""
+    quantized = saving.quantized and get_format(operator.format).quantize != "none"
+    return operator.input_bytes_per_element if quantized else ACTIVATION_BYTES
