@@ -14,7 +14,7 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.machines.gpu.tiers import gather_operators
-from perfatlas.operators import with_fields
+from perfatlas.operators import Collective, with_fields
 from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
@@ -41,7 +41,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
         context: Engine, systems and tier; its clocks and power limits are not read.
     """
     compute = [[op for op in s.operators if not op.communicates] for s in steps]
-    links = [[op for op in s.operators if op.communicates] for s in steps]
+    links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
     devices = context.placement.sustained()
     gathered = gather_operators(
         list(chain(*compute)),
