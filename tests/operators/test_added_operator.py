@@ -16,6 +16,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.networks import Architecture, ModelFormats, StepTokens, step_operators
 from perfatlas.operators import (
+    WORK_CLASSES,
     Backward,
     FloatArray,
     Operator,
@@ -31,7 +32,7 @@ from perfatlas.operators import (
 from perfatlas.parallelism import memory_footprint, shard_operators, weight_columns, weights
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
-from perfatlas.training.step import energy as training_energy, kernels
+from perfatlas.training.step import kernels
 from perfatlas.training.work import (
     Part,
     RecomputedModules,
@@ -176,7 +177,7 @@ def test_a_training_step_runs_it_forward_and_for_both_gradients(*, frozen: bool)
     # each product of gradients has as many multiply-adds as the forward pass
     flop = [float((row.operator.count * row.operator.work().flop)[0]) for row in found]
     assert flop == [3.0 * FLOP] * len(found)
-    assert [training_energy.class_of(row.operator) for row in found] == [0] * len(found)
+    assert {row.operator.work_class for row in found} == {WORK_CLASSES[0]}
 
 
 def test_a_training_step_prices_its_passes() -> None:

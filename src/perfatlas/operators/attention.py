@@ -1,4 +1,4 @@
-"""Attention operators.
+"""Attention operators, and the query-key pairs under a mask.
 
 Shape legend: C candidates. A column is float64 of shape (C,), with integer values for counts.
 """
@@ -7,22 +7,95 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.operators.copies import with_fields
-from perfatlas.operators.key_readers import HeadReader, KeyReader, visible_pairs
-from perfatlas.operators.operator import ACTIVATION_BYTES
-from perfatlas.operators.phases import Phase
-from perfatlas.operators.work import FloatArray, Work
+from perfatlas.operators.operator import ACTIVATION_BYTES, Operator
+from perfatlas.operators.work import FloatArray, Phase, Work
 
+if TYPE_CHECKING:
+    from perfatlas.operators.operator import Ranks, WorkClass
+
+# The backward pass of flash attention multiplies five matrices per tile where the forward pass
+# multiplies two: it recomputes the scores.
+# Source: FlashAttention-2 (arXiv 2307.08691), section 3.1.2.
+ATTENTION_BACKWARD: Final = 2.5
 STATISTICS_BYTES: Final = 4.0  # of the softmax in flash attention, fp32 per query and head
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Softmax(HeadReader):
+class KeyReader(Operator):
+    """An operator whose queries read keys of their sequence.
+
+    The last q_len of kv_len tokens are queries.
+
+    Args:
+        batch: Sequences (C,).
+        q_len: Queries per sequence; 1 in decode (C,).
+        kv_len: Keys per sequence, including the cached prefix and the queries (C,).
+    """
+
+    work_class: ClassVar[WorkClass] = "attention"
+    per_sequence: ClassVar[bool] = True
+    backward_passes: ClassVar[float] = ATTENTION_BACKWARD
+
+    batch: FloatArray
+    q_len: FloatArray
+    kv_len: FloatArray
+
+    def key_limit(self) -> FloatArray:
+        """Return the maximum keys of a query, 0 for all (C,)."""
+        return np.zeros_like(self.q_len)
+
+    def divided(self, ranks: Ranks) -> Self:
+        """Return the queries of one rank, with a balanced part of the causal work."""
+        if ranks.cp is None:
+            return self
+        q_len, kv_len = _balanced(self.q_len, self.kv_len, self.key_limit(), ranks.cp)
+        return with_fields(self, q_len=q_len, kv_len=kv_len)
+
+    def verifying(self, batch: FloatArray, queries: int) -> Self:
+        """Return it in a decode step that verifies several tokens per sequence.
+
+        Every query reads its own keys.
+
+        Args:
+            batch: Sequences (C,).
+            queries: Tokens per sequence.
+        """
+        return with_fields(self, batch=batch * queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _HeadReader(KeyReader):
+    """Query heads, which a tensor-parallel group divides.
+
+    Args:
+        num_heads: Query or score heads on the rank (C,).
+    """
+
+    num_heads: FloatArray
+
+    def divided(self, ranks: Ranks) -> Self:
+        """Return the heads of one rank over its queries."""
+        local = super().divided(ranks)
+        if not self.tensor_parallel:
+            return local
+        return with_fields(local, num_heads=self.num_heads / ranks.tp)
+
+    def verifying(self, batch: FloatArray, queries: int) -> Self:
+        """Return it in a decode step that verifies several tokens per sequence.
+
+        All queries read the same keys, as if they were heads.
+        """
+        return with_fields(self, batch=batch, num_heads=self.num_heads * queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Softmax(_HeadReader):
     """Softmax over the scores of queries and keys."""
 
     def context_elements(self) -> FloatArray:
@@ -82,23 +155,16 @@ class Attention(_Softmax):
     causal: bool = True
     cache_append: bool = True
 
-    @property
-    def compute_format(self) -> str:
-        """Format of the products."""
-        return self.format
-
     def key_limit(self) -> FloatArray:
         """Return the window, 0 for none (C,)."""
         return self.window
 
-    def head_part(self, tp: FloatArray) -> Self:
-        """Return the heads of one of `tp` ranks; key-value heads are repeated if there are fewer.
-
-        Args:
-            tp: Tensor-parallel ranks (C,).
-        """
-        local = super().head_part(tp)
-        return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / tp, 1.0))
+    def divided(self, ranks: Ranks) -> Self:
+        """Return the heads of one rank over its queries, with at least one key-value head."""
+        local = super().divided(ranks)
+        if not self.tensor_parallel:
+            return local
+        return with_fields(local, num_kv_heads=np.maximum(self.num_kv_heads / ranks.tp, 1.0))
 
     def key_row(self) -> FloatArray:
         """Return elements of keys and values per token on the rank (C,)."""
@@ -168,11 +234,6 @@ class LatentAttention(_Softmax):
     kv_format: str = "bf16"
     kv_bytes_per_element: float = 2.0
 
-    @property
-    def compute_format(self) -> str:
-        """Format of the products."""
-        return self.format
-
     def pair_width(self) -> FloatArray:
         """Return multiply-adds per query-key pair and head (C,)."""
         absorbed = 2.0 * self.kv_lora_rank + self.rope_dim
@@ -187,13 +248,9 @@ class LatentAttention(_Softmax):
         """Return it in a decode step that verifies several tokens per sequence.
 
         With key selection, every query reads its own keys; else all read the same.
-
-        Args:
-            batch: Sequences (C,).
-            queries: Tokens per sequence.
         """
         if queries > 1 and np.any(self.selected > 0):
-            return with_fields(self, batch=batch * queries)
+            return KeyReader.verifying(self, batch, queries)
         return super().verifying(batch, queries)
 
     def key_row(self) -> FloatArray:
@@ -231,7 +288,7 @@ class LatentAttention(_Softmax):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyScores(HeadReader):
+class KeyScores(_HeadReader):
     """Index scores of sparse attention: every query against every visible key.
 
     Args:
@@ -247,11 +304,6 @@ class KeyScores(HeadReader):
     key_bytes: float
     score_bytes: float
     format: str
-
-    @property
-    def compute_format(self) -> str:
-        """Format of the products."""
-        return self.format
 
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
@@ -293,3 +345,52 @@ class KeySelection(KeyReader):
             cold_bytes=zero,
             activation_bytes=scores * self.score_bytes + chosen * self.index_bytes,
         )
+
+
+def visible_pairs(q_len: FloatArray, kv_len: FloatArray, limit: FloatArray) -> FloatArray:
+    """Return query-key pairs per sequence under a causal mask and a key limit (C,).
+
+    The i-th of q queries (i = 1..q) sees kv - q + i keys, at most `limit` if limit > 0.
+
+    Args:
+        q_len: Queries (C,).
+        kv_len: Keys, including the queries (C,).
+        limit: Window or selection in keys, 0 for none (C,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.operators import visible_pairs
+        >>> float(visible_pairs(np.array([4.0]), np.array([4.0]), np.array([0.0]))[0])
+        10.0
+    """
+    cap = np.where(limit > 0, limit, np.inf)
+    first = kv_len - q_len + 1.0
+    growing = np.clip(cap - first, 0.0, q_len)  # queries whose key count is still below the cap
+    growing = np.where(np.isfinite(growing), growing, q_len)
+    below = growing * first + growing * (growing - 1.0) / 2.0
+    capped = q_len - growing
+    return below + np.where(capped > 0, capped * np.minimum(cap, kv_len), 0.0)
+
+
+def _balanced(
+    q_len: FloatArray, kv_len: FloatArray, limit: FloatArray, parts: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return (queries, keys) of one of `parts` ranks with balanced causal work, each (C,).
+
+    A rank has q = Q/parts queries. The keys are set so that its visible pairs are exactly those of
+    the sequence divided by `parts`. Without a limit that is K - (Q - q)/2: with two ranks and no
+    prefix, half the queries see three quarters of the keys.
+    """
+    pairs = visible_pairs(q_len, kv_len, limit) / parts
+    queries = q_len / parts
+    cap = np.where(limit > 0, limit, np.inf)
+    growing = pairs / queries - (queries - 1.0) / 2.0  # keys of the first query, none capped
+    # With a limit, pairs = q cap - m(m + 1)/2 if the first m queries are below the cap.
+    finite = np.where(limit > 0, limit, 0.0)
+    deficit = np.maximum(queries * finite - pairs, 0.0)
+    below = (np.sqrt(1.0 + 8.0 * deficit) - 1.0) / 2.0
+    capped = (limit > 0) & (below <= queries)
+    first = np.where(capped, np.minimum(finite - below, cap), growing)
+    whole = parts == 1.0
+    keys = np.where(whole, kv_len, first + queries - 1.0)
+    return np.where(whole, q_len, queries), keys

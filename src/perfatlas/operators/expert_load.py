@@ -1,4 +1,7 @@
-"""Distribution of tokens over the experts of a layer, as a name and as a kernel argument."""
+"""How tokens are distributed over the experts of a layer, and over expert-parallel ranks.
+
+Shape legend: C candidates, B equally frequent classes of experts.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,14 @@ if TYPE_CHECKING:
 
 BALANCED: Final = 0.0  # equal loads: an expert is idle only if there are too few rows
 UNIFORM: Final = -1.0  # tokens choose experts at random, independently: loads vary
+# Expected maximum of n normal draws, within 0.1 standard deviations: EXTREME ln(n)^EXTREME_POWER.
+EXTREME: Final = 0.87
+EXTREME_POWER: Final = 0.7
+CLASSES: Final = 48
+# Most and least popular expert of a power law, as shares of the tokens and in tokens.
+# Source: ai-dynamo/aiconfigurator, collector/helper.py, as for kernels.
+MOST_SHARE: Final = 0.8
+LEAST_TOKENS: Final = 1.0
 
 
 def load_skew(distribution: str) -> float:
@@ -57,3 +68,68 @@ def least_active_experts(
         active = np.minimum(rows, top_k / ep)
     found: FloatArray = np.minimum(active, experts / ep)
     return found
+
+
+def busiest_rank(
+    distribution: str,
+    tokens: FloatArray,
+    experts: float | FloatArray,
+    top_k: float | FloatArray,
+    ep: FloatArray,
+) -> FloatArray:
+    """Return the rows of the busiest expert-parallel rank over those of a mean one (C,).
+
+    Args:
+        distribution: Routing of tokens to experts.
+        tokens: Tokens of all ranks of the group (C,).
+        experts: Routed experts of the layer, the same of all candidates or (C,).
+        top_k: Experts per token, likewise.
+        ep: Expert-parallel ranks (C,).
+
+    Source: derived: the loads of ranks are sums of the loads of their experts, taken as normal.
+        Uniform routing: rows of a rank are hypergeometric per token. Power law: popularity of an
+        expert has the density x^-alpha.
+    Limits: Popular experts are on random ranks; no redundant experts and no auxiliary loss.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.operators import busiest_rank
+        >>> one = busiest_rank("balanced", np.array([4096.0]), 256, 8, np.array([64.0]))
+        >>> one.tolist()
+        [1.0]
+    """
+    skew = load_skew(distribution)
+    ones_C = np.ones_like(tokens)
+    if skew == UNIFORM:
+        rows_C = tokens * top_k / ep
+        spread_C = (
+            (1.0 - 1.0 / ep) * np.maximum(experts - top_k, 0.0) / np.maximum(experts - 1.0, 1.0)
+        )
+        deviation_C = np.sqrt(spread_C / rows_C)
+    elif skew > 0.0:
+        deviation_C = _power_law_deviation(tokens, skew, experts) / np.sqrt(experts / ep)
+    else:
+        return ones_C
+    extreme_C = EXTREME * np.log(np.maximum(ep, 1.0)) ** EXTREME_POWER
+    most_C = np.minimum(ep, np.maximum(experts / top_k, 1.0))  # every token sends its maximum
+    busiest_C: FloatArray = np.where(
+        ep > 1.0, np.minimum(1.0 + extreme_C * deviation_C, most_C), ones_C
+    )
+    return busiest_C
+
+
+def _power_law_deviation(
+    tokens: FloatArray, skew: float, experts: float | FloatArray
+) -> FloatArray:
+    """Return the standard deviation of the popularity of experts over its mean (C,)."""
+    classes = int(min(np.max(experts), CLASSES))
+    share_B = (np.arange(classes) + 0.5) / classes
+    high_C1 = np.maximum(MOST_SHARE * tokens, LEAST_TOKENS * 1.001)[:, None]
+    exponent = 1.0 - skew
+    if abs(exponent) < 1e-6:
+        load_CB = LEAST_TOKENS * (high_C1 / LEAST_TOKENS) ** share_B
+    else:
+        bottom, top_C1 = LEAST_TOKENS**exponent, high_C1**exponent
+        load_CB = ((top_C1 - bottom) * share_B + bottom) ** (1.0 / exponent)
+    deviation_C: FloatArray = load_CB.std(axis=1) / load_CB.mean(axis=1)
+    return deviation_C

@@ -15,7 +15,7 @@ from perfatlas.operators.copies import with_fields
 from perfatlas.operators.work import FloatArray, Work
 
 if TYPE_CHECKING:
-    from perfatlas.operators.phases import Phase
+    from perfatlas.operators.work import Phase
 
 # How a tensor-parallel group divides an operator (see parallelism).
 # replicated: not divided. column: n is divided. row: k is divided and partial sums are reduced.
@@ -160,8 +160,9 @@ class Operator(metaclass=_OperatorType):
 
     @property
     def compute_format(self) -> str:
-        """Number format of the arithmetic, whose dense peak applies."""
-        return "bf16"
+        """Number format of the arithmetic, whose dense peak applies: `format`, if it has one."""
+        found: str = getattr(self, "format", "bf16")
+        return found
 
     @property
     def stream_kind(self) -> str:

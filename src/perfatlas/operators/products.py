@@ -14,9 +14,8 @@ from perfatlas.formats import get_format
 from perfatlas.operators.copies import with_fields
 from perfatlas.operators.expert_load import least_active_experts
 from perfatlas.operators.operator import ACTIVATION_BYTES, Backward, Operator, WeightMatrix
-from perfatlas.operators.phases import Phase
 from perfatlas.operators.streaming import QUANTIZE, Streaming
-from perfatlas.operators.work import FloatArray, Work
+from perfatlas.operators.work import FloatArray, Phase, Work
 
 if TYPE_CHECKING:
     from perfatlas.operators.operator import Collective, Ranks, Saving, WorkClass
@@ -25,20 +24,10 @@ if TYPE_CHECKING:
 # Source: Megatron-LM, `vocab_parallel_cross_entropy`; Korthikanti et al. 2022, section 4.3.
 LOGIT_BYTES: Final = 4.0
 MASK_BYTES: Final = 1.0  # a dropout mask
-
-
-def quantized_copies(*, frozen: bool) -> float:
-    """Return how often a quantized tensor is written for the products of gradients.
-
-    It is written along its rows and along its columns, as both gradients multiply along other
-    dimensions. The gradients of frozen weights do not exist.
-
-    Args:
-        frozen: Whether the weights have no gradients.
-
-    Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
-    """
-    return 1.0 if frozen else 2.0
+# A quantized tensor is written along its rows and along its columns: the products of gradients
+# multiply along the other dimension. Those of frozen weights do not exist.
+# Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
+COPIES: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +67,6 @@ class Gemm(Operator):
     tile_columns: FloatArray | float = 0.0
     uneven_groups: FloatArray | float = 0.0
 
-    @property
-    def compute_format(self) -> str:
-        """Format of the products."""
-        return self.format
-
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         read = self.k * self.input_bytes_per_element
@@ -94,11 +78,7 @@ class Gemm(Operator):
         )
 
     def divided(self, ranks: Ranks) -> Self:
-        """Return the part of one rank; a vocabulary is rounded up, as engines pad it.
-
-        Args:
-            ranks: Ranks that divide it.
-        """
+        """Return the part of one rank; a vocabulary is rounded up, as engines pad it."""
         local = self if ranks.cp is None else self.split_rows(ranks.cp)
         match self.shard:
             case "row" | "row_partial":
@@ -111,11 +91,7 @@ class Gemm(Operator):
                 return local
 
     def collectives(self, ranks: Ranks) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
-        """Return the reduction of partial sums or the gather of logits, after the product.
-
-        Args:
-            ranks: Ranks that divide it.
-        """
+        """Return the reduction of partial sums or the gather of logits, after the product."""
         size = self.m * self.n * self.output_bytes_per_element
         if self.shard == "row":
             return (), (self.collective("all_reduce", size, ranks.tensor_group()),)
@@ -128,11 +104,7 @@ class Gemm(Operator):
         return (WeightMatrix(self.n, self.k, None, self.weight_bytes_per_element),)
 
     def saved(self, saving: Saving) -> FloatArray:
-        """Return its input unless it is frozen, its logits and the mask of dropout (C,) [bytes].
-
-        Args:
-            saving: How the engine keeps activations.
-        """
+        """Return its input unless it is frozen, its logits and the mask of dropout (C,) [bytes]."""
         kept = self.m * self.n * LOGIT_BYTES if self.shard == "vocab" else np.zeros_like(self.m)
         if saving.frozen:
             return kept
@@ -150,9 +122,6 @@ class Gemm(Operator):
         """Return dX[m, k] = dY[m, n] W^T[n, k] and dW[n, k] = dY^T[n, m] X[m, k].
 
         A quantized product quantizes its output gradient, with a copy for each of both.
-
-        Args:
-            frozen: Whether its weights have no gradients.
         """
         by_input = with_fields(self, n=self.k, k=self.n)
         by_weight = with_fields(
@@ -174,7 +143,7 @@ class Gemm(Operator):
             stream=QUANTIZE,
             tokens=self.m,
             read_bytes=elements * ACTIVATION_BYTES,
-            write_bytes=quantized_copies(frozen=frozen) * elements * self.input_bytes_per_element,
+            write_bytes=(1.0 if frozen else COPIES) * elements * self.input_bytes_per_element,
             cold_read_bytes=np.zeros_like(elements),
         )
         return Backward((quantized, by_input), weights)
@@ -219,11 +188,6 @@ class GroupedGemm(Operator):
     distribution: str = "uniform"
     ranks_per_token: FloatArray | float = 0.0
 
-    @property
-    def compute_format(self) -> str:
-        """Format of the products."""
-        return self.format
-
     def work(self) -> Work:
         """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         rows, width = self.sent_rows(), self.width()
@@ -245,11 +209,7 @@ class GroupedGemm(Operator):
         return self.intermediate / self.moe_tp
 
     def divided(self, ranks: Ranks) -> Self:
-        """Return the experts of one rank, over the tokens of the whole expert group.
-
-        Args:
-            ranks: Ranks that divide it.
-        """
+        """Return the experts of one rank, over the tokens of the whole expert group."""
         tokens = self.tokens * ranks.attention_dp
         tokens = tokens if ranks.cp is None else tokens / ranks.cp
         return with_fields(self, tokens=tokens, ep=ranks.ep, moe_tp=ranks.moe_tp)
@@ -277,11 +237,7 @@ class GroupedGemm(Operator):
         )
 
     def saved(self, saving: Saving) -> FloatArray:
-        """Return the inputs of its products, unless frozen, and of its activation (C,) [bytes].
-
-        Args:
-            saving: How the engine keeps activations.
-        """
+        """Return the inputs of its products, unless frozen, and of its activation (C,) [bytes]."""
         between = self.activation().read_bytes
         if saving.frozen:
             return between

@@ -67,9 +67,6 @@ class Streaming(Operator):
         """Return the part of one rank.
 
         The vocabulary-parallel embedding writes whole rows, zero for tokens of other ranks.
-
-        Args:
-            ranks: Ranks that divide it.
         """
         if ranks.cp is None and not self.tensor_parallel:
             return self
@@ -84,11 +81,7 @@ class Streaming(Operator):
         )
 
     def collectives(self, ranks: Ranks) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
-        """Return the sums of a divided norm before, or of a divided embedding after the operator.
-
-        Args:
-            ranks: Ranks that divide it.
-        """
+        """Return the sums of a divided norm, before it, or of a divided embedding, after it."""
         if self.shard == "width_sums":
             size = self.tokens * _NORM_SUMS * _SUM_BYTES
             return (self.collective("all_reduce", size, ranks.tensor_group()),), ()
@@ -111,9 +104,6 @@ class Streaming(Operator):
 
         It reads the gradients of what the forward pass wrote and writes those of what it read.
         Norms and activations also read their inputs again, of which a norm with a residual has one.
-
-        Args:
-            frozen: Whether its weights have no gradients.
         """
         if self.stream == QUANTIZE or (frozen and self.stream == EMBEDDING):
             return Backward(())

@@ -1,14 +1,35 @@
-"""Minimum work of an operator: arithmetic and memory traffic."""
+"""Phases, minimum work and bounds of operators."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BOUND_COMPUTE: Final = 0
+BOUND_MEMORY: Final = 1
+BOUND_NETWORK: Final = 2
+BOUND_LATENCY: Final = 3
+# Arithmetic of partly empty output tiles that fill the device, where the roofline is memory.
+BOUND_PADDING: Final = 5
+# "host" bounds steps, not operators: no operator has its code.
+BOUND_NAMES: Final = ("compute", "memory", "network", "latency", "host")
+# Position in BOUND_NAMES of the name of each code: padded tiles are computed.
+NAMED_BOUNDS: Final = (0, 1, 2, 3, 4, 0)
+
+
+class Phase(StrEnum):
+    """The phase of an operator; the value is what answers print."""
+
+    PREFILL = "prefill"  # new tokens of a prompt
+    DECODE = "decode"  # one new token per sequence
+    FORWARD = "forward"  # training: as prefill, but activations are kept
+    DATA_GRADIENT = "data gradient"
+    WEIGHT_GRADIENT = "weight gradient"
 
 
 class Work(NamedTuple):

@@ -154,26 +154,20 @@ def _stage_transfer(
     """Return the sends of the hidden state between pipeline stages, if any."""
     if not operators or not bool(np.any(plan.pp > 1)):
         return []
-    phase = operators[0].phase
-    cp = plan.cp if phase != Phase.DECODE else np.ones_like(plan.cp)
-    tokens = _tokens(operators[0]) / cp
+    first = operators[0]
+    if (tokens := first.rows()) is None:
+        raise UnsupportedError(
+            f"a step that begins with {first.name!r} ({first.kind}) cannot be divided into stages;"
+            " start it with an embedding, a norm or a linear layer"
+        )
+    cp = plan.cp if first.phase != Phase.DECODE else np.ones_like(plan.cp)
     transfer = Collective(
         name="pipeline_send_recv",
-        phase=phase,
+        phase=first.phase,
         count=plan.pp - 1.0,
         op="send_recv",
-        bytes=tokens * architecture.hidden_size * ACTIVATION_BYTES,
+        bytes=tokens / cp * architecture.hidden_size * ACTIVATION_BYTES,
         ranks=np.where(plan.pp > 1, 2.0, 1.0),
         stride=plan.tp * plan.attention_dp * plan.cp,
     )
     return [transfer]
-
-
-def _tokens(first: Operator) -> FloatArray:
-    """Return the tokens of the step: the rows of its first operator (C,)."""
-    if (rows := first.rows()) is not None:
-        return rows
-    raise UnsupportedError(
-        f"a step that begins with {first.name!r} ({first.kind}) cannot be divided into stages;"
-        " start it with an embedding, a norm or a linear layer"
-    )

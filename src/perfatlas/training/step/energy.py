@@ -26,7 +26,7 @@ from perfatlas.training.work import repeated_shares
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import FloatArray
     from perfatlas.pricing import PricedOperators
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.work import Exchange, Row
@@ -77,8 +77,9 @@ def pass_energy(
             [prices.chip_energy_j_CO[:, at], prices.memory_energy_j_CO[:, at]]
         )
         if row.role != "again":
-            own_j[:, class_of(row.operator), :, row.segment] += each_KU
-            own_s[class_of(row.operator), :, row.segment] += time_s_UO[:, at]
+            place = WORK_CLASSES.index(row.operator.work_class)
+            own_j[:, place, :, row.segment] += each_KU
+            own_s[place, :, row.segment] += time_s_UO[:, at]
         for level, share in repeated_shares(row):
             again_j[:, level, :, row.segment] += share * each_KU
     links = WORK_CLASSES.index("communication")
@@ -86,15 +87,6 @@ def pass_energy(
         own_j[MEMORY, links, :, one.segment] += link_j_UE[:, at]
         again_j[MEMORY, one.recomputed_at :, :, one.segment] += link_j_UE[:, at]
     return PassEnergy(own_j, again_j, own_s)
-
-
-def class_of(operator: Operator) -> int:
-    """Return the position of an operator's class in `WORK_CLASSES`.
-
-    Args:
-        operator: The operator.
-    """
-    return WORK_CLASSES.index(operator.work_class)
 
 
 def link_j_per_byte(question: TrainingQuestion) -> FloatArray:

@@ -14,12 +14,12 @@ import numpy as np
 from perfatlas.networks import GqaAttention, StepTokens, draft_operators, step_operators
 from perfatlas.operators import (
     ACTIVATION_BYTES,
+    COPIES,
     EMBEDDING,
     QUANTIZE,
     GroupedGemm,
     Phase,
     Streaming,
-    quantized_copies,
     with_fields,
 )
 from perfatlas.parallelism import PlanColumns, shard_operators
@@ -164,8 +164,7 @@ def _of_layer(operator: Operator, segment: int, group: LayerGroup, work: Work) -
         for adapter in adapters_of(operator, work.recipe.lora_rank, work.recipe.lora_targets):
             for row in passes_of(adapter, segment, level):
                 yield row._replace(role="adapter")
-    moe_act = "moe_act" in work.modules.modules and "moe" not in work.modules.modules
-    if isinstance(operator, GroupedGemm) and moe_act:
+    if work.modules.expert_activations and isinstance(operator, GroupedGemm):
         yield Row(operator.activation(), segment, Part.FORWARD, SELECTIVE, role="again")
 
 
@@ -312,7 +311,7 @@ def passes_of(
     """
     forward = operator
     if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
-        copies = quantized_copies(frozen=frozen)
+        copies = 1.0 if frozen else COPIES
         forward = with_fields(operator, write_bytes=copies * operator.write_bytes)
     yield Row(forward, segment, Part.FORWARD, level)
     backward = operator.backward(frozen=frozen)

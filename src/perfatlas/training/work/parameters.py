@@ -54,9 +54,9 @@ def rank_parameters(
     dense_CG, expert_CG, adapters_CG = np.zeros((3, layouts.size, segments))
     whole_C = np.zeros(layouts.size)  # of all layers in products, on one GPU
     for row in rows:
-        if row.part != Part.FORWARD or row.role in ("tied", "again"):
-            continue
         operator = row.operator
+        if row.part != Part.FORWARD or row.role in ("tied", "again") or not operator.weights():
+            continue
         each_C = operator.weight_elements()
         held_C = each_C * operator.count
         if row.role == "adapter":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfatlas.training.work.adapters import DOWN, UP
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray, GroupedGemm, Operator
+    from perfatlas.operators import Operator
 
 SELECTIVE: Final = 1
 FULL: Final = 2
@@ -43,6 +43,11 @@ class RecomputedModules(NamedTuple):
 
     modules: tuple[str, ...] = CORE
     operators: bool = False
+
+    @property
+    def expert_activations(self) -> bool:
+        """Whether activations of experts run again, but not their products."""
+        return "moe_act" in self.modules and "moe" not in self.modules
 
 
 def repetition(
@@ -127,15 +132,3 @@ def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
         # the block of the product drops nothing more: its input is computed from the norm's
         return 1.0
     return 0.0
-
-
-def dropped_of_experts(experts: GroupedGemm, modules: RecomputedModules) -> FloatArray:
-    """Return the bytes that recomputed activations of experts drop (C,) [bytes].
-
-    Args:
-        experts: The experts of a rank.
-        modules: What selective recomputation runs again.
-    """
-    again = experts.activation()
-    wanted = "moe_act" in modules.modules and "moe" not in modules.modules
-    return again.write_bytes if wanted else 0.0 * again.write_bytes

@@ -30,6 +30,8 @@ _ALIGNED_ROWS: Final = {
     "mxfp8": 32,
     "nvfp4": 64,
 }
+# What fused products do themselves.
+_FUSED: Final = (QUANTIZE, "activation")
 # Bytes read and written per element of the second product's output to add its biases: the product
 # with fp32 probabilities, the sum, a concatenation and the cast; backward the casts, the split, and
 # products and sums for the gradients of biases and probabilities.
@@ -73,16 +75,11 @@ def expert_kernels(
         row.operator
         for operator in _forward(experts, recipe or experts.format, sorted_again=sorted_again)
         for row in passes_of(operator, 0, NEVER)
-        if row.part == part and not (fused and _is_fused(row.operator))
+        if row.part == part and not (fused and row.operator.stream_kind in _FUSED)
     )
     if biases and not fused and part in _BIAS_BYTES:
         return (*kernels, _biases(experts, *_BIAS_BYTES[part]))
     return kernels
-
-
-def _is_fused(operator: Operator) -> bool:
-    """Return whether a fused product does what a kernel does."""
-    return operator.stream_kind in (QUANTIZE, "activation")
 
 
 def _forward(experts: GroupedGemm, recipe: str, *, sorted_again: bool) -> Iterator[Operator]:

@@ -15,7 +15,6 @@ from perfatlas.training.work.recomputation import (
     NEVER,
     SAME_INPUT,
     RecomputedModules,
-    dropped_of_experts,
     dropped_share,
 )
 
@@ -73,10 +72,11 @@ def saved_bytes(
         attention_CG[:, row.segment] += _scores(row.operator, engine)
         if row.recomputed_at == NEVER:
             ends_CG[:, row.segment] += own_C
-        elif isinstance(row.operator, GroupedGemm) and row.role != "frozen":
-            dropped_CG[:, row.segment] += dropped_of_experts(row.operator, modules)
-        if row.recomputed_at != NEVER:
-            dropped_CG[:, row.segment] += own_C * dropped_share(row.operator, modules)
+            continue
+        recomputed = modules.expert_activations and row.role != "frozen"
+        if recomputed and isinstance(row.operator, GroupedGemm):
+            dropped_CG[:, row.segment] += row.operator.activation().write_bytes
+        dropped_CG[:, row.segment] += own_C * dropped_share(row.operator, modules)
     width_C = layouts.tokens * architecture.hidden_size * ACTIVATION_BYTES
     full_CG = ends_CG + (width_C / layouts.token_ranks)[:, None] * _inputs(rows, segments)
     kept_scores_CG = 0.0 if "core_attn" in modules.modules else attention_CG
