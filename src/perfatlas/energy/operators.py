@@ -127,7 +127,10 @@ def _issue_share(operator: Operator, shares: dict[str, dict[str, float]]) -> flo
         return 0.0
     if not operator.multiplies:
         return shares["others"]["value"]
-    return shares["converted" if _converts(operator) else "products"]["value"]
+    layout = get_format(operator.compute_format)
+    # SMs convert the weights to the format of the activations
+    converts = layout.quantize == "none" and layout.weight_bytes < layout.activation_bytes
+    return shares["converted" if converts else "products"]["value"]
 
 
 def _excess_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
@@ -135,9 +138,3 @@ def _excess_share(operator: Operator, shares: dict[str, dict[str, float]]) -> fl
     if not operator.routed:
         return 0.0
     return max(shares["grouped"]["value"] - _issue_share(operator, shares), 0.0)
-
-
-def _converts(operator: Operator) -> bool:
-    """Return whether SMs convert the weights of a product to the format of its activations."""
-    layout = get_format(operator.compute_format)
-    return layout.quantize == "none" and layout.weight_bytes < layout.activation_bytes

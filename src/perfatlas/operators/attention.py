@@ -40,6 +40,7 @@ class KeyReader(Operator):
 
     work_class: ClassVar[WorkClass] = "attention"
     per_sequence: ClassVar[bool] = True
+    reads_keys: ClassVar[bool] = True
     backward_passes: ClassVar[float] = ATTENTION_BACKWARD
 
     batch: FloatArray

@@ -103,8 +103,7 @@ class Backward(NamedTuple):
     weights: tuple[Operator, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
+class Group(NamedTuple):
     """Groups of communicating ranks, as columns.
 
     Args:
@@ -142,11 +141,15 @@ class Operator(metaclass=_OperatorType):
     communicates: ClassVar[bool] = False
     # Runs sequence by sequence: apart for prefills and decodes, without the padding of a batch.
     per_sequence: ClassVar[bool] = False
+    # Its time depends on the keys in the KV cache.
+    reads_keys: ClassVar[bool] = False
     # Columns proportional to the tokens of a rank.
     row_columns: ClassVar[tuple[str, ...]] = ()
     # Module whose recomputation computes its input again, "" for none.
     input_module: ClassVar[str] = ""
-    # Forward passes that take as long as the backward pass of an operator without weights.
+    # Forward passes that take as long as the backward pass of an operator without weights: of a
+    # scan, which reads its inputs again and writes their gradients.
+    # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
     backward_passes: ClassVar[float] = 2.5
 
     name: str

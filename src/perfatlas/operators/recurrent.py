@@ -40,9 +40,6 @@ class Scan(Operator):
 
     kind: ClassVar[str] = "scan"
     per_sequence: ClassVar[bool] = True
-    # It reads its inputs again and writes their gradients.
-    # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
-    backward_passes: ClassVar[float] = 2.5
 
     batch: FloatArray
     tokens: FloatArray
@@ -94,7 +91,6 @@ class Convolution(Operator):
 
     kind: ClassVar[str] = "convolution"
     per_sequence: ClassVar[bool] = True
-    backward_passes: ClassVar[float] = Scan.backward_passes
 
     batch: FloatArray
     tokens: FloatArray

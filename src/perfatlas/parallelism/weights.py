@@ -95,7 +95,9 @@ def weight_columns(
             operator.compute_format != formats.head
         )
     if quantized_expansion:
-        layers_bytes = layers_bytes + _absorbed_copies(architecture, formats, plan)
+        for operator in _linear_layers(architecture, formats, Phase.DECODE, plan.tp):
+            if operator.name in _ABSORBED:
+                layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
     rows = np.ceil(architecture.vocab_size / plan.tp)
     embedding_bytes = rows * architecture.hidden_size * ACTIVATION_BYTES
     single = plan.pp == 1
@@ -158,20 +160,6 @@ def _linear_layers(
     tokens = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=tp)
     operators = step_operators(architecture, formats, phase, tokens)
     return [operator for operator in operators if operator.weights()]
-
-
-def _absorbed_copies(
-    architecture: Architecture, formats: ModelFormats, plan: PlanColumns
-) -> FloatArray:
-    """Return the bytes of the absorbed matrices stored in addition to the expansion (C,)."""
-    return sum(
-        (
-            operator.divided(dividing_ranks(plan)).weight_bytes()
-            for operator in _linear_layers(architecture, formats, Phase.DECODE, plan.tp)
-            if operator.name in _ABSORBED
-        ),
-        np.zeros_like(plan.tp),
-    )
 
 
 @cache

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.networks import StepTokens
-from perfatlas.operators import KeyReader
 from perfatlas.pricing import PricedOperators, columns_of
 from perfatlas.step import (
     StepClock,
@@ -85,9 +84,7 @@ class StepParts:
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, np.ones_like(batch_R))
         clocks = self._clocks(decode_work(context, batch_R, np.full_like(batch_R, self.keys)))
-        cost = _price(
-            step, context, lambda op: not _is_head(op) and not isinstance(op, KeyReader), clocks
-        )
+        cost = _price(step, context, lambda op: not _is_head(op) and not op.reads_keys, clocks)
         linear = np.array([op.name in self.shared for op in cost.operators])
         return self._linear(cost, linear), self._totals(cost, ~linear)
 
@@ -102,10 +99,10 @@ class StepParts:
         step = decode_work(context, batch_R, keys_R)
         clocks = self._clocks(step)
         if step.batches_C is None:
-            return self._totals(_price(step, context, lambda op: isinstance(op, KeyReader), clocks))
+            return self._totals(_price(step, context, lambda op: op.reads_keys, clocks))
         whole, rest = (
             self._totals(_price(step, context, keep, clocks))
-            for keep in (_is_layer, lambda op: _is_layer(op) and not isinstance(op, KeyReader))
+            for keep in (_is_layer, lambda op: _is_layer(op) and not op.reads_keys)
         )
         return np.maximum(whole - rest, 0.0)
 

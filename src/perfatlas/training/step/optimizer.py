@@ -199,26 +199,20 @@ def newton_schulz(
 
 def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_Matrix]:
     """Yield the trained matrices of layers; queries, keys and values are apart."""
-    at, tp_C = costs.index_C, question.layouts.tp
+    at, layouts = costs.index_C, question.layouts
+    whole = {"column": (layouts.tp, 1.0), "experts": (layouts.expert_tp, 1.0)}
+    whole |= dict.fromkeys(("row", "row_partial"), (1.0, layouts.tp))
     for row in costs.rows:
         operator = row.operator
         if row.part != Part.FORWARD or row.role not in ("own", "adapter"):
             continue
-        if operator.shard == "vocab":
-            continue
-        for one in operator.weights():
-            rows_C, columns_C = one.rows[at], one.columns[at]
-            if operator.routed:
-                rows_C = rows_C * question.layouts.expert_tp
-            elif operator.shard == "column":
-                rows_C = rows_C * tp_C
-            elif operator.shard in ("row", "row_partial"):
-                columns_C = columns_C * tp_C
+        rows_ranks, columns_ranks = whole.get(operator.shard, (1.0, 1.0))
+        for one in operator.weights() if operator.shard != "vocab" else ():
+            rows_C, columns_C = one.rows[at] * rows_ranks, one.columns[at] * columns_ranks
             count_C = np.ones_like(rows_C) if one.number is None else one.number[at]
             for share in _parts(question, row):
-                yield _matrix(
-                    row.segment, rows_C * share, columns_C, count_C, expert=operator.routed
-                )
+                expert = operator.routed
+                yield _matrix(row.segment, rows_C * share, columns_C, count_C, expert=expert)
 
 
 def _matrix(

@@ -136,10 +136,11 @@ def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
     """
     architecture = work.architecture
     rows: list[Row] = []
-    last = len(architecture.layers) + 1
+    last, tokens = len(architecture.layers) + 1, _tokens(layouts, work.recipe)
     for position, group in enumerate(architecture.layers):
         one_layer = replace(architecture, layers=(replace(group, count=1),))
-        for operator in _rank_operators(work, one_layer, layouts):
+        whole = step_operators(one_layer, work.formats, Phase.FORWARD, tokens)
+        for operator in _on_rank(whole, work, layouts):
             if operator.name == EMBEDDING:
                 if position == 0:
                     rows += _trained(operator, 0, work)
@@ -155,12 +156,8 @@ def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
 def _of_layer(operator: Operator, segment: int, group: LayerGroup, work: Work) -> Iterator[Row]:
     """Yield the passes of an operator of a layer, and of its adapters."""
     level, share = repetition(operator, work.modules, _key_share(group))
-    frozen = work.recipe.lora_rank > 0
-    for row in passes_of(operator, segment, level, frozen=frozen):
-        again = share if row.part == Part.FORWARD else 1.0
-        yield row._replace(selective_share=again, role="frozen" if frozen else "own")
-    yield from accumulation_of(operator, segment, work)
-    if frozen:
+    yield from _trained(operator, segment, work, level, share)
+    if work.recipe.lora_rank > 0:
         for adapter in adapters_of(operator, work.recipe.lora_rank, work.recipe.lora_targets):
             for row in passes_of(adapter, segment, level):
                 yield row._replace(role="adapter")
@@ -206,11 +203,14 @@ def _key_share(group: LayerGroup) -> float:
     return keys / (mixer.num_heads * mixer.head_dim + keys * 2)
 
 
-def _trained(operator: Operator, segment: int, work: Work) -> Iterator[Row]:
-    """Yield the passes of the embedding or the head."""
+def _trained(
+    operator: Operator, segment: int, work: Work, level: int = NEVER, share: float = 1.0
+) -> Iterator[Row]:
+    """Yield the passes of an operator, of which selective recomputation repeats a share."""
     frozen = work.recipe.lora_rank > 0
-    for row in passes_of(operator, segment, NEVER, frozen=frozen):
-        yield row._replace(role="frozen" if frozen else "own")
+    for row in passes_of(operator, segment, level, frozen=frozen):
+        again = share if row.part == Part.FORWARD else 1.0
+        yield row._replace(selective_share=again, role="frozen" if frozen else "own")
     yield from accumulation_of(operator, segment, work)
 
 
@@ -245,13 +245,6 @@ def _tokens(layouts: Layouts, recipe: Recipe) -> StepTokens:
         head_ranks=layouts.tp,
         logits_rows=layouts.tokens,
     )
-
-
-def _rank_operators(work: Work, architecture: Architecture, layouts: Layouts) -> Iterator[Operator]:
-    """Yield the forward operators on one rank, without collectives."""
-    tokens = _tokens(layouts, work.recipe)
-    whole = step_operators(architecture, work.formats, Phase.FORWARD, tokens)
-    yield from _on_rank(whole, work, layouts)
 
 
 def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Iterator[Operator]:

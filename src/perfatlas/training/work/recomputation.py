@@ -95,13 +95,8 @@ def _module(operator: Operator) -> str:
     return "moe" if name in _ROUTED else ""
 
 
-def runs_again(operator: Operator, modules: RecomputedModules) -> bool:
-    """Return whether selective recomputation repeats a whole module with this operator.
-
-    Args:
-        operator: The operator.
-        modules: What selective recomputation runs again.
-    """
+def _runs_again(operator: Operator, modules: RecomputedModules) -> bool:
+    """Return whether selective recomputation repeats a whole module with this operator."""
     module = _module(operator)
     if module == "shared_experts" and "moe" in modules.modules:
         return True
@@ -126,7 +121,7 @@ def dropped_share(operator: Operator, modules: RecomputedModules) -> float:
     if operator.input_module:
         return float(operator.input_module in again)
     inner = name.endswith(("activation", "down_projection", UP))
-    if inner and runs_again(operator, modules):
+    if inner and _runs_again(operator, modules):
         return 1.0
     if name in (*NORM_READERS, *SAME_INPUT) and "layernorm" in again:
         # the block of the product drops nothing more: its input is computed from the norm's
