@@ -17,9 +17,7 @@ if TYPE_CHECKING:
         LatentAttention as LatentAttention,
         visible_pairs as visible_pairs,
     )
-    from perfatlas.operators.copies import (
-        with_fields as with_fields,
-    )
+    from perfatlas.operators.copies import with_fields as with_fields
     from perfatlas.operators.expert_load import (
         UNIFORM as UNIFORM,
         busiest_rank as busiest_rank,
@@ -57,9 +55,7 @@ if TYPE_CHECKING:
         QUANTIZE as QUANTIZE,
         Streaming as Streaming,
     )
-    from perfatlas.operators.unique import (
-        unique_rows as unique_rows,
-    )
+    from perfatlas.operators.unique import unique_rows as unique_rows
     from perfatlas.operators.work import (
         BOUND_COMPUTE as BOUND_COMPUTE,
         BOUND_LATENCY as BOUND_LATENCY,

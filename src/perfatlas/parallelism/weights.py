@@ -147,8 +147,7 @@ def expert_padding_bytes(
             width = np.ceil(one.rows / one.fused / width_multiple) * width_multiple
             columns = np.ceil(one.columns / hidden_multiple) * hidden_multiple
             padded = one._replace(rows=one.fused * width, columns=columns).elements()
-            added = (padded - one.elements()) * operator.count
-            total = total + added * one.bytes_per_element
+            total += (padded - one.elements()) * operator.count * one.bytes_per_element
     return total * stage_share(architecture, plan)
 
 

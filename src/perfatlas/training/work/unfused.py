@@ -106,7 +106,7 @@ def _product(
         phase=attention.phase,
         count=attention.count,
         shard="heads",
-        m=_matrices(attention) * rows_C,
+        m=attention.batch * attention.num_heads * rows_C,
         n=columns_C,
         k=inner_C,
         format="bf16",
@@ -141,13 +141,8 @@ def _stream(attention: Attention, name: str, read_C: FloatArray, write_C: FloatA
         count=attention.count,
         shard="heads",
         stream="scores",
-        tokens=_matrices(attention) * attention.q_len,
+        tokens=attention.softmax_rows(),
         read_bytes=read_C,
         write_bytes=write_C,
         cold_read_bytes=0.0 * read_C,
     )
-
-
-def _matrices(attention: Attention) -> FloatArray:
-    """Return the matrices of scores on a rank (C,)."""
-    return attention.batch * attention.num_heads
