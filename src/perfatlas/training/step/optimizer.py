@@ -199,14 +199,14 @@ def newton_schulz(
 
 def _matrices(question: TrainingQuestion, costs: MicroBatchCosts) -> Iterator[_Matrix]:
     """Yield the trained matrices of layers; queries, keys and values are apart."""
-    at, layouts = costs.index_C, question.layouts
-    whole = {"column": (layouts.tp, 1.0), "experts": (layouts.expert_tp, 1.0)}
-    whole |= dict.fromkeys(("row", "row_partial"), (1.0, layouts.tp))
+    at, layouts, one_C = costs.index_C, question.layouts, np.ones(question.layouts.size)
+    whole = {"column": (layouts.tp, one_C), "experts": (layouts.expert_tp, one_C)}
+    whole |= dict.fromkeys(("row", "row_partial"), (one_C, layouts.tp))
     for row in costs.rows:
         operator = row.operator
         if row.part != Part.FORWARD or row.role not in ("own", "adapter"):
             continue
-        rows_ranks, columns_ranks = whole.get(operator.shard, (1.0, 1.0))
+        rows_ranks, columns_ranks = whole.get(operator.shard, (one_C, one_C))
         for one in operator.weights() if operator.shard != "vocab" else ():
             rows_C, columns_C = one.rows[at] * rows_ranks, one.columns[at] * columns_ranks
             count_C = np.ones_like(rows_C) if one.number is None else one.number[at]
