@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from perfatlas.verbs.train.breakdown import step_costs_of
 
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.networks import StepTokens
 from perfatlas.operators import FloatArray, with_fields
 from perfatlas.pricing import Column, Composition, PricedOperators, of_one_operator
+from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.serving.prices import TableLimits, price_table
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.step import decode_step, prefill_step

@@ -1,4 +1,4 @@
-"""Errors of predicted steps against measured serving runs, per engine, as shipped data."""
+"""Errors of predicted steps against measured serving runs, per engine, as stored."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def step_errors() -> dict[str, StepError]:
     """Return the errors by engine; engines without measurements are absent.
 
     Example:
-        >>> from perfatlas.engines import step_errors
+        >>> from validation.runs.shipped_errors import step_errors
         >>> step_errors()["vllm"].q05 < 0 < step_errors()["vllm"].q95
         True
     """
-    text = resources.files("perfatlas").joinpath(STEP_ERRORS).read_text("utf-8")
+    text = resources.files("validation").joinpath(STEP_ERRORS).read_text("utf-8")
     return {
         name: StepError(engine=name, **row) for name, row in tomllib.loads(text)["engine"].items()
     }
