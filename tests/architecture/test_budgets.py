@@ -6,8 +6,8 @@ import importlib
 from tests.architecture.sources import ROOT, tree_of
 
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "validation").rglob("*.py")])
-MAX_FILE_LINES = 400
-MAX_FUNCTION_LINES = 50
+MAX_FILE_LINES = 700
+MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 
 

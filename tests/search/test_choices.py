@@ -172,7 +172,7 @@ def test_prefill_workers_of_an_engine_with_context_parallelism_divide_prompts() 
 
 
 def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfatlas.verbs.search.progress.EVERY_S", 0.0)
+    monkeypatch.setattr("perfatlas.verbs.search.answer.EVERY_S", 0.0)
     told: list[str] = []
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
     asked |= {"mode": "disaggregated", "choices": ("engine=vllm:ideal",), "num_simulated": 0}

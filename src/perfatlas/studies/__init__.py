@@ -12,7 +12,13 @@ if TYPE_CHECKING:
         local_results as local_results,
         usable_processors as usable_processors,
     )
-    from perfatlas.studies.explanation import explained_estimate as explained_estimate
+    from perfatlas.studies.explanation import (
+        break_even as break_even,
+        elasticities as elasticities,
+        explained_estimate as explained_estimate,
+        next_bottlenecks as next_bottlenecks,
+        sobol_shares as sobol_shares,
+    )
     from perfatlas.studies.export import (
         export_run as export_run,
         run_blocks as run_blocks,
@@ -46,12 +52,6 @@ if TYPE_CHECKING:
         put_run as put_run,
     )
     from perfatlas.studies.scaling import scaled_scenario as scaled_scenario
-    from perfatlas.studies.sensitivity import (
-        break_even as break_even,
-        elasticities as elasticities,
-        next_bottlenecks as next_bottlenecks,
-        sobol_shares as sobol_shares,
-    )
     from perfatlas.studies.sensitivity_text import print_sensitivities as print_sensitivities
     from perfatlas.studies.shipped import (
         shipped_studies as shipped_studies,

@@ -14,7 +14,7 @@ from perfatlas.machines.gpu.shapes import coordinates, correct, physics_model, r
 from perfatlas.machines.gpu.tiers import measured as tier, price_operators
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals import Correction
-from perfatlas.measurements.residuals.interpolation import interpolate
+from perfatlas.measurements.residuals.residuals import interpolate
 from perfatlas.measurements.tables import has_silicon, table_rows
 from perfatlas.operators import FloatArray, Gemm, Phase
 from perfatlas.pricing import PricedOperators

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import lambertw
 
-from perfatlas.reliability.fleet.closed_form.lambert import FEW, lambert_w
+from perfatlas.reliability.fleet.closed_form.renewal import FEW, lambert_w
 from perfatlas.sampling import standard_errors
 from perfatlas.verbs.goodput.rate_interval import NINETY, NORMAL_90, NORMAL_95
 
