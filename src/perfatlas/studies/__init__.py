@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     )
     from perfatlas.studies.expressions import Expression as Expression
     from perfatlas.studies.factors import FACTORS as FACTORS
+    from perfatlas.studies.installed_versions import (
+        check_versions as check_versions,
+        data_hashes as data_hashes,
+        file_hashes as file_hashes,
+        versions as versions,
+    )
     from perfatlas.studies.pareto import pareto_points as pareto_points
     from perfatlas.studies.points import (
         Axis as Axis,

@@ -44,5 +44,11 @@ if TYPE_CHECKING:
         scale_rate as scale_rate,
         spread_batches as spread_batches,
     )
+    from perfatlas.serving.requests.trace_reuse import (
+        PREFIX_AWARE as PREFIX_AWARE,
+        Caches as Caches,
+        TraceReuse as TraceReuse,
+        caches_of as caches_of,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -21,10 +21,14 @@ from perfatlas.reliability.fleet.closed_form import (
 )
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
 from perfatlas.reliability.fleet.model import (
+    NARROWER,
+    NINETY,
     NO_REPAIR_TIMES,
     initial_ages_text,
     mean_repair_s,
+    rate_interval,
     recovery_policies,
+    scaled_rates,
 )
 from perfatlas.reliability.fleet.simulator import (
     Outcome,
@@ -39,7 +43,6 @@ from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
 from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
-from perfatlas.verbs.goodput.rate_interval import NARROWER, NINETY, rate_interval, scaled_rates
 from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
 from perfatlas.verbs.goodput.topology import units_of_another_size
 from perfatlas.verbs.goodput.training_step import measured_step

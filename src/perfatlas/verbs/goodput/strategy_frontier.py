@@ -21,6 +21,7 @@ from perfatlas.declarations import signature_of
 from perfatlas.quantities import InvalidSpecError, counted, two_digits
 from perfatlas.reliability.fleet.closed_form import likely_interval_s
 from perfatlas.reliability.fleet.model import (
+    NARROWER,
     cause_rate_per_s,
     check_strategy,
     mean_repair_s,
@@ -35,7 +36,6 @@ from perfatlas.verbs.goodput.fleet_job import check_spare_kind, fleet_job
 from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
 from perfatlas.verbs.goodput.predicted_step import predicted_step
 from perfatlas.verbs.goodput.question import FleetGoodput
-from perfatlas.verbs.goodput.rate_interval import NARROWER
 from perfatlas.verbs.goodput.training_step import measured_step
 
 if TYPE_CHECKING:

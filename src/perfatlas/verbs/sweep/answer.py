@@ -42,13 +42,17 @@ from perfatlas.quantities import (
 from perfatlas.studies import (
     STATS,
     RunFolder,
+    check_versions,
     dask_results,
+    data_hashes,
+    file_hashes,
     local_results,
     put_run,
     refused_by_rule,
     runs_folder,
     shipped_studies,
     usable_processors,
+    versions,
 )
 from perfatlas.verbs.sweep.base_rows import base_key
 from perfatlas.verbs.sweep.names import (
@@ -60,7 +64,6 @@ from perfatlas.verbs.sweep.names import (
 )
 from perfatlas.verbs.sweep.study import Study, read_study
 from perfatlas.verbs.sweep.summary import Tally
-from perfatlas.verbs.sweep.versions import check_versions, data_hashes, file_hashes, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

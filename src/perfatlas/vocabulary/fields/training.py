@@ -19,12 +19,18 @@ def _digit(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+TRAINING_ENGINES: Final = tuple(
+    f"perfatlas.training.profiles:training_engine_{listed}" for listed in ("names", "ids")
+)
+TrainingEngineName = Annotated[str, Text(), Catalog("training_engines", TRAINING_ENGINES)]
+
+
 @group("Scenario", 1)
 class TrainingEngineChoice:
     """The training engine."""
 
     engine: Annotated[
-        Annotated[str, Text(), Catalog("training_engines")],
+        TrainingEngineName,
         Row(
             "Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's), generic"
             " (none of these: a wider interval) or ideal (no host time), optionally with a version,"

@@ -181,3 +181,22 @@ def _deficit(x: FloatArray) -> FloatArray:
     """Return -ln(1 - x) - x without cancellation."""
     small = x * x * (1 / 2 + x * (1 / 3 + x * (1 / 4 + x * (1 / 5 + x / 6))))
     return np.where(x < 1e-2, small, -np.log1p(-x) - x)
+
+
+def best_goodput(
+    gpus: ArrayLike, *, devices: int, node_mtbf_s: float, write_s: float, restart_s: float
+) -> FloatArray:
+    """Return the goodput of jobs at their best checkpoint interval (C,).
+
+    Args:
+        gpus: GPUs of each job (C,).
+        devices: GPUs of a node, which fail together.
+        node_mtbf_s: Mean time between the failures of a node [s].
+        write_s: Blocking write of a checkpoint [s].
+        restart_s: Restart after a failure [s].
+
+    Limits: Nodes fail independently and without memory.
+    """
+    mtti_s = node_mtbf_s / np.ceil(np.asarray(gpus, np.float64) / devices)
+    interval_s = optimal_interval_s(write_s, mtti_s)
+    return np.asarray(renewal_efficiency(interval_s, write_s, restart_s, mtti_s).value_C)

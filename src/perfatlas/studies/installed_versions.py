@@ -31,7 +31,7 @@ def data_hashes() -> dict[str, str]:
     """Return the hash of each folder of the data of perfatlas, and of its code.
 
     Example:
-        >>> from perfatlas.verbs.sweep.versions import data_hashes
+        >>> from perfatlas.studies import data_hashes
         >>> data_hashes()["calibrations"][:7]
         'sha256:'
     """
