@@ -71,7 +71,7 @@ def test_every_module_can_be_imported() -> None:
     for name in names:
         if not name.endswith("__main__"):
             importlib.import_module(name)
-    assert len(names) > 1000
+    assert len(names) > 900
 
 
 def test_no_room_is_a_drawer() -> None:

@@ -22,8 +22,7 @@ from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import FAMILIES, MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.tiers import price_operators
-from perfatlas.measurements.tables import GEMM_FORMATS, has_table, read_table
-from perfatlas.measurements.tables.sparse_tables import FOLDER
+from perfatlas.measurements.tables import GEMM_FORMATS, SPARSE_FOLDER, has_table, read_table
 from perfatlas.networks import MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
@@ -117,9 +116,9 @@ def validate_blocks(
     for system in systems or MEASURED_DEVICES:
         for engine in engines or FAMILIES:
             for phase, name in TABLES.items():
-                if not has_table(system, FOLDER, engine, name):
+                if not has_table(system, SPARSE_FOLDER, engine, name):
                     continue
-                table = read_table(system, FOLDER, engine, name)
+                table = read_table(system, SPARSE_FOLDER, engine, name)
                 keep, left = _comparable(table, phase)
                 about = {"system": system, "engine": engine, "phase": phase}
                 skipped += [about | {"why": why, "rows": rows} for why, rows in left.items()]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.energy import StepEnergy, board_energy, power_columns, sustained_clock
-from perfatlas.energy.operators import voltage
+from perfatlas.energy import StepEnergy, board_energy, power_columns, sustained_clock, voltage
 from perfatlas.fitting import FIT_ROWS, SEED, fit_cell, taken
 from perfatlas.fitting.cells import MEASURED_DEVICES, cells_by_key
 from perfatlas.hardware import resolve_system

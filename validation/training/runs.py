@@ -20,9 +20,9 @@ from perfatlas.networks import (
     ModelFormats,
     resolve_model,
 )
+from perfatlas.training import Recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
 from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
-from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingQuestion
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.networks import ModelFormats, MoeFfn, resolve_model
 from perfatlas.operators import GroupedGemm, Streaming
+from perfatlas.training import COMPUTE_PARTS, pair_times
 from perfatlas.training.layouts import Layouts
-from perfatlas.training.pairs import COMPUTE_PARTS, pair_times
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import (
     TrainingQuestion,
@@ -31,7 +31,7 @@ from perfatlas.training.work import expert_kernels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.training.pairs import PairParts
+    from perfatlas.training import PairParts
     from perfatlas.training.profiles import TrainingEngine
 
 _ATTENTION: Final = [at for at, name in enumerate(COMPUTE_PARTS) if name.startswith("attention")]

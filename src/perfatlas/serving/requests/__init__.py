@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         uniform_lengths as uniform_lengths,
     )
     from perfatlas.serving.requests.reuse_distance import (
-        PrefixReuse as PrefixReuse,
         prefix_reuse as prefix_reuse,
     )
     from perfatlas.serving.requests.scaling import (
