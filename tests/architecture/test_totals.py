@@ -57,6 +57,4 @@ def test_every_total_has_a_budget() -> None:
 def test_totals_stay_within_the_budget(name: str) -> None:
     part, _, total = name.partition(".")
     found, most = TOTALS[name](), BUDGET[part][total]
-    assert found <= most, (
-        f"{name} is {found}: make it smaller, or raise it in budget.toml and say why"
-    )
+    assert found <= most, f"{name} is {found}: make it smaller, or raise budget.toml and say why"

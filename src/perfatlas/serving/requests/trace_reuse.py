@@ -16,7 +16,8 @@ from perfatlas.serving.requests import prefix_reuse
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns
-    from perfatlas.serving.requests import PrefixReuse, Requests
+    from perfatlas.serving.requests import Requests
+    from perfatlas.serving.requests.reuse_distance import PrefixReuse
 
 PREFIX_AWARE: Final = "prefix_aware"
 MOST_KEPT: Final = 32  # numbers of caches whose reuse is kept
