@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import resolve_engine
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.operators import Collective, FloatArray
 from perfatlas.pricing import (
     COMMUNICATION,

@@ -21,7 +21,7 @@ from perfatlas.engines import resolve_engine
 from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import FAMILIES, MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.measurements.tables import GEMM_FORMATS, has_table, read_table
 from perfatlas.measurements.tables.sparse_tables import FOLDER
 from perfatlas.networks import MlaAttention, ModelFormats, StepTokens, resolve_model

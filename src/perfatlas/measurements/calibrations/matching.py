@@ -315,6 +315,7 @@ def _from_donor(
     names, pairs = load_transfers(operator)[lender, format_name]
     names = tuple(name for name in names if name not in hidden)
     known = catalog_silicon(names, links=operator not in KERNELS)
+    known = tuple(one for one in known if one.machine == silicon.machine)
     if not calibrated:
         known = tuple(one for one in known if one.vendor == silicon.vendor)
     donor = donor_of(silicon, known, pairs)

@@ -68,7 +68,7 @@ def _rate_ratio(device: Device, donor: str) -> float:
     lender = None if donor == device.name else _catalog_device(donor)
     if lender is None or lender.architecture != device.architecture:
         return 1.0
-    return device.flop_per_clock_per_sm / lender.flop_per_clock_per_sm
+    return device.number("flop_per_clock_per_sm") / lender.number("flop_per_clock_per_sm")
 
 
 @cache

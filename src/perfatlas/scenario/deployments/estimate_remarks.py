@@ -19,6 +19,7 @@ from perfatlas.inference import (
     unreached_limits,
     unused_zeros,
 )
+from perfatlas.machines import uncalibrated_note
 from perfatlas.parallelism import GATHERING
 from perfatlas.quantities import significant, two_digits
 
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 
     Notes = Iterator[tuple[int, str]]
 
-NO_KERNELS: Final = (
-    "{device} has no measured kernels: all operators are priced at their roofline; real kernels"
-    " are slower, so times are lower limits without an upper end"
-)
 LEAVES_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
@@ -158,7 +155,7 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     none_C = requested_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
         system = question.placement.systems[int(question.placement.index_C[c])]
-        yield c, NO_KERNELS.format(device=system.device.name)
+        yield c, uncalibrated_note(system.device)
     for cost in costs:
         yield from _some_at_bound(cost, requested_C & ~none_C)
 

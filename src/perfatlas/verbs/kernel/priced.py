@@ -31,8 +31,7 @@ from perfatlas.energy import (
     unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns, device_peak
-from perfatlas.machines.gpu.tiers import gather_operators, price_operators
+from perfatlas.machines import DeviceColumns, device_peak, gather_operators, price_operators
 from perfatlas.operators import LatentAttention, Phase, Streaming
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
