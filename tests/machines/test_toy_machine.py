@@ -92,7 +92,7 @@ def test_an_estimate_adds_up_and_names_no_calibration() -> None:
     assert answer.evidence.calibrations == ()
     assert answer.evidence.tier == "bound"
     assert NOTE in answer.evidence.assumptions
-    assert any("cycles of a static schedule" in text for text in answer.warnings)
+    assert any("kernels: times are lower limits" in text for text in answer.warnings)
 
 
 @pytest.mark.parametrize(

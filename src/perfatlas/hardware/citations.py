@@ -30,7 +30,7 @@ _OVERRIDE: Final = "user override"
 def _used(system: System) -> Iterable[tuple[str, Source]]:
     """Yield (label, source) of the values that an estimate on this system depends on."""
     alone = system.device.scale_up.domain_size == 1
-    labels = KINDS[system.device.kind].cited | _LINKS
+    labels = {**KINDS[system.device.kind].cited, **_LINKS}
     for path, label in labels.items():
         if path in system.sources and not (alone and path.startswith("device.scale_up.")):
             yield label, system.sources[path]

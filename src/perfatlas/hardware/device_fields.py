@@ -35,11 +35,14 @@ class SpecField(Field[Value]):
         read_by: What may use its value; empty for descriptive fields.
         default: Value [SI] of a device that does not state it; None for none.
         primary: Whether it defines a chip; peaks follow from primary fields where a base is given.
+        factor: Its label among the sensitivities of an estimate, "" for fields that are none. Of
+            the fields of all kinds, `studies` has them.
     """
 
     read_by: tuple[str, ...] = ()
     default: float | None = None
     primary: bool = False
+    factor: str = ""
 
 
 def text(
@@ -125,6 +128,11 @@ def optional(declared: SpecField) -> SpecField:
 def primary(declared: SpecField) -> SpecField:
     """Return a field that defines a chip."""
     return replace(declared, primary=True)
+
+
+def factor(label: str, declared: SpecField) -> SpecField:
+    """Return a primary field to which an estimate has a sensitivity."""
+    return replace(declared, primary=True, factor=label)
 
 
 def _peak(name: str, *read_by: str) -> SpecField:

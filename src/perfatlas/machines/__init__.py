@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         gather_operators as gather_operators,
         issuing_units as issuing_units,
         price_operators as price_operators,
-        uncalibrated_note as uncalibrated_note,
     )
     from perfatlas.machines.table import register as register
 else:

@@ -126,15 +126,6 @@ def issuing_units(device: Device) -> float:
     return find_machine(device.kind).issuing_units(device)
 
 
-def uncalibrated_note(device: Device) -> str:
-    """Return the warning about a device none of whose operators has a calibration.
-
-    Args:
-        device: The device.
-    """
-    return f"{device.name} has no measured kernels: {find_machine(device.kind).uncalibrated}"
-
-
 def _kinds(devices: DeviceColumns) -> dict[str, IntArray]:
     """Return the positions of the candidates on each kind of machine, every one if it is one."""
     kinds = [device.kind for device in devices.devices]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         run_schema as run_schema,
     )
     from perfatlas.studies.expressions import Expression as Expression
-    from perfatlas.studies.factors import FACTORS as FACTORS
+    from perfatlas.studies.factors import all_factors as all_factors
     from perfatlas.studies.pareto import pareto_points as pareto_points
     from perfatlas.studies.points import (
         Axis as Axis,

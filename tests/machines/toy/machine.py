@@ -103,5 +103,4 @@ MACHINE = Machine(
     gather=repriced(price),
     communication_share=communication_share,
     issuing_units=issuing_units,
-    uncalibrated="times are cycles of a static schedule without stalls: lower limits",
 )

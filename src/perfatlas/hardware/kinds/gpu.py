@@ -14,6 +14,7 @@ from perfatlas.hardware.device_fields import (
     POWER,
     DeviceKind,
     count,
+    factor,
     identity,
     optional,
     primary,
@@ -42,10 +43,13 @@ KIND: Final = DeviceKind(
             )
         ),
         **CLOCKS,
-        "device.exponentials_per_sm_clock": primary(
-            ratio("exponentials per clock and SM", (0.001, 1e6), "attention")
+        "device.exponentials_per_sm_clock": factor(
+            "exponentials per clock",
+            ratio("exponentials per clock and SM", (0.001, 1e6), "attention"),
         ),
-        "device.l2": primary(size("last-level cache", "elementwise operators", into="l2_bytes")),
+        "device.l2": factor(
+            "L2 capacity", size("last-level cache", "elementwise operators", into="l2_bytes")
+        ),
         "device.shared_memory": primary(
             size("shared memory of one SM", into="shared_memory_bytes")
         ),

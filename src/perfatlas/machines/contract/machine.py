@@ -45,14 +45,9 @@ class Machine:
             multiprocessors of a GPU they occupy.
         issuing_units: (device): units that issue instructions, in proportion to which a device
             draws power while it computes.
-        uncalibrated: What times without a calibration are, as the end of a warning.
     """
 
     name: str
     gather: Callable[[Sequence[Operator], DeviceColumns, KernelChoice], tuple[KernelFamily, ...]]
     communication_share: Callable[[DeviceColumns, float], FloatArray]
     issuing_units: Callable[[Device], float]
-    uncalibrated: str = (
-        "all operators are priced at their roofline; real kernels are slower, so times are lower"
-        " limits without an upper end"
-    )

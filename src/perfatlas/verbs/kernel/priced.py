@@ -167,9 +167,10 @@ class PricedQuestions:
         if self.prices.match_CO[c, 0] >= 0:
             texts += self._raised_clock(c)
         elif inputs.tier != "bound":
+            above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
             texts.append(
                 f"{device.name} has no measured kernels for this operator and format; the"
-                " time is the roofline, a lower limit"
+                f" time is {'' if above else 'the roofline, '}a lower limit"
             )
         if limit_w is not None and limit_w > board.cap_w:
             texts.append(unreached_limit_note(device.name, limit_w, board.cap_w))
