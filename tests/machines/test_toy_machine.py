@@ -24,8 +24,8 @@ from perfatlas.machines import (
     gather_operators,
     price_operators,
     register,
-    table,
 )
+from perfatlas.machines.contract import table
 from perfatlas.operators import BOUND_NAMES, Gemm, Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from tests.machines.toy.kind import KIND

@@ -13,15 +13,13 @@ if TYPE_CHECKING:
         GatheredOperators as GatheredOperators,
         Machine as Machine,
         Tier as Tier,
-        device_peak as device_peak,
-        repriced as repriced,
-    )
-    from perfatlas.machines.pricing import (
         communication_share as communication_share,
+        device_peak as device_peak,
         gather_operators as gather_operators,
         issuing_units as issuing_units,
         price_operators as price_operators,
+        register as register,
+        repriced as repriced,
     )
-    from perfatlas.machines.table import register as register
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

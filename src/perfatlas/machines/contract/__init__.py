@@ -21,6 +21,13 @@ if TYPE_CHECKING:
         Machine as Machine,
         Tier as Tier,
     )
+    from perfatlas.machines.contract.pricing import (
+        communication_share as communication_share,
+        gather_operators as gather_operators,
+        issuing_units as issuing_units,
+        price_operators as price_operators,
+    )
     from perfatlas.machines.contract.repricing import repriced as repriced
+    from perfatlas.machines.contract.table import register as register
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

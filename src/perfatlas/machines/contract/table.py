@@ -1,4 +1,4 @@
-"""Machines by kind of device: folders beside this module, and those that are registered."""
+"""Machines by kind of device: folders of `machines`, and those that are registered."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
-    from perfatlas.machines.contract import Machine
+    from perfatlas.machines.contract.machine import Machine
 
-_PACKAGE: Final = __name__.rpartition(".")[0]
+_PACKAGE: Final = "perfatlas.machines"
 _LOADED: Final[dict[str, Machine]] = {}
 
 

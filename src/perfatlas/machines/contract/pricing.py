@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.machines.contract import GatheredOperators, KernelChoice
-from perfatlas.machines.table import find_machine
+from perfatlas.machines.contract.gathered import GatheredOperators
+from perfatlas.machines.contract.machine import KernelChoice
+from perfatlas.machines.contract.table import find_machine
 from perfatlas.operators import take_candidates, with_fields
 from perfatlas.pricing import following_clock, merge, take
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
-    from perfatlas.machines.contract import DeviceColumns, KernelFamily, Tier
+    from perfatlas.machines.contract.devices import DeviceColumns
+    from perfatlas.machines.contract.gathered import KernelFamily
+    from perfatlas.machines.contract.machine import Tier
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
 
