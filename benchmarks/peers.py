@@ -14,8 +14,7 @@ from timing import Row, Timing, timed
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.parallelism import PlanColumns
 from perfatlas.step import Placement, StepContext, decode_step

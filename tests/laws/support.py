@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.inference import Evaluation, evaluate
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.networks import model_names, resolve_model
 from perfatlas.operators import (
     Attention,

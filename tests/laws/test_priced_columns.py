@@ -34,7 +34,7 @@ from tests.training.asked import layouts, question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines import DeviceColumns
     from perfatlas.operators import Operator
     from perfatlas.step import StepCost
     from perfatlas.training.step import TrainingQuestion

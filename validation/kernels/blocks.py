@@ -21,7 +21,7 @@ from perfatlas.engines import resolve_engine
 from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import FAMILIES, MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.measurements.tables import GEMM_FORMATS, SPARSE_FOLDER, has_table, read_table
 from perfatlas.networks import MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective, Phase

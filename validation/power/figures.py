@@ -16,7 +16,7 @@ from perfatlas.energy import (
     voltage,
 )
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.kernel import kernel_gemm
 

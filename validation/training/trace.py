@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.networks import ModelFormats, MoeFfn, resolve_model
 from perfatlas.operators import GroupedGemm, Streaming
 from perfatlas.training import COMPUTE_PARTS, pair_times

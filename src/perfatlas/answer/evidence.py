@@ -18,7 +18,7 @@ from perfatlas.engines import release_spread, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
-from perfatlas.machines.gpu.tiers import holds_quantization
+from perfatlas.measurements.residuals import holds_quantization
 from perfatlas.networks import MoeFfn
 from perfatlas.operators import Gemm, LatentAttention
 

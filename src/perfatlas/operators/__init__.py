@@ -34,7 +34,10 @@ if TYPE_CHECKING:
         Shard as Shard,
         Streaming as Streaming,
     )
-    from perfatlas.operators.copies import with_fields as with_fields
+    from perfatlas.operators.copies import (
+        take_candidates as take_candidates,
+        with_fields as with_fields,
+    )
     from perfatlas.operators.expert_load import UNIFORM as UNIFORM, load_skew as load_skew
     from perfatlas.operators.phases import Phase as Phase
     from perfatlas.operators.rank_load import busiest_rank as busiest_rank

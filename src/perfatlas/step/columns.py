@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.machines.gpu.tiers import Tier
+    from perfatlas.machines import Tier
     from perfatlas.networks import Model, ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.energy import power_columns
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.parallelism import node_gpus
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.energy import PowerColumns
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
-    from perfatlas.machines.gpu.tiers import Tier
+    from perfatlas.machines import Tier
     from perfatlas.networks import Architecture, ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         run_schema as run_schema,
     )
     from perfatlas.studies.expressions import Expression as Expression
-    from perfatlas.studies.factors import FACTORS as FACTORS
+    from perfatlas.studies.factors import all_factors as all_factors
     from perfatlas.studies.installed_versions import (
         check_versions as check_versions,
         data_hashes as data_hashes,

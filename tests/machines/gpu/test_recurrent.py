@@ -7,17 +7,10 @@ from hypothesis import given, strategies as st
 from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import (
-    BANDWIDTH,
-    CLOCK,
-    L2,
-    NUM_SILICON,
-    SM_COUNT,
-    DeviceColumns,
-)
+from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
 from perfatlas.machines.gpu.recurrent.physics import REFERENCE_FLOP
 from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
-from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.networks import (

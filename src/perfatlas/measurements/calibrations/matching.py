@@ -95,7 +95,7 @@ def _rate_ratio(device: Device, donor: str) -> float:
     lender = None if donor == device.name else _catalog_device(donor)
     if lender is None or lender.architecture != device.architecture:
         return 1.0
-    return device.flop_per_clock_per_sm / lender.flop_per_clock_per_sm
+    return device.number("flop_per_clock_per_sm") / lender.number("flop_per_clock_per_sm")
 
 
 @cache
@@ -472,6 +472,7 @@ def _from_donor(
     names, pairs = load_transfers(operator)[lender, format_name]
     names = tuple(name for name in names if name not in hidden)
     known = catalog_silicon(names, links=operator not in KERNELS)
+    known = tuple(one for one in known if one.machine == silicon.machine)
     if not calibrated:
         known = tuple(one for one in known if one.vendor == silicon.vendor)
     donor = donor_of(silicon, known, pairs)

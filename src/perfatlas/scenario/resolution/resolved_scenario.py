@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.answer import require_tier
 from perfatlas.hardware import System, resolve_system
-from perfatlas.machines.gpu.devices import device_peak
+from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Architecture, ModelFormats
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.machines import communication_share
 from perfatlas.networks import GqaAttention, MoeFfn
 from perfatlas.operators import (
     Attention,
@@ -335,6 +336,6 @@ def taken_sms(question: TrainingQuestion) -> FloatArray:
     """
     if question.tier == "bound":
         return np.zeros(question.layouts.size)
-    sms_C = question.engine.communication_sms / question.devices().gather("sm_count")
-    taken_C: FloatArray = np.minimum(sms_C, MOST_TAKEN)
+    share_C = communication_share(question.devices(), question.engine.communication_sms)
+    taken_C: FloatArray = np.minimum(share_C, MOST_TAKEN)
     return taken_C

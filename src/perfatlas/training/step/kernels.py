@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.networks import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled

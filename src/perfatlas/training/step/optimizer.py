@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.formats import get_format
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.networks import GqaAttention
 from perfatlas.operators import Gemm, GroupedGemm, Phase, Streaming
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times

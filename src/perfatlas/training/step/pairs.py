@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.machines import communication_share
 from perfatlas.operators import BOUND_MEMORY, GroupedGemm
 from perfatlas.step.overlap import contended_rate
 from perfatlas.training.layouts import distinct_rows
@@ -288,13 +289,13 @@ def _rates(
     if question.tier == "bound":
         return np.ones_like(memory_bound_D6)
     devices = question.devices()
-    sms_D = question.engine.dispatcher_sms / devices.gather("sm_count")[candidate_D]
+    taken_D = communication_share(devices, question.engine.dispatcher_sms)[candidate_D]
     bandwidth_D = (
         parts.transfer_bytes_per_s_U[shape_D] / devices.gather("memory_bandwidth")[candidate_D]
     )
     rate_D6: FloatArray = contended_rate(
         memory_bound_D6,
-        np.minimum(sms_D, MOST_TAKEN)[:, None],
+        np.minimum(taken_D, MOST_TAKEN)[:, None],
         np.minimum(bandwidth_D, MOST_TAKEN)[:, None],
     )
     return rate_D6

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import power_columns
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.training.recipe import PRETRAINING
 from perfatlas.training.work import RecomputedModules
 
 if TYPE_CHECKING:
     from perfatlas.energy import PowerColumns
     from perfatlas.hardware import System
-    from perfatlas.machines.gpu.tiers import Tier
+    from perfatlas.machines import Tier
     from perfatlas.networks import Architecture, ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.layouts import Layouts

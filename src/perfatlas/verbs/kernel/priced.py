@@ -37,8 +37,7 @@ from perfatlas.energy import (
     unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns, device_peak
-from perfatlas.machines.gpu.tiers import gather_operators, price_operators
+from perfatlas.machines import DeviceColumns, device_peak, gather_operators, price_operators
 from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase, Streaming, Work
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
@@ -269,9 +268,10 @@ class PricedQuestions:
         if self.prices.match_CO[c, 0] >= 0:
             texts += self._raised_clock(c)
         elif inputs.tier != "bound":
+            above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
             texts.append(
                 f"{device.name} has no measured kernels for this operator and format; the"
-                " time is the roofline, a lower limit"
+                f" time is {'' if above else 'the roofline, '}a lower limit"
             )
         if limit_w is not None and limit_w > board.cap_w:
             texts.append(unreached_limit_note(device.name, limit_w, board.cap_w))

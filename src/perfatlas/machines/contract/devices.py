@@ -61,6 +61,16 @@ class DeviceColumns:
             clock_ratio_C=None if clock_C is None else clock_C[some_X],
         )
 
+    def only(self, some_X: IntArray) -> DeviceColumns:
+        """Return the devices of some candidates, without the devices of the others.
+
+        Args:
+            some_X: Positions of the candidates (X,).
+        """
+        used, index_X = np.unique(self.index_C[some_X], return_inverse=True)
+        devices = tuple(self.devices[place] for place in used.tolist())
+        return replace(self.take(some_X), devices=devices, index_C=index_X, gathered={})
+
     def at_clock(self, ratio: float) -> DeviceColumns:
         """Return the same devices with all clocks scaled by a ratio.
 
