@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.hardware import alternatives
-from perfatlas.networks import with_drafter
 from perfatlas.parallelism import (
     MemoryColumns,
     MemoryInputs,
@@ -39,9 +38,9 @@ def memory_inputs(question: Candidates) -> MemoryInputs:
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
     return MemoryInputs(
-        architecture=with_drafter(question.model.architecture)
+        network=question.model.network.with_drafter()
         if question.drafts
-        else question.model.architecture,
+        else question.model.network,
         formats=question.formats,
         plan=question.plan,
         load=MemoryLoad(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.engines import Launches
-from perfatlas.networks import StepTokens, step_operators
+from perfatlas.networks import StepTokens
 from perfatlas.operators import (
     Attention,
     Collective,
@@ -90,7 +90,7 @@ def prefill_work(
         idle = 1.0 - busy_ranks / context.plan.attention_dp
         operators = _on_busy_ranks(operators, context, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
-    layers = float(context.architecture.num_layers)
+    layers = float(context.network.num_layers)
     launched = layers if batches is None else layers * batches
     launch_s = host.prefill_launch_s(launched, launched_operators(operators))
     host_s = host.step_s + tokens.batch * host.per_sequence_s + launch_s
@@ -193,8 +193,7 @@ def _on_busy_ranks(
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
     """Return the operators of one rank in a step with its collectives; fused ones have count 0."""
-    whole = step_operators(
-        context.architecture,
+    whole = context.network.step_operators(
         context.formats,
         phase,
         replace(tokens, head_ranks=context.plan.tp),

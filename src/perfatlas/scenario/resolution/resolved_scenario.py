@@ -14,7 +14,7 @@ import numpy as np
 from perfatlas.answer import require_tier
 from perfatlas.hardware import System, resolve_system
 from perfatlas.machines.gpu.devices import device_peak
-from perfatlas.networks import INDEX_FORMAT, Architecture, ModelFormats
+from perfatlas.networks import INDEX_FORMAT, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
@@ -83,7 +83,7 @@ def candidates_of(
     def usable(name: str) -> System:
         system = resolve_system(name)
         require_tier(system, fields["tier"], profile.kernel_family, version)
-        for format_name in _needed_formats(formats[0], model.architecture):
+        for format_name in _needed_formats(formats[0], model.network):
             device_peak(system.device, format_name)
         return system
 
@@ -246,11 +246,11 @@ def _always(error: PerfatlasError) -> Callable[[int], PerfatlasError]:
     return lambda _: error
 
 
-def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:
+def _needed_formats(formats: ModelFormats, network: Network) -> set[str]:
     needed = {formats.gemm, formats.attention, formats.head}
-    if architecture.has_experts:
+    if network.has_experts:
         needed.add(formats.moe)
-    if any(getattr(group.mixer, "indexer", None) for group in architecture.layers):
+    if any(group.selects_keys for group in network.layers):
         needed.add(INDEX_FORMAT)
     return needed
 

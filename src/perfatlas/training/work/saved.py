@@ -25,7 +25,7 @@ from perfatlas.training.work.recomputation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
@@ -46,7 +46,7 @@ _KEEPS_INPUT: Final = ("activation", "output_gate", "qk_norm", "latent_norm", "g
 
 
 def saved_bytes(
-    architecture: Architecture,
+    architecture: Network,
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,

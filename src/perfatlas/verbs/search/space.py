@@ -128,8 +128,8 @@ def families(
         shared, exchange = _identity(fields, base)
         if (shared, exchange) in told:  # fp8 and fp8_dynamic may be one format
             continue
-        runs_cp = divides_prompts(base.profile.name, base.model.architecture)
-        plan = all_plans(inputs, base.model.architecture, divides_prompts=runs_cp)
+        runs_cp = divides_prompts(base.profile.name, base.model.network)
+        plan = all_plans(inputs, base.model.network, divides_prompts=runs_cp)
         if any(shared == known for known, _ in told):  # plans without an exchange are known
             plan = PlanColumns(**take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0)))
         told.append((shared, exchange))

@@ -310,7 +310,7 @@ def _identity(inputs: LayoutSearchInputs, question: TrainingQuestion) -> tuple[s
     """Return the sizes in which layouts of the answer differ."""
     names = ("gpus", *vars(question.layouts))
     sizes = tuple(name for name in names if name not in CHOICES)
-    follow = ("dp",) if question.architecture.has_experts else ("dp", "ep", "expert_tp")
+    follow = ("dp",) if question.network.has_experts else ("dp", "ep", "expert_tp")
     free = set(SEARCHED).intersection(sizes).difference(inputs.pinned, follow)
     return sizes if free or inputs.gpus is None else names
 
