@@ -113,7 +113,8 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     """Return one decode step through all layers of the model.
 
     Linear layers run the batch of the captured graph; attention reads only existing KV caches. With
-    speculative decoding, the step verifies the drafts and includes drafting the next ones.
+    speculative decoding, the step verifies the drafts and includes drafting the next ones. A
+    network without decode runs its pass on the batch.
 
     Args:
         context: Model, engine, systems and plan.
@@ -123,11 +124,12 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     queries = 1 + context.drafts
     padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
-    batches = batch_count(context, Phase.DECODE, batch * queries)
+    phase = context.network.phases[-1]
+    batches = batch_count(context, phase, batch * queries)
     own = batch if batches is None else batch / batches
     operators = tuple(
         verification_operator(op, own, queries)
-        for op in _in_batches(context, Phase.DECODE, tokens, batches)
+        for op in _in_batches(context, phase, tokens, batches)
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)

@@ -14,7 +14,7 @@ import numpy as np
 from perfatlas.answer import require_tier
 from perfatlas.hardware import System, resolve_system
 from perfatlas.machines.gpu.devices import device_peak
-from perfatlas.networks import INDEX_FORMAT, ModelFormats, Network
+from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
@@ -88,6 +88,7 @@ def candidates_of(
         return system
 
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
+    _refuse_decode(workers, rows_C, model, refusals)
     systems = _systems(workers, rows_C, usable, refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
@@ -147,6 +148,21 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
         limit_w_N = workers.columns.numbers(name, np.inf)
         limited_C = rows_C[np.isfinite(limit_w_N[rows_C])]
         refusals.refuse(limited_C, partial(limit_at_bound_error, name, limit_w_N), workers.stage)
+
+
+def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
+    """Refuse further outputs of networks that run one pass."""
+    if model.network.decodes:
+        return
+    osl_N = workers.load.osl
+
+    def reason(row: int) -> InvalidSpecError:
+        return InvalidSpecError(
+            f"osl = {osl_N[row]:g}: {model.name} runs one pass per request and decodes nothing;"
+            " set osl = 1"
+        )
+
+    refusals.refuse(rows_C[osl_N[rows_C] > 1.0], reason, workers.stage)
 
 
 def _refuse_node_limits(

@@ -173,9 +173,9 @@ def _kept_between(experts: GroupedGemm) -> FloatArray:
 def _input_bytes(operator: Gemm | GroupedGemm, engine: TrainingEngine) -> float:
     """Return the bytes of an element of a product's input, as the backward pass reads it."""
     quantized = get_format(operator.format).quantize != "none"
-    if engine.quantized_activations and quantized:
-        return operator.input_bytes_per_element
-    return ACTIVATION_BYTES
+    if quantized and not engine.quantized_activations:
+        return ACTIVATION_BYTES
+    return operator.input_bytes_per_element
 
 
 def _kept_by_product(operator: Gemm, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
