@@ -8,7 +8,6 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture as Architecture
-    from perfatlas.networks.cache_layout import cache_layouts as cache_layouts
     from perfatlas.networks.catalog import (
         Model as Model,
         model_config as model_config,

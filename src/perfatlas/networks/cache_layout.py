@@ -39,13 +39,12 @@ def cache_layouts(
 
     Example:
         >>> from perfatlas.networks import Architecture, GqaAttention, LayerGroup
-        >>> from perfatlas.networks import cache_layouts
         >>> attention = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128,
         ...     value_head_dim=128)
         >>> model = Architecture(model_type="llama", hidden_size=8192, vocab_size=128256,
         ...     tie_word_embeddings=False,
         ...     layers=(LayerGroup(count=80, mixer=attention, ffn=None, norms=1),))
-        >>> cache_layouts(model, 2.0)[0].bytes_per_token  # 8 heads x (128 + 128) x 2
+        >>> model.cache_layouts(2.0)[0].bytes_per_token  # 8 heads x (128 + 128) x 2
         4096.0
     """
     return tuple(

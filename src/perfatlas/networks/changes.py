@@ -42,10 +42,9 @@ def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind
 
     Example:
         >>> from perfatlas.networks import resolve_model
-        >>> from perfatlas.networks.changes import changed_model
-        >>> base = resolve_model("Qwen/Qwen3-32B").architecture
+        >>> base = resolve_model("Qwen/Qwen3-32B").network
         >>> settings = {"layers": "48", "equal": "parameters", "solve": "intermediate_size"}
-        >>> changed_model(base, settings)[1]
+        >>> base.changed(settings)[1]
         {'layers': 48, 'intermediate_size': 36224}
     """
     named = {n: text for n, text in settings.items() if n not in (EQUAL, SOLVE)}
@@ -146,9 +145,9 @@ def without_windows(architecture: Kind, note: str) -> Kind:
         note: Why, a sentence that its answers carry.
 
     Example:
-        >>> from perfatlas.networks import resolve_model, without_windows
-        >>> model = resolve_model("mistralai/Mistral-7B-v0.1").architecture
-        >>> without_windows(model, "its engine has no windows").layers[0].mixer.window
+        >>> from perfatlas.networks import resolve_model
+        >>> model = resolve_model("mistralai/Mistral-7B-v0.1").network
+        >>> model.without_windows("its engine has no windows").layers[0].mixer.window
         0
     """
     if not any(_values(architecture, "window")):
@@ -172,9 +171,9 @@ def with_redundant_experts(architecture: Kind, copies: int) -> Kind:
         it, and the transfer of weights when experts move, are left out.
 
     Example:
-        >>> from perfatlas.networks import resolve_model, with_redundant_experts
-        >>> model = resolve_model("deepseek-ai/DeepSeek-V3").architecture
-        >>> with_redundant_experts(model, 32).layers[1].ffn.slots
+        >>> from perfatlas.networks import resolve_model
+        >>> model = resolve_model("deepseek-ai/DeepSeek-V3").network
+        >>> model.with_redundant_experts(32).layers[1].ffn.slots
         288
     """
     layers = tuple(

@@ -60,8 +60,7 @@ def with_drafter(architecture: Kind) -> Kind:
 
     Example:
         >>> from perfatlas.networks import resolve_model
-        >>> from perfatlas.networks import with_drafter
-        >>> with_drafter(resolve_model("meta-llama/Llama-3.1-8B-Instruct").architecture).num_layers
+        >>> resolve_model("meta-llama/Llama-3.1-8B-Instruct").network.with_drafter().num_layers
         33
     """
     return replace(architecture, layers=(*architecture.layers, draft_layer(architecture)))

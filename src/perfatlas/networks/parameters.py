@@ -44,12 +44,11 @@ def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
 
     Example:
         >>> from perfatlas.networks import Architecture, DenseFfn, GqaAttention, LayerGroup
-        >>> from perfatlas.networks import parameter_counts
         >>> attention = GqaAttention(num_heads=2, num_kv_heads=1, head_dim=4, value_head_dim=4)
         >>> layers = LayerGroup(count=1, mixer=attention, ffn=DenseFfn(intermediate_size=16))
         >>> model = Architecture(model_type="llama", hidden_size=8, vocab_size=10,
         ...     tie_word_embeddings=True, layers=(layers,))
-        >>> parameter_counts(model).total  # 80 + 8*(16) + 8*8 + 3*8*16 + 3*8
+        >>> model.parameters().total  # 80 + 8*(16) + 8*8 + 3*8*16 + 3*8
         680
     """
     hidden = architecture.hidden_size

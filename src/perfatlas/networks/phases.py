@@ -76,7 +76,7 @@ def step_operators(
     Example:
         >>> import numpy as np
         >>> from perfatlas.networks import Architecture, DenseFfn, GqaAttention, LayerGroup
-        >>> from perfatlas.networks import ModelFormats, StepTokens, step_operators
+        >>> from perfatlas.networks import ModelFormats, StepTokens
         >>> from perfatlas.operators import Phase
         >>> attention = GqaAttention(num_heads=8, num_kv_heads=2, head_dim=64, value_head_dim=64)
         >>> layers = LayerGroup(count=4, mixer=attention, ffn=DenseFfn(intermediate_size=2048))
@@ -85,7 +85,7 @@ def step_operators(
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> step = StepTokens(batch=one, q_len=one, kv_len=100 * one)
-        >>> [operator.name for operator in step_operators(model, formats, Phase.DECODE, step)][:4]
+        >>> [one.name for one in model.step_operators(formats, Phase.DECODE, step)][:4]
         ['embedding', 'input_norm', 'qkv_projection', 'rope_and_cache']
     """
     outer = _emission(architecture, formats, phase, tokens, 1)

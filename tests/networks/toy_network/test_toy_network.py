@@ -7,7 +7,7 @@ Elements of an image after each operator: 3 x 32 x 32 = 3,072 before the first l
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -77,7 +77,13 @@ def test_an_estimate_is_one_pass() -> None:
 
 
 def test_a_pipeline_sends_the_elements_between_layers() -> None:
-    fields = {"system": "a100_sxm", "isl": 1, "osl": 1, "concurrency": 256, "tier": "bound"}
+    fields: dict[str, Any] = {
+        "system": "a100_sxm",
+        "isl": 1,
+        "osl": 1,
+        "concurrency": 256,
+        "tier": "bound",
+    }
     whole = perfatlas.estimate(model=TOY, **fields)
     halves = perfatlas.estimate(model=TOY, pp=2, **fields)
     (sent,) = [row for row in halves.breakdown if row["name"] == "pipeline_send_recv"]
@@ -126,7 +132,7 @@ def test_layouts_are_searched() -> None:
         ({"osl": 1, "cp": 2}, "cp = 2: part of an image and its channels = 1 must be divisible"),
     ],
 )
-def test_estimates_without_meaning_are_refused(fields: dict[str, int], message: str) -> None:
+def test_estimates_without_meaning_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         perfatlas.estimate(model=TOY, system="h100_sxm", isl=1, **fields)
 

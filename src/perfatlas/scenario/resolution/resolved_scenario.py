@@ -78,11 +78,10 @@ def candidates_of(
         refusals.refuse(rows_C, _always(profile), workers.stage)
         return None
     model = model_in_engine(fields["model"], profile, fields["redundant_experts"])
-    version = fields["silicon_version"]
 
     def usable(name: str) -> System:
         system = resolve_system(name)
-        require_tier(system, fields["tier"], profile.kernel_family, version)
+        require_tier(system, fields["tier"], profile.kernel_family, fields["silicon_version"])
         for format_name in _needed_formats(formats[0], model.network):
             device_peak(system.device, format_name)
         return system
@@ -101,7 +100,7 @@ def candidates_of(
         profile=profile,
         formats=formats[0],
         tier=fields["tier"],
-        silicon_version=version or "",
+        silicon_version=fields["silicon_version"] or "",
         expert_distribution=placed_distribution(fields),
         drafts=fields["speculative_depth"],
         draft_acceptance=acceptance_of_drafts(fields),
