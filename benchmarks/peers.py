@@ -111,7 +111,7 @@ def _decode(decode_D2: FloatArray) -> StepCost:
     count = decode_D2.shape[0]
     one = np.ones(count)
     context = StepContext(
-        architecture=resolve_model(MODEL).architecture,
+        network=resolve_model(MODEL).network,
         formats=ModelFormats(gemm="fp8_static", moe="fp8_static", kv="bf16", attention="bf16"),
         profile=resolve_engine(FAMILY),
         placement=Placement(systems=(resolve_system(SYSTEM),), index_C=np.zeros(count, np.int64)),

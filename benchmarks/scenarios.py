@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.files import write_table
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import Architecture, MoeFfn, parameter_counts, resolve_model
+from perfatlas.networks import Architecture, MoeFfn, resolve_model
 from perfatlas.parallelism import PlanColumns, plan_problems
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ def _has_experts(architecture: Architecture) -> bool:
 
 @cache
 def _model(name: str) -> tuple[Architecture, int]:
-    architecture = resolve_model(name).architecture
-    return architecture, parameter_counts(architecture).total
+    architecture = resolve_model(name).network
+    return architecture, architecture.parameters().total
 
 
 @cache

@@ -56,7 +56,7 @@ def distinct_models() -> tuple[str, ...]:
     """Return one catalog id per architecture."""
     found: dict[Any, str] = {}
     for name in model_names():
-        found.setdefault(resolve_model(name).architecture, name)
+        found.setdefault(resolve_model(name).network, name)
     return tuple(found.values())
 
 

@@ -166,9 +166,9 @@ def test_prefill_workers_of_an_engine_with_context_parallelism_divide_prompts() 
     faster = cp > 1
     alone = columns["prefill_tp"] == 1
     assert columns["ttft_s"][faster & alone].min() < columns["ttft_s"][~faster & alone].min()
-    sparse = resolve_model("deepseek-ai/DeepSeek-V3.2").architecture
+    sparse = resolve_model("deepseek-ai/DeepSeek-V3.2").network
     assert divides_prompts("sglang", sparse)
-    assert not divides_prompts("sglang", resolve_model("Qwen/Qwen3-30B-A3B").architecture)
+    assert not divides_prompts("sglang", resolve_model("Qwen/Qwen3-30B-A3B").network)
 
 
 def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:

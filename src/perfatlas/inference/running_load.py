@@ -264,7 +264,7 @@ class RunningLoad:
     @cached_property
     def stage_share(self) -> FloatArray:
         """Share of all layers in the slowest pipeline stage, 1 without stages (C,)."""
-        return stage_share(self.question.model.architecture, self.question.plan)
+        return stage_share(self.question.model.network, self.question.plan)
 
     @property
     def together(self) -> FloatArray:

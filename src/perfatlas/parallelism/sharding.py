@@ -40,7 +40,7 @@ from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
@@ -62,7 +62,7 @@ _SUM_BYTES: Final = 4.0
 def shard_operators(
     operators: tuple[Operator, ...],
     plan: PlanColumns,
-    architecture: Architecture,
+    architecture: Network,
     *,
     expert_exchange: ExpertExchange = "all_to_all",
     domain: FloatArray | None = None,
@@ -113,7 +113,7 @@ def shard_operators(
     )
 
 
-def stage_share(architecture: Architecture, plan: PlanColumns) -> FloatArray:
+def stage_share(architecture: Network, plan: PlanColumns) -> FloatArray:
     """Return the fraction of layers in the fullest pipeline stage, ceil(L/pp)/L (C,).
 
     Args:
@@ -127,7 +127,7 @@ def stage_share(architecture: Architecture, plan: PlanColumns) -> FloatArray:
     return share
 
 
-def stage_layers(architecture: Architecture, stages: int) -> tuple[int, ...]:
+def stage_layers(architecture: Network, stages: int) -> tuple[int, ...]:
     """Return the layers of each pipeline stage.
 
     The stages before the last one get those that are left over, from the back.
@@ -298,7 +298,7 @@ def _cache_row(local: Attention | LatentAttention) -> FloatArray:
 
 
 def _stage_transfer(
-    operators: tuple[Operator, ...], plan: PlanColumns, architecture: Architecture
+    operators: tuple[Operator, ...], plan: PlanColumns, architecture: Network
 ) -> list[Operator]:
     """Return the sends of the hidden state between pipeline stages, if any."""
     if not operators or not bool(np.any(plan.pp > 1)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks import StepTokens, parameter_counts, step_operators, with_redundant_experts
+from perfatlas.networks import StepTokens
 from perfatlas.operators import Gemm, GroupedGemm, Phase, with_fields
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
@@ -20,7 +20,7 @@ Multiples = tuple[int, int]
 """Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
 
 if TYPE_CHECKING:
-    from perfatlas.networks import Architecture, ModelFormats
+    from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
@@ -48,7 +48,7 @@ class WeightColumns:
 
 
 def weight_columns(
-    architecture: Architecture, formats: ModelFormats, plan: PlanColumns
+    architecture: Network, formats: ModelFormats, plan: PlanColumns
 ) -> WeightColumns:
     """Return the weight bytes of one rank, including scales.
 
@@ -78,7 +78,7 @@ def weight_columns(
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
-        >>> model = resolve_model("meta-llama/Llama-3.1-8B-Instruct").architecture
+        >>> model = resolve_model("meta-llama/Llama-3.1-8B-Instruct").network
         >>> float(weight_columns(model, formats, plan).stage_bytes[0])  # 8,030,261,248 parameters
         16060522496.0
     """
@@ -95,7 +95,7 @@ def weight_columns(
         quantized_expansion |= operator.name == _EXPANSION and operator.format != formats.head
     if quantized_expansion:
         layers_bytes = layers_bytes + _absorbed_copies(architecture, formats, plan)
-    rows = np.ceil(architecture.vocab_size / plan.tp)
+    rows = np.ceil(architecture.embedding_rows / plan.tp)
     embedding_bytes = rows * architecture.hidden_size * ACTIVATION_BYTES
     single = plan.pp == 1
     if architecture.tie_word_embeddings:
@@ -110,7 +110,7 @@ def weight_columns(
 
 
 def expert_padding_bytes(
-    architecture: Architecture, formats: ModelFormats, plan: PlanColumns, multiples: Multiples
+    architecture: Network, formats: ModelFormats, plan: PlanColumns, multiples: Multiples
 ) -> FloatArray:
     """Return the padding that kernel tiles add to the experts of one rank (C,) [bytes].
 
@@ -129,7 +129,7 @@ def expert_padding_bytes(
         >>> formats = ModelFormats(gemm="bf16", moe="mxfp4", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
-        >>> model = resolve_model("openai/gpt-oss-20b").architecture
+        >>> model = resolve_model("openai/gpt-oss-20b").network
         >>> # 24 layers x 32 experts x 3 matrices x (3072 x 2944 - 2880 x 2880) x 4.25 bits
         >>> float(expert_padding_bytes(model, formats, plan, (256, 128))[0])
         917471232.0
@@ -151,14 +151,14 @@ def expert_padding_bytes(
 
 
 def _linear_layers(
-    architecture: Architecture, formats: ModelFormats, phase: Phase, tp: FloatArray | None
+    architecture: Network, formats: ModelFormats, phase: Phase, tp: FloatArray | None
 ) -> list[Gemm | GroupedGemm]:
     """Return the undivided linear layers of a step, with heads replicated for tp if given."""
     one = np.ones(1 if tp is None else tp.shape)
     tokens = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=tp)
     return [
         operator
-        for operator in step_operators(architecture, formats, phase, tokens)
+        for operator in architecture.step_operators(formats, phase, tokens)
         if isinstance(operator, Gemm | GroupedGemm)
     ]
 
@@ -181,9 +181,7 @@ def _held_bytes(operator: Gemm | GroupedGemm, plan: PlanColumns) -> FloatArray:
     return _elements(local) * operator.weight_bytes_per_element
 
 
-def _absorbed_copies(
-    architecture: Architecture, formats: ModelFormats, plan: PlanColumns
-) -> FloatArray:
+def _absorbed_copies(architecture: Network, formats: ModelFormats, plan: PlanColumns) -> FloatArray:
     """Return the bytes of the absorbed matrices stored in addition to the expansion (C,)."""
     return sum(
         (
@@ -196,10 +194,10 @@ def _absorbed_copies(
 
 
 @cache
-def _small_parameters(architecture: Architecture, formats: ModelFormats) -> float:
+def _small_parameters(architecture: Network, formats: ModelFormats) -> float:
     """Return the parameters outside linear layers: norms, biases, sinks, convolutions."""
-    architecture = with_redundant_experts(architecture, 0)  # copies are no parameters of the model
-    counts = parameter_counts(architecture)
+    architecture = architecture.with_redundant_experts(0)  # copies are no parameters of the model
+    counts = architecture.parameters()
     linear = sum(
         float(_elements(operator)[0])
         for operator in _linear_layers(architecture, formats, Phase.PREFILL, None)

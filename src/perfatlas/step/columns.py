@@ -124,7 +124,7 @@ class Candidates:
     def context(self) -> StepContext:
         """Return the context shared by all steps of the candidates."""
         return StepContext(
-            architecture=self.model.architecture,
+            network=self.model.network,
             formats=self.formats,
             profile=self.profile,
             placement=self.placement,

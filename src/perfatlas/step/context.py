@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
     from perfatlas.machines import Tier
-    from perfatlas.networks import Architecture, ModelFormats
+    from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns
 
@@ -107,7 +107,7 @@ class StepContext:
     """Context shared by all steps of a scenario.
 
     Args:
-        architecture: The model.
+        network: The network.
         formats: Number formats.
         profile: The engine.
         placement: System and clock of each candidate.
@@ -120,7 +120,7 @@ class StepContext:
             reads them in every step; None if it does not.
     """
 
-    architecture: Architecture
+    network: Network
     formats: ModelFormats
     profile: EngineProfile
     placement: Placement

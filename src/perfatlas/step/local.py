@@ -31,7 +31,7 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
     local = shard_operators(
         loaded,
         context.plan,
-        context.architecture,
+        context.network,
         expert_exchange=context.profile.expert_exchange,
         domain=context.placement.domain(),
     )

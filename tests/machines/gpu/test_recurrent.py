@@ -21,7 +21,6 @@ from perfatlas.networks import (
     Mixer,
     ModelFormats,
     StepTokens,
-    step_operators,
 )
 from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, Operator, Phase
 
@@ -209,7 +208,7 @@ def step(mixer: Mixer, phase: Phase, batch: float, q_len: float) -> dict[str, Op
     )
     one = np.ones(1)
     tokens = StepTokens(batch=batch * one, q_len=q_len * one, kv_len=q_len * one)
-    return {op.name: op for op in step_operators(model, BF16, phase, tokens)}
+    return {op.name: op for op in model.step_operators(BF16, phase, tokens)}
 
 
 def devices(name: str) -> DeviceColumns:

@@ -201,7 +201,7 @@ def deployment(
     number = traffic.max_replicas or int(question.plan.dp[0])
     ranks = int(question.plan.attention_dp[0])
     check_count("max_replicas" if traffic.max_replicas else "dp", number, ranks)
-    (problem,) = plan_problems(question.model.architecture, question.plan)
+    (problem,) = plan_problems(question.model.network, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
     _refuse_stages(question, pooled=pooled)
@@ -268,7 +268,7 @@ def _refuse_stages(question: Candidates, *, pooled: bool) -> None:
 def _stage_layers(question: Candidates) -> tuple[int, ...]:
     """Return the layers of each pipeline stage, none for one stage."""
     stages = int(question.plan.pp[0])
-    return stage_layers(question.model.architecture, stages) if stages > 1 else ()
+    return stage_layers(question.model.network, stages) if stages > 1 else ()
 
 
 def check_count(name: str, engines: int, ranks: int) -> None:

@@ -273,7 +273,7 @@ def _exchange_share(cost: StepCost) -> FloatArray:
 
 def _too_long(question: Candidates) -> Notes:
     """Yield a warning if prompt and output exceed the model's context length."""
-    longest = question.model.architecture.max_position_embeddings
+    longest = question.model.network.max_position_embeddings
     if not longest:
         return
     total_C = question.load.isl + question.load.osl

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
 from perfatlas.parallelism import expert_groups_reached
 from perfatlas.training.work.operators import Part, Row
@@ -19,7 +18,7 @@ from perfatlas.training.work.recomputation import CORE, FULL, NEVER, SELECTIVE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.networks import Architecture, LayerGroup
+    from perfatlas.networks import Network, Segment
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
@@ -64,7 +63,7 @@ class Exchange(NamedTuple):
 
 
 def rank_exchanges(
-    architecture: Architecture,
+    architecture: Network,
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,
@@ -142,7 +141,7 @@ def _blocks(rows: Sequence[Row]) -> Iterator[_Block]:
 
 
 def _tensor(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
+    architecture: Network, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
 ) -> Iterator[Exchange]:
     """Yield the collectives around tensor-parallel products.
 
@@ -257,7 +256,7 @@ def _ring(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
 
 
 def _experts(
-    architecture: Architecture,
+    architecture: Network,
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,
@@ -325,7 +324,7 @@ def _journeys(
     return reached_C, groups_C, stride_C
 
 
-def layer_of(architecture: Architecture, segment: int) -> LayerGroup:
+def layer_of(architecture: Network, segment: int) -> Segment:
     """Return the layers of a segment; multi-token prediction has those of the last group.
 
     Args:
@@ -335,7 +334,7 @@ def layer_of(architecture: Architecture, segment: int) -> LayerGroup:
     return architecture.layers[min(segment, len(architecture.layers)) - 1]
 
 
-def _top_k(architecture: Architecture, segment: int) -> float:
+def _top_k(architecture: Network, segment: int) -> float:
     """Return the experts per token of a segment."""
-    ffn = layer_of(architecture, segment).ffn
-    return float(ffn.top_k) if isinstance(ffn, MoeFfn) else 0.0
+    experts = layer_of(architecture, segment).experts
+    return float(experts.top_k) if experts else 0.0

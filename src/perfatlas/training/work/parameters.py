@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.networks import parameter_counts
 from perfatlas.operators import Gemm, GroupedGemm
 from perfatlas.training.work.operators import Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.work.operators import Row
@@ -38,9 +37,7 @@ class RankParameters(NamedTuple):
     trained_expert_CG: FloatArray
 
 
-def rank_parameters(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts
-) -> RankParameters:
+def rank_parameters(architecture: Network, rows: Sequence[Row], layouts: Layouts) -> RankParameters:
     """Return the parameters of one rank.
 
     Args:
@@ -73,8 +70,8 @@ def rank_parameters(
             expert_CG[:, row.segment] += held_C
             matrices_C = operator.matrices * operator.hidden * operator.intermediate
             whole_C += layers * (matrices_C * operator.experts * layouts.ep)
-    counts = parameter_counts(architecture)
-    vocabulary_C = np.ceil(architecture.vocab_size / layouts.tp) * architecture.hidden_size
+    counts = architecture.parameters()
+    vocabulary_C = np.ceil(architecture.embedding_rows / layouts.tp) * architecture.hidden_size
     dense_CG[:, 0] = vocabulary_C
     small_C = np.maximum(counts.total - counts.embedding - counts.lm_head - whole_C, 0.0)
     dense_CG[:, 1:-1] += small_C[:, None] / architecture.num_layers

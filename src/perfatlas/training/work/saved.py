@@ -25,7 +25,7 @@ from perfatlas.training.work.recomputation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
@@ -46,7 +46,7 @@ _KEEPS_INPUT: Final = ("activation", "output_gate", "qk_norm", "latent_norm", "g
 
 
 def saved_bytes(
-    architecture: Architecture,
+    architecture: Network,
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,
@@ -173,9 +173,9 @@ def _kept_between(experts: GroupedGemm) -> FloatArray:
 def _input_bytes(operator: Gemm | GroupedGemm, engine: TrainingEngine) -> float:
     """Return the bytes of an element of a product's input, as the backward pass reads it."""
     quantized = get_format(operator.format).quantize != "none"
-    if engine.quantized_activations and quantized:
-        return operator.input_bytes_per_element
-    return ACTIVATION_BYTES
+    if quantized and not engine.quantized_activations:
+        return ACTIVATION_BYTES
+    return operator.input_bytes_per_element
 
 
 def _kept_by_product(operator: Gemm, layouts: Layouts, engine: TrainingEngine) -> FloatArray:

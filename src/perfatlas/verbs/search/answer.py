@@ -524,8 +524,8 @@ def _launched(
     """Return the commands that launch a plan, and notes on what they leave out."""
     longest = int(sum(inputs.mix.longest))
     model = resolve_model(inputs.model)
-    stored = model.architecture.checkpoint.gemm_format or "bf16"
-    plan = {**best, **_options(inputs), DRAFTER: model.architecture.mtp_layers > 0}
+    stored = model.network.checkpoint.gemm_format or "bf16"
+    plan = {**best, **_options(inputs), DRAFTER: model.network.mtp_layers > 0}
     plan |= _node_devices(best, inputs)
     commands = launch_commands(launcher, model.name, plan, longest, stored)
     own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)

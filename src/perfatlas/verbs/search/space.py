@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.networks import DenseFfn, MoeFfn
 from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns, cuts_groups, most_replicas, node_gpus, plan_rules
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.networks import Architecture, ModelFormats
+    from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
@@ -51,7 +50,7 @@ BLOCK: Final = 128.0  # rows and columns of a block of fp8_block weights
 
 
 def all_plans(
-    inputs: SearchInputs, architecture: Architecture, *, divides_prompts: bool = False
+    inputs: SearchInputs, network: Network, *, divides_prompts: bool = False
 ) -> PlanColumns:
     """Return every division of the GPUs into replicas, stages and ranks (U,), legal or not.
 
@@ -60,16 +59,16 @@ def all_plans(
 
     Args:
         inputs: The search.
-        architecture: The model; only experts are divided by attention data parallelism, ep and
+        network: The network; only experts are divided by attention data parallelism, ep and
             moe_tp.
         divides_prompts: Whether the engine runs context parallelism.
 
     Raises:
         InvalidSpecError: There are more than `MOST_PLANS`.
     """
-    free = {"tp", "pp"} | ({"attention_dp"} if architecture.has_experts else set())
+    free = {"tp", "pp"} | ({"attention_dp"} if network.has_experts else set())
     free |= {"cp"} if divides_prompts else set()
-    rows = _rows(inputs, free, has_experts=architecture.has_experts)
+    rows = _rows(inputs, free, has_experts=network.has_experts)
     names = [field.name for field in dataclasses.fields(PlanColumns)]
     row = np.dtype((np.float64, len(names)))
     table: FloatArray = np.fromiter(islice(rows, MOST_PLANS + 1), row)
@@ -179,8 +178,8 @@ def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, 
         model_executor/layers/quantization/fp8.py, which rejects partitions that are no multiple of
         a block of 128.
     """
-    architecture, formats, engine = base.model.architecture, base.formats, base.profile.name
-    rules = dict(plan_rules(architecture, plan))
+    network, formats, engine = base.model.network, base.formats, base.profile.name
+    rules = dict(plan_rules(network, plan))
     domain = base.placement.systems[0].device.scale_up.domain_size
     rules["tp_within_scale_up_domain"] = plan.tp > domain
     rules["groups_within_nodes"] = cuts_groups(plan, node_gpus(base.placement.systems[0]))
@@ -188,7 +187,7 @@ def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, 
     for name in whole_fields(engine):
         ways, ranks = getattr(plan, name), plan.tp * plan.attention_dp
         rules["sizes_supported_by_engine"] = (ways != 1.0) & (ways != ranks)
-    for width, ways, stored in _block_widths(architecture, plan, formats):
+    for width, ways, stored in _block_widths(network, plan, formats):
         if stored == "fp8_block":
             partial = np.mod(np.floor(width / ways), BLOCK) != 0.0
             broken = rules.get("fp8_blocks_whole_per_rank", np.zeros(plan.tp.shape, np.bool_))
@@ -197,16 +196,14 @@ def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, 
 
 
 def _block_widths(
-    architecture: Architecture, plan: PlanColumns, formats: ModelFormats
+    network: Network, plan: PlanColumns, formats: ModelFormats
 ) -> Iterator[tuple[float, NDArray[np.float64], str]]:
     """Yield the widths of feed-forward layers, the ranks that divide each, and their format."""
-    for group in architecture.layers:
-        if isinstance(group.ffn, DenseFfn):
-            yield float(group.ffn.intermediate_size), plan.tp, formats.gemm
-        elif isinstance(group.ffn, MoeFfn):
-            yield float(group.ffn.intermediate_size), plan.moe_tp, formats.moe
-            if group.ffn.shared_intermediate_size:
-                yield float(group.ffn.shared_intermediate_size), plan.tp, formats.gemm
+    stored = {"gemm": formats.gemm, "moe": formats.moe}
+    for group in network.layers:
+        for size in group.divided_sizes:
+            if size.weights:
+                yield float(size.size), getattr(plan, size.by), stored[size.weights]
 
 
 # tokens per step beside the engine's default
@@ -299,8 +296,8 @@ def families(
         shared, exchange = _identity(fields, base)
         if (shared, exchange) in told:  # fp8 and fp8_dynamic may be one format
             continue
-        runs_cp = divides_prompts(base.profile.name, base.model.architecture)
-        plan = all_plans(inputs, base.model.architecture, divides_prompts=runs_cp)
+        runs_cp = divides_prompts(base.profile.name, base.model.network)
+        plan = all_plans(inputs, base.model.network, divides_prompts=runs_cp)
         if any(shared == known for known, _ in told):  # plans without an exchange are known
             plan = PlanColumns(**take_columns(plan, np.flatnonzero(plan.attention_dp > 1.0)))
         told.append((shared, exchange))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.networks import MoeFfn
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import ZERO, question_of, refused_by_recipe
 from perfatlas.training.layouts import (
@@ -144,7 +143,7 @@ def _schedules(inputs: LayoutSearchInputs, base: TrainingQuestion) -> Iterator[t
     """Yield the schedules of the engine, or the given one, with and without overlapped experts."""
     given = inputs.pipeline_schedule
     for schedule in (given,) if given else base.engine.schedules:
-        if schedule == DUALPIPE or not base.architecture.has_experts:
+        if schedule == DUALPIPE or not base.network.has_experts:
             yield schedule, False
         elif "expert_overlap" in inputs.pinned:
             yield schedule, inputs.expert_overlap
@@ -206,15 +205,15 @@ def _sizes(
     inputs: LayoutSearchInputs, base: TrainingQuestion, counts: tuple[int, ...], schedule: str
 ) -> dict[str, list[float]]:
     """Return the values of each size: the given one, or all that can divide model and GPUs."""
-    architecture = base.architecture
+    network = base.network
     domain = base.systems[0].device.scale_up.domain_size
     most = max(counts)
-    experts = [float(g.ffn.num_experts) for g in architecture.layers if isinstance(g.ffn, MoeFfn)]
-    chunks = _chunks(architecture.num_layers, schedule)
+    experts = [float(g.experts.num_experts) for g in network.layers if g.experts is not None]
+    chunks = _chunks(network.num_layers, schedule)
     searched: dict[str, list[float]] = {
         "gpus": [float(count) for count in counts],
         "tp": _divisors(counts, min(domain, most)),
-        "pp": _divisors(counts, min(architecture.num_layers, most)),
+        "pp": _divisors(counts, min(network.num_layers, most)),
         "cp": _powers(min(max(inputs.sequence_length // LEAST_TOKENS, 1), most)),
         "ep": _divisors([int(least) for least in experts], most) if experts else [1.0],
         "expert_tp": _divisors(counts, min(domain, most)) if experts else [1.0],
@@ -266,7 +265,7 @@ def _legal(
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the layouts that keep all rules, and count the others by the first they fail."""
     broken_C = np.zeros(layouts.size, np.bool_)
-    for problem in layout_problems(base.architecture, layouts, schedule):
+    for problem in layout_problems(base.network, layouts, schedule):
         rejected[problem.rule] += int(np.count_nonzero(problem.broken_C & ~broken_C))
         broken_C |= problem.broken_C
     refused_C = refused_by_recipe(inputs, layouts) & ~broken_C
@@ -556,7 +555,7 @@ def _identity(inputs: LayoutSearchInputs, question: TrainingQuestion) -> tuple[s
     """Return the sizes in which layouts of the answer differ."""
     names = ("gpus", *vars(question.layouts))
     sizes = tuple(name for name in names if name not in CHOICES)
-    follow = ("dp",) if question.architecture.has_experts else ("dp", "ep", "expert_tp")
+    follow = ("dp",) if question.network.has_experts else ("dp", "ep", "expert_tp")
     free = set(SEARCHED).intersection(sizes).difference(inputs.pinned, follow)
     return sizes if free or inputs.gpus is None else names
 
