@@ -44,9 +44,10 @@ def _toy() -> Iterator[None]:
     register_kind(KIND)
     register(MACHINE)
     yield
-    for table_, before in ((KINDS, kinds), (FIELDS, fields)):
-        table_.clear()
-        table_.update(before)
+    for known in (KINDS, FIELDS):
+        known.clear()
+    KINDS.update(kinds)
+    FIELDS.update(fields)
     del table._LOADED[MACHINE.name]
 
 
