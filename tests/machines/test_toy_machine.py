@@ -44,9 +44,10 @@ def _toy() -> Iterator[None]:
     register_kind(KIND)
     register(MACHINE)
     yield
-    for table_, before in ((KINDS, kinds), (FIELDS, fields)):
-        table_.clear()
-        table_.update(before)
+    for known in (KINDS, FIELDS):
+        known.clear()
+    KINDS.update(kinds)
+    FIELDS.update(fields)
     del table._LOADED[MACHINE.name]
 
 
@@ -108,6 +109,22 @@ def test_a_table_of_two_kinds_equals_the_single_answers(limits: dict[str, Any]) 
         for name in ("ttft_s", "tpot_s", "tpot_s_low", "tpot_s_high", "power_w"):
             one, expected = found.columns[name][place], alone.get(name)
             assert one == expected or (expected is None and np.isnan(one)), (name, system)
+
+
+def test_some_rows_of_two_kinds_keep_their_prices_at_any_clock() -> None:
+    systems, ratio_CO = ("h100_sxm", CHIP, "h200_sxm", CHIP), np.array([[0.9], [0.8], [1.0], [0.7]])
+    every = gather_operators([gemm(64, 4096, 4096, 4)], on(*systems), family="vllm", tier="auto")
+    some_X = np.array([1, 2, 3])
+    some = every.take(some_X)
+    assert np.array_equal(some.full().time_s_CO, every.full().time_s_CO[some_X])
+    slower, all_slower = some.at(ratio_CO[some_X]), every.at(ratio_CO)
+    assert np.array_equal(slower.fastest().time_s_CO, all_slower.fastest().time_s_CO[some_X])
+    for place, system in enumerate(systems):
+        alone = gather_operators([gemm(64, 4096, 4096)], on(system), family="vllm", tier="auto")
+        expected = alone.at(ratio_CO[[place]]).fastest().time_s_CO[0, 0]
+        assert all_slower.fastest().time_s_CO[place, 0] == expected
+    again = every.at(np.ones((4, 1)), all_slower).fastest()
+    assert again.time_s_CO == pytest.approx(every.full().time_s_CO, rel=1e-12)
 
 
 def test_communication_takes_the_share_of_each_kind() -> None:
