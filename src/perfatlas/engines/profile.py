@@ -364,7 +364,7 @@ class EngineProfile:
 
         Args:
             format_name: Requested format.
-            architecture: Network of the device.
+            architecture: Architecture of the device.
         """
         found = self.format_aliases.get(format_name)
         if found is None or (found.architectures and architecture not in found.architectures):

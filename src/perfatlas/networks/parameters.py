@@ -37,7 +37,7 @@ def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
     Args:
         architecture: The model.
 
-    Source: The layer equations of the papers named in `models.phases` and its mixers; checked
+    Source: The layer equations of the papers named in `phases` and its mixers; checked
         against the transformers implementation on fake tensors (tests/networks/oracle).
     Limits: Score-correction vectors of DeepSeek routers count as parameters; transformers has
         them as buffers.
