@@ -44,9 +44,9 @@ def _toy() -> Iterator[None]:
     register_kind(KIND)
     register(MACHINE)
     yield
-    for known in (KINDS, FIELDS):
-        known.clear()
+    KINDS.clear()
     KINDS.update(kinds)
+    FIELDS.clear()
     FIELDS.update(fields)
     del table._LOADED[MACHINE.name]
 
