@@ -9,11 +9,11 @@ from timing import Row, Timing, timed
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns, silicon_row
+from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines.gpu.devices import silicon_row
 from perfatlas.machines.gpu.gemm import GEMM_SHAPE, gemm_time_s
 from perfatlas.machines.gpu.gemm.physics import GEMM_PARAMETERS
 from perfatlas.machines.gpu.shapes import shape_columns
-from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.measurements.calibrations import find_calibration
 from perfatlas.operators import Gemm, Phase
 

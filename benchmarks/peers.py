@@ -14,8 +14,7 @@ from timing import Row, Timing, timed
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.parallelism import PlanColumns
 from perfatlas.step import Placement, StepContext, decode_step
@@ -112,7 +111,7 @@ def _decode(decode_D2: FloatArray) -> StepCost:
     count = decode_D2.shape[0]
     one = np.ones(count)
     context = StepContext(
-        architecture=resolve_model(MODEL).architecture,
+        network=resolve_model(MODEL).network,
         formats=ModelFormats(gemm="fp8_static", moe="fp8_static", kv="bf16", attention="bf16"),
         profile=resolve_engine(FAMILY),
         placement=Placement(systems=(resolve_system(SYSTEM),), index_C=np.zeros(count, np.int64)),

@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.files import write_table
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import Architecture, MoeFfn, parameter_counts, resolve_model
+from perfatlas.networks import Network, resolve_model
 from perfatlas.parallelism import PlanColumns, plan_problems
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _draw(random: np.random.Generator) -> Cells | None:
     devices = OTHERS if random.random() < SHARE_OF_OTHERS else MEASURED
     system = str(random.choice(devices))
     format_name = str(random.choice(FORMATS))
-    architecture, parameters = _model(model)
+    network, parameters = _model(model)
     device = _system(system).device
     if get_format(_loose(format_name)).tensor_peak not in device.peak_flop_per_s:
         return None
@@ -102,7 +102,7 @@ def _draw(random: np.random.Generator) -> Cells | None:
     gpus = 2 ** (max(int(np.ceil(np.log2(least))), 0) + int(random.integers(2)))
     if gpus > MOST_GPUS:
         return None
-    plan = _plan(random, architecture, gpus)
+    plan = _plan(random, network, gpus)
     if plan is None:
         return None
     row: Cells = {
@@ -120,10 +120,10 @@ def _draw(random: np.random.Generator) -> Cells | None:
     return row
 
 
-def _plan(random: np.random.Generator, architecture: Architecture, gpus: int) -> Cells | None:
+def _plan(random: np.random.Generator, network: Network, gpus: int) -> Cells | None:
     """Return a valid plan of one replica over `gpus` devices, and replicas."""
     tp = min(gpus, NODE)
-    if _has_experts(architecture):
+    if network.has_experts:
         if random.random() < 0.5:  # data-parallel attention, expert-parallel experts
             tp = int(2 ** random.integers(int(np.log2(tp)) + 1))
         ways = {"tp": tp, "pp": 1, "attention_dp": gpus // tp}
@@ -133,12 +133,12 @@ def _plan(random: np.random.Generator, architecture: Architecture, gpus: int) ->
     ones = np.ones(1)
     columns = {name: ones * size for name, size in ways.items()}
     moe_tp = columns["tp"] * columns["attention_dp"] / columns["ep"]
-    if not _has_experts(architecture):
+    if not network.has_experts:
         moe_tp = ones
     plan = PlanColumns(**columns, cp=ones, moe_tp=moe_tp, dp=ones)
-    if plan_problems(architecture, plan)[0] is not None:
+    if plan_problems(network, plan)[0] is not None:
         return None
-    if not _has_experts(architecture):
+    if not network.has_experts:
         ways.pop("ep")
     return ways | {"dp": int(random.choice((1, 1, 2, 4)))}
 
@@ -162,14 +162,10 @@ def _loose(format_name: str) -> str:
     return "fp8_static" if format_name == "fp8" else format_name
 
 
-def _has_experts(architecture: Architecture) -> bool:
-    return any(isinstance(group.ffn, MoeFfn) for group in architecture.layers)
-
-
 @cache
-def _model(name: str) -> tuple[Architecture, int]:
-    architecture = resolve_model(name).architecture
-    return architecture, parameter_counts(architecture).total
+def _model(name: str) -> tuple[Network, int]:
+    network = resolve_model(name).network
+    return network, network.parameters().total
 
 
 @cache

@@ -20,7 +20,7 @@ import perfatlas
 from perfatlas.declarations import FieldsSignature, declared_metrics, questions, verb_fields
 from perfatlas.engines import profile_fields
 from perfatlas.files import Array, Flag, Named, Number, Text, Whole
-from perfatlas.hardware import FIELDS
+from perfatlas.hardware import FIELDS, KINDS
 from perfatlas.vocabulary.fields import (
     annotation_of,
     bounds_text,
@@ -31,7 +31,7 @@ from perfatlas.vocabulary.fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from perfatlas.hardware.schema import SpecField
+    from perfatlas.hardware.device_fields import SpecField
     from perfatlas.vocabulary.fields import Field
     from perfatlas.vocabulary.metrics import Metric
 
@@ -277,14 +277,15 @@ def _metric_cells(metric: Metric, verbs: tuple[str, ...]) -> str:
 
 
 def hardware_page() -> str:
-    """Return the page of all fields of hardware files, a table for each section."""
-    groups: dict[str, list[str]] = {}
-    for path in FIELDS:
-        groups.setdefault(path.partition(".")[0], []).append(path)
+    """Return the page of all fields of hardware files, a table for each kind and section."""
+    groups = {f"device: kind {kind.name}": dict(kind.fields) for kind in KINDS.values()}
+    for path, field in FIELDS.items():
+        if not path.startswith("device."):
+            groups.setdefault(path.partition(".")[0], {})[path] = field
     parts = [HARDWARE_INTRODUCTION]
-    for section, paths in groups.items():
-        rows = [_hardware_cells(path, FIELDS[path]) for path in paths]
-        parts += [f"## {section}\n", _head(HARDWARE_COLUMNS), *rows, ""]
+    for title, fields in groups.items():
+        rows = [_hardware_cells(path, field) for path, field in fields.items()]
+        parts += [f"## {title}\n", _head(HARDWARE_COLUMNS), *rows, ""]
     return "\n".join(parts)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGES = sorted(path.parent for path in (ROOT / "src" / "perfatlas").rglob("*/__init__.py"))
+PLACE = re.compile(r"perfatlas(?:\.\w+)+:\w+")
 FOLDERS = ("src", "validation", "tests", "docs", "benchmarks")
 
 
@@ -26,7 +28,10 @@ def _imported(block: ast.If) -> list[ast.alias]:
 
 @cache
 def _imports() -> dict[str, set[Path]]:
-    """Return the files that import "perfatlas.package.name" or use "package.name" of an import."""
+    """Return the files that import "perfatlas.package.name" or use "package.name" of an import.
+
+    A text "perfatlas.package:name", which is imported when it is needed, counts too.
+    """
     found: dict[str, set[Path]] = {}
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     for path in (*paths, ROOT / "src" / "perfatlas" / "__init__.pyi"):
@@ -41,6 +46,9 @@ def _collect(path: Path, tree: ast.Module, found: dict[str, set[Path]]) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             attributes.append(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if PLACE.fullmatch(node.value):
+                found.setdefault(node.value.replace(":", "."), set()).add(path)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas"):
             for alias in node.names:
                 found.setdefault(f"{node.module}.{alias.name}", set()).add(path)

@@ -1,4 +1,4 @@
-"""`catalog ... show` and `validate` fit a screen; `--verbose` prints every row."""
+"""`catalog ... show` fits a screen; `--verbose` prints every row."""
 
 from __future__ import annotations
 
@@ -32,16 +32,6 @@ def test_an_entry_fits_a_screen(
     assert len(brief) <= MOST_LINES
     assert max(map(len, brief)) <= WIDTH
     assert len(printed(f"catalog {entry} --verbose", capsys)) >= len(brief) - 2
-
-
-def test_a_validation_fits_a_screen_and_names_what_it_omits(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(WIDTH))
-    brief = printed("validate capacity", capsys)
-    assert len(brief) <= MOST_LINES
-    assert "--verbose shows" in brief[-1]
-    assert len(printed("validate capacity --verbose", capsys)) > len(brief)
 
 
 def lines_of(tables: list[TitledRows], *, verbose: bool) -> list[str]:

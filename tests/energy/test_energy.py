@@ -21,8 +21,7 @@ from perfatlas.energy.boards import energy_data
 from perfatlas.energy.operators import voltage
 from perfatlas.hardware import resolve_system
 from perfatlas.inference.energy import TokenEnergy
-from perfatlas.machines.gpu.devices import DeviceColumns
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.operators import FloatArray, Gemm, GroupedGemm, Phase
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.report.text.limits import limits_of

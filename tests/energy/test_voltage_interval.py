@@ -12,7 +12,7 @@ import pytest
 import perfatlas
 from perfatlas.energy import StepEnergy, capped_clock_ratio, energy_width, power_columns
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

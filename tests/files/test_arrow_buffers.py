@@ -58,7 +58,7 @@ ARROW_COLUMNS = (
     "[arrow_column('a', cells) for cells in (['a', None], [1.5], [1], [True], [None])];"
 )
 CSV_TEXT = (
-    "import numpy as np; from perfatlas.files.csv_text import csv_rows_text;"
+    "import numpy as np; from perfatlas.files.tables import csv_rows_text;"
     "from perfatlas.files.number_cells import NumberCells;"
     "numbers = NumberCells(values_N=np.array([1.5, 2.0, np.nan, 1e30]), kind=float);"
     "assert csv_rows_text({'a': numbers, 'b': list('wxyz')}).startswith('1.5,w');"

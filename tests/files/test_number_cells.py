@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.files import NumberCells, read_table, write_table
-from perfatlas.files.csv_text import csv_rows_text
+from perfatlas.files.tables import csv_rows_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -181,7 +181,7 @@ def test_the_least_time_of_a_row_by_hand(tmp_path: Path) -> None:
     )
     (cell,) = row_cells(read_measured_rows(tmp_path / "rows.csv"), H200)
     weights = 2 * 8192**2
-    expected = [weights / 4.8e12, *[(weights - H200.l2_bytes) / 4.8e12] * 2]
+    expected = [weights / 4.8e12, *[(weights - H200.number("l2_bytes")) / 4.8e12] * 2]
     assert cell.least_s == pytest.approx(expected)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.golden.question import Question
 
-TRACES: Final = FOLDER.parent / "jobs" / "traces"
+TRACES: Final = FOLDER.parent / "reliability" / "jobs" / "traces"
 START: Final = datetime(2026, 3, 1, tzinfo=UTC)
 WATCH: Final[Fields] = {"start": "2026-03-01T00:00:00Z", "end": "2026-04-01T00:00:00Z"}
 EPOCH: Final = 1772413200

@@ -47,7 +47,7 @@ def test_every_value_has_a_kind_and_a_reference(name: str) -> None:
 def test_the_bf16_peak_is_sms_times_clock_times_width(name: str) -> None:
     # H100: 132 SMs x 4 tensor cores x 512 FMA x 2 x 1.83 GHz = 989.4e12 FLOP/s
     chip = device(name)
-    product = chip.sm_count * chip.flop_per_clock_per_sm * chip.peak_clock_hz
+    product = chip.number("sm_count") * chip.number("flop_per_clock_per_sm") * chip.peak_clock_hz
     peaks = chip.peak_flop_per_s
     assert peaks.get("bf16", peaks.get("fp16")) == pytest.approx(product, rel=0.015)
 
@@ -57,14 +57,16 @@ def test_the_fp32_peak_is_128_fma_per_sm_at_the_boost_clock(name: str) -> None:
     # H100: 132 x 128 x 2 x 1.98 GHz = 66.9e12; A100 has half the units
     chip = device(name)
     units = 64 if name == "a100_sxm" else 128
-    product = chip.sm_count * units * 2 * chip.boost_clock_hz
+    product = chip.number("sm_count") * units * 2 * chip.boost_clock_hz
     assert chip.peak_flop_per_s["fp32"] == pytest.approx(product, rel=0.035)
 
 
 def test_the_exponential_rate_matches_the_published_totals() -> None:
     def rate(name: str) -> float:
         chip = device(name)
-        return chip.sm_count * chip.exponentials_per_sm_clock * chip.boost_clock_hz
+        return (
+            chip.number("sm_count") * chip.number("exponentials_per_sm_clock") * chip.boost_clock_hz
+        )
 
     assert rate("h100_sxm") == pytest.approx(132 * 16 * 1.98e9)
     assert rate("b200_sxm") == pytest.approx(5.0e12, rel=0.08)

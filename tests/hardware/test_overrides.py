@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.files import Number
-from perfatlas.hardware import FIELDS, describe, resolve_system
+from perfatlas.hardware import FIELDS, KINDS, describe, resolve_system
 from perfatlas.quantities import InvalidSpecError
 from tests.examples import scaled_examples
 
@@ -49,7 +49,7 @@ def test_a_peak_alone_widens_the_tensor_cores() -> None:
     system = resolve_system("h200_sxm{device.peak.bf16=1200TFLOP/s}")
     assert system.device.peak_flop_per_s["bf16"] == 1.2e15
     assert system.device.peak_flop_per_s["fp8"] == 1978.9e12
-    assert system.device.flop_per_clock_per_sm == pytest.approx(4967.7, rel=1e-3)
+    assert system.device.number("flop_per_clock_per_sm") == pytest.approx(4967.7, rel=1e-3)
     assert system.sources["device.flop_per_clock_per_sm"].kind == "derived"
 
 
@@ -162,7 +162,10 @@ def test_any_text_is_a_system_or_a_named_error(text: str) -> None:
 def test_a_field_with_a_default_needs_no_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Number(dimension="bytes", unit="B", least=0.0)
     row = replace(FIELDS["device.l2"], reader=reader, into="reserved_bytes", default=2e9)
+    gpu = KINDS["gpu"]
+    fields = {**gpu.fields, "device.memory.reserved": row}
     monkeypatch.setitem(FIELDS, "device.memory.reserved", row)
+    monkeypatch.setitem(KINDS, "gpu", replace(gpu, fields=fields))
     stated = resolve_system("h200_sxm{device.memory.reserved=10GB}").device
     omitted = resolve_system("h200_sxm{device.tdp=501W}").device
     assert (stated.number("reserved_bytes"), omitted.number("reserved_bytes")) == (1e10, 2e9)

@@ -75,7 +75,7 @@ def test_a_complete_spec_needs_no_catalog(tmp_path: Path) -> None:
     chip = system.device
     assert (chip.name, chip.calibration_relative, chip.overridden) == ("mine", "", ())
     # 1000e12 / (100 x 2e9) = 5000
-    assert chip.flop_per_clock_per_sm == 5000.0
+    assert chip.number("flop_per_clock_per_sm") == 5000.0
     assert chip.sources["device.memory.bandwidth"].note == "6 stacks"
     assert chip.sources["device.tdp"].ref == "design study"
     assert system.node.nic_bandwidth == 50e9

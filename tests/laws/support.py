@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.inference import Evaluation, evaluate
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.networks import model_names, resolve_model
 from perfatlas.operators import (
     Attention,
@@ -56,7 +56,7 @@ def distinct_models() -> tuple[str, ...]:
     """Return one catalog id per architecture."""
     found: dict[Any, str] = {}
     for name in model_names():
-        found.setdefault(resolve_model(name).architecture, name)
+        found.setdefault(resolve_model(name).network, name)
     return tuple(found.values())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.networks import cache_layouts, resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.verbs.estimate import estimate
 from tests.laws.support import answered, distinct_models
 
@@ -138,10 +138,10 @@ def test_capacity_in_tokens_is_what_is_left_in_whole_blocks() -> None:
 def test_the_estimate_reports_the_layout_of_the_catalog(
     model: str, tokens: int, batch: int
 ) -> None:
-    architecture = resolve_model(model).architecture
+    architecture = resolve_model(model).network
     element = 1.0 if architecture.checkpoint.kv_format else 2.0
     length = np.array([float(tokens)])
-    layouts = cache_layouts(architecture, element)
+    layouts = architecture.cache_layouts(element)
     expected = batch * sum(float(layout.bytes_per_sequence(length)[0]) for layout in layouts)
     fields = {"model": model, "system": HUGE, "tier": "bound"}
     columns = answered([{"batch": batch, "isl": tokens - 1, "osl": 1}], **fields)

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.pricing import PricedOperators
 from tests.examples import scaled_examples
 from tests.laws.support import (

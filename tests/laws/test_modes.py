@@ -21,7 +21,7 @@ LARGE = {"system": "b300_sxm", "tp": 8, "tier": "bound"}
 
 
 def read_s(model: str) -> float:
-    return tokenizing(resolve_model(model).architecture.vocab_size, "natural").token_s
+    return tokenizing(resolve_model(model).network.vocab_size, "natural").token_s
 
 
 @given(model=MODEL, isl=st.integers(1, 8192), osl=st.integers(2, 2048))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import parameter_counts, resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.search import search
 from perfatlas.verbs.simulate import simulate
@@ -54,7 +54,7 @@ def _static(rng: random.Random) -> Fields:
 def _excess(row: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[float, float]:
     """Return executed FLOP over the peak, and bytes over the bandwidth, of the busiest pool."""
     device = resolve_system(row["system"]).device
-    architecture = resolve_model(row["model"]).architecture
+    architecture = resolve_model(row["model"]).network
     pools = row["mode"] == "disaggregated"
     first, second = ("prefill_", "decode_") if pools else ("", "")
     prefill_gpus, decode_gpus = (
@@ -66,7 +66,7 @@ def _excess(row: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[float, f
     gpus = prefill_gpus + decode_gpus if pools else prefill_gpus
     requests_per_s = answer["output_tokens_per_s_per_gpu"] * gpus / row["osl"]
     table = architecture.vocab_size * architecture.hidden_size
-    layers = parameter_counts(architecture).active - 2 * table
+    layers = architecture.parameters().active - 2 * table
     peak = device.peak_flop_per_s["fp8" if row.get("format") == "fp8" else "bf16"]
     flop_per_s = requests_per_s * row["isl"] * 2.0 * layers
     if row["model"] not in DENSE:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from perfatlas.verbs.train.breakdown import step_costs_of
 
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.networks import StepTokens
 from perfatlas.operators import FloatArray, with_fields
 from perfatlas.pricing import Column, Composition, PricedOperators, of_one_operator
+from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.serving.prices import TableLimits, price_table
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.step import decode_step, prefill_step
@@ -34,7 +34,7 @@ from tests.training.asked import layouts, question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines import DeviceColumns
     from perfatlas.operators import Operator
     from perfatlas.step import StepCost
     from perfatlas.training.step import TrainingQuestion

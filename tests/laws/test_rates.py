@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
 from perfatlas.verbs.estimate import estimate

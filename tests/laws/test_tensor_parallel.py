@@ -37,7 +37,7 @@ def legal(model: str) -> list[int]:
         tp
         for tp in SIZES
         if plan_problems(
-            resolve_model(model).architecture,
+            resolve_model(model).network,
             question_of(model=model, system="b300_sxm", tp=tp).plan,
         )
         == [None]

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from perfatlas.measurements.residuals import residuals
-from perfatlas.measurements.residuals.interpolation import interpolate
-from perfatlas.measurements.residuals.nearest import all_pairs, nearest_rows, search_tree
+from perfatlas.measurements.residuals.residuals import (
+    all_pairs,
+    interpolate,
+    nearest_rows,
+    search_tree,
+)
 
 # A grid as tables measure it: 9 x 9 sizes in octaves, every one in two kinds of load (0 and 3.2).
 GRID_RF = np.array([[a, b, c] for a in range(9) for b in range(9) for c in (0.0, 3.2)], float)

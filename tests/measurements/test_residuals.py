@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.measurements.residuals.beyond_rows import EDGE_LOSS, EDGE_TRIED
 from perfatlas.measurements.residuals.residuals import (
+    EDGE_LOSS,
+    EDGE_TRIED,
     Residuals,
     correct,
     number_groups,

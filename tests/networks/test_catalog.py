@@ -12,18 +12,20 @@ import pytest
 
 from perfatlas.networks import (
     GqaAttention,
+    LayerGroup,
     MlaAttention,
     model_names,
-    parameter_counts,
     resolve_model,
 )
-from perfatlas.networks.catalog import MAX_CONFIG_BYTES, catalog_aliases, catalog_config, read_row
+from perfatlas.networks.catalog import catalog_aliases, catalog_config, read_row
 from perfatlas.networks.hf_config import read_config
+from perfatlas.networks.hf_config.reader import MAX_CONFIG_BYTES
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 
 def attention_type(name: str) -> str:
-    mixers = [group.mixer for group in resolve_model(name).architecture.layers]
+    layers = resolve_model(name).network.layers
+    mixers = [group.mixer for group in layers if isinstance(group, LayerGroup)]
     if any(isinstance(mixer, MlaAttention) for mixer in mixers):
         return "mla"
     if any(mixer is not None and not isinstance(mixer, GqaAttention) for mixer in mixers):
@@ -52,7 +54,7 @@ def test_every_model_resolves_with_a_source(name: str) -> None:
     model = resolve_model(name)
     assert model.name == name
     assert PAPERS.get(name, f"https://huggingface.co/{name}") in model.source
-    assert model.architecture.max_position_embeddings >= 2048
+    assert model.network.max_position_embeddings >= 2048
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_every_model_resolves_with_a_source(name: str) -> None:
     ],
 )
 def test_published_sizes(name: str, billions: float, active_billions: float) -> None:
-    counts = parameter_counts(resolve_model(name).architecture)
+    counts = resolve_model(name).network.parameters()
     assert counts.total / 1e9 == pytest.approx(billions, abs=0.06)
     assert counts.active / 1e9 == pytest.approx(active_billions, abs=0.06)
 
@@ -110,8 +112,8 @@ def test_published_sizes(name: str, billions: float, active_billions: float) -> 
     ],
 )
 def test_rounded_published_sizes(name: str, billions: float, active_billions: float) -> None:
-    architecture = resolve_model(name).architecture
-    counts = parameter_counts(architecture)
+    architecture = resolve_model(name).network
+    counts = architecture.parameters()
     embeddings = 2 * architecture.vocab_size * architecture.hidden_size
     assert counts.total / 1e9 == pytest.approx(billions, rel=0.02)
     assert counts.active - embeddings < (active_billions + 0.5) * 1e9
@@ -177,10 +179,10 @@ def test_prefixes_of_names_are_not_models() -> None:
 def test_path_and_folder(tmp_path: Path) -> None:
     config = catalog_config("Qwen/Qwen3-8B")
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
-    expected = resolve_model("Qwen/Qwen3-8B").architecture
+    expected = resolve_model("Qwen/Qwen3-8B").network
     for path in (tmp_path, tmp_path / "config.json"):
         model = resolve_model(str(path))
-        assert model.architecture == expected
+        assert model.network == expected
         assert model.source.endswith("config.json")
 
 
@@ -188,7 +190,7 @@ def test_hf_quant_config_beside_the_config_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(catalog_config("Qwen/Qwen3-8B")), "utf-8")
     sidecar = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(sidecar), "utf-8")
-    checkpoint = resolve_model(str(tmp_path)).architecture.checkpoint
+    checkpoint = resolve_model(str(tmp_path)).network.checkpoint
     assert (checkpoint.gemm_format, checkpoint.kv_format) == ("fp8_static", "fp8_static")
 
 
@@ -269,7 +271,7 @@ def test_every_measured_model_resolves() -> None:
         names = {row["model_path"] for row in csv.DictReader(file)}
     assert names
     for name in names:
-        assert resolve_model(name).architecture.num_layers > 0
+        assert resolve_model(name).network.num_layers > 0
 
 
 def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
@@ -284,7 +286,7 @@ def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
         sidecar = path.with_name(path.name.replace("_config.json", "_hf_quant_config.json"))
         if config.get("quantization_config") is None and sidecar.is_file():
             config["quantization_config"] = json.loads(sidecar.read_text("utf-8"))
-        original, ours = read_config(config, name), resolve_model(name).architecture
+        original, ours = read_config(config, name), resolve_model(name).network
         assert ours.layers == original.layers, name
         assert ours.checkpoint == original.checkpoint, name
         assert (ours.hidden_size, ours.vocab_size, ours.tie_word_embeddings) == (

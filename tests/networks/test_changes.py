@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import perfatlas
-from perfatlas.networks import MODEL_FIELDS, parameter_counts, resolve_model
+from perfatlas.networks import MODEL_FIELDS, resolve_model
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ WINDOWED = "google/gemma-3-27b-it"
 
 
 def _total(text: str) -> int:
-    return parameter_counts(resolve_model(text).architecture).total
+    return resolve_model(text).network.parameters().total
 
 
 def test_parameters_of_changed_dimensions_by_hand() -> None:
@@ -45,21 +45,21 @@ def test_cache_follows_kv_heads_and_latent_rank() -> None:
 
 
 def test_groups_keep_their_shares_and_windows_stay_where_they_are() -> None:
-    assert [g.count for g in resolve_model(f"{LATENT}{{layers=122}}").architecture.layers] == [
+    assert [g.count for g in resolve_model(f"{LATENT}{{layers=122}}").network.layers] == [
         6,
         116,
     ]
-    assert [g.count for g in resolve_model(f"{LATENT}{{layers=2}}").architecture.layers] == [1, 1]
-    layers = resolve_model(f"{WINDOWED}{{window=4096}}").architecture.layers
-    assert [vars(group.mixer)["window"] for group in layers] == [4096, 0]
+    assert [g.count for g in resolve_model(f"{LATENT}{{layers=2}}").network.layers] == [1, 1]
+    layers = resolve_model(f"{WINDOWED}{{window=4096}}").network.layers
+    assert [vars(vars(group)["mixer"])["window"] for group in layers] == [4096, 0]
 
 
 @given(st.sampled_from((DENSE, EXPERTS)), st.integers(8, 128))
 def test_an_override_with_the_own_value_changes_nothing(base: str, layers: int) -> None:
-    own = resolve_model(base).architecture
+    own = resolve_model(base).network
     same = resolve_model(f"{base}{{layers={own.num_layers},hidden_size={own.hidden_size}}}")
-    assert same.architecture == own
-    longer = parameter_counts(resolve_model(f"{base}{{layers={layers + 1}}}").architecture).total
+    assert same.network == own
+    longer = resolve_model(f"{base}{{layers={layers + 1}}}").network.parameters().total
     assert longer > _total(f"{base}{{layers={layers}}}")
 
 
@@ -82,13 +82,13 @@ def test_a_solved_field_keeps_the_count(base: str, inside: str, solved: str) -> 
     model = resolve_model(f"{base}{{{inside}}}")
     assert solved in model.name
     assert resolve_model(model.name).name == model.name
-    before, after = (parameter_counts(one.architecture) for one in (resolve_model(base), model))
+    before, after = (one.network.parameters() for one in (resolve_model(base), model))
     if "equal=parameters" in inside:
         assert after.total == pytest.approx(before.total, rel=0.02)
     else:
         linear = [one.active - one.embedding for one in (before, after)]
         assert linear[1] == pytest.approx(linear[0], rel=0.02)
-    assert any(note.startswith(solved) and "keeps" in note for note in model.architecture.notes)
+    assert any(note.startswith(solved) and "keeps" in note for note in model.network.notes)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_file_takes_overrides_too(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config), "utf-8")
     model = resolve_model(f"{path}{{layers=2}}")
-    assert (model.architecture.num_layers, model.base) == (2, str(path))
+    assert (model.network.num_layers, model.base) == (2, str(path))
 
 
 def test_every_field_changes_a_model_that_has_it() -> None:
@@ -147,8 +147,8 @@ def test_every_field_changes_a_model_that_has_it() -> None:
         base = LATENT if name == "latent_rank" else WINDOWED if name == "window" else EXPERTS
         base = DENSE if name == "intermediate_size" else base
         text = f"{base}{{{name}={values.get(name, 32)}}}"
-        own = resolve_model(base).architecture
-        changed = resolve_model(text).architecture
+        own = resolve_model(base).network
+        changed = resolve_model(text).network
         assert (changed.layers, changed.hidden_size, changed.vocab_size) != (
             own.layers,
             own.hidden_size,

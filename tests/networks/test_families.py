@@ -14,12 +14,10 @@ from perfatlas.networks import (
     MlaAttention,
     ModelFormats,
     MoeFfn,
+    Network,
     SparseIndexer,
     StepTokens,
-    cache_layouts,
-    parameter_counts,
     resolve_model,
-    step_operators,
 )
 from perfatlas.networks.hf_config import read_config
 from perfatlas.operators import (
@@ -60,7 +58,7 @@ BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
     ],
 )
 def test_published_sizes(name: str, billions: float, active: float) -> None:
-    counts = parameter_counts(resolve_model(name).architecture)
+    counts = resolve_model(name).network.parameters()
     assert counts.total / 1e9 == pytest.approx(billions, rel=5e-3)
     assert counts.active / 1e9 == pytest.approx(active, rel=3.5e-2)
 
@@ -78,7 +76,7 @@ def test_layers_that_share_an_indexer_cache_and_compute_none() -> None:
     assert own.indexer is not None
     reuses = replace(own, indexer=replace(own.indexer, shared=True))
     model = _model(own, reuses)
-    kinds = [layout.kind for layout in cache_layouts(model, 2.0)]
+    kinds = [layout.kind for layout in model.cache_layouts(2.0)]
     assert kinds == ["latent", "index", "latent"]
     names = [operator.name for operator in _step(model, Phase.DECODE)]
     assert names.count("indexer_scores") == 1
@@ -87,11 +85,12 @@ def test_layers_that_share_an_indexer_cache_and_compute_none() -> None:
 
 def test_indexers_of_glm_5_2_by_hand() -> None:
     # Full in layers 0 to 2 and every fourth from there on: 3 + (78 - 6) / 4 = 21.
-    layers = resolve_model("zai-org/GLM-5.2").architecture.layers
+    layers = resolve_model("zai-org/GLM-5.2").network.layers
     own = sum(
         group.count
         for group in layers
-        if isinstance(group.mixer, MlaAttention)
+        if isinstance(group, LayerGroup)
+        and isinstance(group.mixer, MlaAttention)
         and group.mixer.indexer is not None
         and not group.mixer.indexer.shared
     )
@@ -100,7 +99,7 @@ def test_indexers_of_glm_5_2_by_hand() -> None:
 
 def test_selected_blocks_of_minimax_m3_by_hand() -> None:
     # 16 blocks of 128 keys: at 100,000 keys a query of a sparse layer attends to 2,048 of them.
-    model = resolve_model("MiniMaxAI/MiniMax-M3").architecture
+    model = resolve_model("MiniMaxAI/MiniMax-M3").network
     step = _step(model, Phase.DECODE, kv_len=100_000.0)
     keys = {
         (float(one.count[0]), float(one.visible_pairs()[0]))
@@ -109,7 +108,7 @@ def test_selected_blocks_of_minimax_m3_by_hand() -> None:
     }
     assert keys == {(3.0, 100_000.0), (57.0, 2048.0)}
     # All keys stay cached, 4 heads x 2 x 128 x 2 bytes, and 128 x 2 bytes of index keys.
-    sizes = {(one.kind, one.bytes_per_token, one.token_limit) for one in cache_layouts(model, 2.0)}
+    sizes = {(one.kind, one.bytes_per_token, one.token_limit) for one in model.cache_layouts(2.0)}
     assert sizes == {("attention", 2048.0, 0), ("index", 256.0, 0)}
 
 
@@ -129,7 +128,7 @@ def test_experts_behind_a_latent_width_exchange_it() -> None:
     # Router 8x4, two matrices 4x4 in each of 4 experts, shared 2 of 8x4, projections 2 of 8x4.
     attention_parameters = 4 * 8 * 8
     expected = 80 + attention_parameters + 32 + 4 * 32 + 64 + 64 + 3 * 8
-    assert parameter_counts(model).total == expected
+    assert model.parameters().total == expected
     plan = plan_of(tp=2, attention_dp=2, ep=4)
     found = shard_operators(_step(model, Phase.PREFILL), plan, model)
     bytes_of = {one.name: float(one.bytes[0]) for one in found if isinstance(one, Collective)}
@@ -146,7 +145,7 @@ def test_experts_behind_a_latent_width_exchange_it() -> None:
 def test_keys_of_deepseek_v4_by_hand() -> None:
     # At 100,000 tokens: 128 recent keys, of which every layer but two adds 512 selected ones of the
     # 25,000 that stand for 4 tokens each, or all 781.25 that stand for 128.
-    model = resolve_model("deepseek-ai/DeepSeek-V4-Flash").architecture
+    model = resolve_model("deepseek-ai/DeepSeek-V4-Flash").network
     step = _step(model, Phase.DECODE, kv_len=100_000.0)
     keys: dict[float, float] = {}
     for one in step:
@@ -155,7 +154,7 @@ def test_keys_of_deepseek_v4_by_hand() -> None:
             keys[seen] = keys.get(seen, 0.0) + float(one.count[0])
     assert keys == {128.0: 2.0, 128.0 + 512.0: 21.0, 128.0 + 100_000 / 128: 20.0}
     # Cache per token of a layer with an indexer, in 16 bits: 512 x 2 / 4 and (128 + 4) / 4 bytes.
-    sizes = {(one.kind, one.bytes_per_token, one.token_limit) for one in cache_layouts(model, 2.0)}
+    sizes = {(one.kind, one.bytes_per_token, one.token_limit) for one in model.cache_layouts(2.0)}
     assert ("latent", 256.0, 0) in sizes
     assert ("index", 33.0, 0) in sizes
     assert ("latent", 1024.0, 128) in sizes
@@ -163,7 +162,7 @@ def test_keys_of_deepseek_v4_by_hand() -> None:
 
 def test_values_that_are_keys_have_no_projection() -> None:
     # Gemma 4 26B: full layers project 16 x 512 queries and 2 x 512 keys.
-    model = resolve_model("google/gemma-4-26B-A4B").architecture
+    model = resolve_model("google/gemma-4-26B-A4B").network
     widths = {
         float(one.n[0])
         for one in _step(model, Phase.DECODE)
@@ -218,8 +217,8 @@ def _model(*mixers: MlaAttention) -> Architecture:
     return _architecture(*(LayerGroup(count=1, mixer=one, ffn=None, norms=1) for one in mixers))
 
 
-def _step(model: Architecture, phase: Phase, *, kv_len: float = 16.0) -> tuple[Operator, ...]:
+def _step(model: Network, phase: Phase, *, kv_len: float = 16.0) -> tuple[Operator, ...]:
     one = np.ones(1)
     q_len = one if phase == Phase.DECODE else 2.0 * one
     tokens = StepTokens(batch=one, q_len=q_len, kv_len=kv_len * one)
-    return step_operators(model, BF16, phase, tokens)
+    return model.step_operators(BF16, phase, tokens)

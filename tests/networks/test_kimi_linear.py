@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from perfatlas import estimate
-from perfatlas.networks import GatedDeltaNet, MlaAttention, parameter_counts, resolve_model
+from perfatlas.networks import GatedDeltaNet, LayerGroup, MlaAttention, resolve_model
 from perfatlas.networks.hf_config import read_config
 from perfatlas.quantities import PerfatlasError
 
@@ -48,10 +49,11 @@ def small(linear: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_size_of_kimi_k3() -> None:
-    architecture = resolve_model("moonshotai/Kimi-K3").architecture
-    assert parameter_counts(architecture).total == pytest.approx(2.8e12, rel=0.01)
-    mixers = {type(group.mixer): 0 for group in architecture.layers}
+    architecture = resolve_model("moonshotai/Kimi-K3").network
+    assert architecture.parameters().total == pytest.approx(2.8e12, rel=0.01)
+    mixers: Counter[type] = Counter()
     for group in architecture.layers:
+        assert isinstance(group, LayerGroup)
         mixers[type(group.mixer)] += group.count
     assert mixers == {GatedDeltaNet: 69, MlaAttention: 24}
 
@@ -65,7 +67,7 @@ def test_parameters_by_hand() -> None:
     dense = 3 * 64 * 48
     experts = 8 * 3 * 32 * 16 + 3 * 64 * 16 + 2 * 64 * 32 + 8 * 65  # routed, shared, latent, router
     norms = 5 * 64
-    total = parameter_counts(read_config(SMALL, "small")).total
+    total = read_config(SMALL, "small").parameters().total
     assert total == 2 * 100 * 64 + delta + latent + dense + experts + norms
 
 

@@ -17,7 +17,6 @@ from perfatlas.networks import (
     MlaAttention,
     MoeFfn,
     SparseIndexer,
-    parameter_counts,
     resolve_model,
 )
 
@@ -39,14 +38,14 @@ def _model(
 
 def _block(mixer: Mixer | None = None, ffn: DenseFfn | MoeFfn | None = None) -> int:
     """Parameters of one block: the total less the embedding (80) and the final norm (8)."""
-    return parameter_counts(_model(mixer, ffn)).total - 88
+    return _model(mixer, ffn).parameters().total - 88
 
 
 def test_llama_8b_by_hand() -> None:
     # Embedding and head 128256 x 4096 each; a layer is q and o 4096 x 4096 each, k and v
     # 4096 x 1024 each, three 4096 x 14336, two norms; one final norm.
     layer = 2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096
-    counts = parameter_counts(resolve_model("meta-llama/Llama-3.1-8B").architecture)
+    counts = resolve_model("meta-llama/Llama-3.1-8B").network.parameters()
     assert counts.total == 2 * 128256 * 4096 + 32 * layer + 4096 == 8_030_261_248
     assert counts.active == counts.total
 
@@ -98,7 +97,7 @@ def test_moe_by_hand() -> None:
         router_bias=True,
     )
     assert _block(ffn=moe) == 36 + 4 * (48 + 12) + 120 + 8
-    counts = parameter_counts(_model(ffn=moe))
+    counts = _model(ffn=moe).parameters()
     assert counts.total - counts.active == 3 * (48 + 12)
 
 
@@ -117,7 +116,7 @@ def test_moe_by_hand() -> None:
     ],
 )
 def test_published_totals(name: str, total_b: float, active_b: float) -> None:
-    counts = parameter_counts(resolve_model(name).architecture)
+    counts = resolve_model(name).network.parameters()
     assert counts.total / 1e9 == pytest.approx(total_b, rel=2e-3)
     assert counts.active / 1e9 == pytest.approx(active_b, rel=2e-2)
 
@@ -125,7 +124,7 @@ def test_published_totals(name: str, total_b: float, active_b: float) -> None:
 def test_mtp_of_deepseek_v3_by_hand() -> None:
     # One MoE layer (11.505e9), the projection 2 x 7168^2 and three norms; the weights' README
     # states 11.5B unique parameters.
-    counts = parameter_counts(resolve_model("deepseek-ai/DeepSeek-V3").architecture)
+    counts = resolve_model("deepseek-ai/DeepSeek-V3").network.parameters()
     assert counts.mtp / 1e9 == pytest.approx(11.5, rel=1e-2)
 
 
@@ -133,7 +132,7 @@ def test_mtp_of_deepseek_v3_by_hand() -> None:
 def test_parts_sum_and_layers_add(count: int, width: int, experts: int) -> None:
     attention = GqaAttention(num_heads=2, num_kv_heads=1, head_dim=4, value_head_dim=4)
     moe = MoeFfn(num_experts=experts, top_k=1, intermediate_size=width)
-    one, many = (parameter_counts(_model(attention, moe, count=n)) for n in (1, count))
+    one, many = (_model(attention, moe, count=n).parameters() for n in (1, count))
     for counts in (one, many):
         parts = counts.embedding + counts.lm_head + counts.dense_linear + counts.expert
         assert parts + counts.other == counts.total

@@ -13,9 +13,7 @@ from perfatlas.networks import (
     ModelFormats,
     SparseIndexer,
     StepTokens,
-    parameter_counts,
     resolve_model,
-    step_operators,
 )
 from perfatlas.operators import (
     Attention,
@@ -50,8 +48,8 @@ def _tokens(batch: float, q_len: float, kv_len: float, ranks: float = 1.0) -> St
 def _step(
     name: str, phase: Phase, tokens: StepTokens, formats: ModelFormats = BF16
 ) -> dict[str, Operator]:
-    architecture = resolve_model(name).architecture
-    return {op.name: op for op in step_operators(architecture, formats, phase, tokens)}
+    architecture = resolve_model(name).network
+    return {op.name: op for op in architecture.step_operators(formats, phase, tokens)}
 
 
 def _flop(operator: Operator) -> float:
@@ -71,10 +69,10 @@ def test_dense_decode_by_hand() -> None:
 
 
 def test_weights_of_the_gemms_are_the_parameters() -> None:
-    architecture = resolve_model(LLAMA).architecture
-    operators = step_operators(architecture, BF16, Phase.PREFILL, _tokens(1, 1, 1))
+    architecture = resolve_model(LLAMA).network
+    operators = architecture.step_operators(BF16, Phase.PREFILL, _tokens(1, 1, 1))
     elements = sum(float((op.n * op.k * op.count)[0]) for op in operators if isinstance(op, Gemm))
-    counts = parameter_counts(architecture)
+    counts = architecture.parameters()
     assert elements == counts.dense_linear + counts.lm_head
 
 
@@ -102,11 +100,11 @@ def test_quantization_precedes_dynamic_formats_only() -> None:
 
 
 def test_projections_follow_the_checkpoint() -> None:
-    architecture = resolve_model("openai/gpt-oss-120b").architecture
+    architecture = resolve_model("openai/gpt-oss-120b").network
     unquantized = replace(architecture.checkpoint, attention_quantized=False)
     model = replace(architecture, checkpoint=unquantized)
     formats = replace(BF16, gemm="mxfp4", moe="mxfp4")
-    named = {op.name: op for op in step_operators(model, formats, Phase.DECODE, _tokens(1, 1, 8))}
+    named = {op.name: op for op in model.step_operators(formats, Phase.DECODE, _tokens(1, 1, 8))}
     assert named["qkv_projection"].compute_format == "bf16"
     qkv, experts = named["qkv_projection"], named["experts"]
     assert isinstance(qkv, Gemm)
@@ -159,8 +157,8 @@ def test_sparse_prefill_by_hand() -> None:
 
 
 def test_window_bounds_decode_of_interleaved_layers() -> None:
-    architecture = resolve_model("openai/gpt-oss-120b").architecture
-    operators = step_operators(architecture, BF16, Phase.DECODE, _tokens(1, 1, 5000))
+    architecture = resolve_model("openai/gpt-oss-120b").network
+    operators = architecture.step_operators(BF16, Phase.DECODE, _tokens(1, 1, 5000))
     attention = [op for op in operators if isinstance(op, Attention)]
     flop = sorted(_flop(op) for op in attention)
     assert flop == [2 * 64 * 128 * 128, 2 * 64 * 5000 * 128]
@@ -170,15 +168,15 @@ def test_window_bounds_decode_of_interleaved_layers() -> None:
 @pytest.mark.parametrize("name", HYBRIDS)
 @given(batch=st.integers(1, 64), queries=st.integers(1, 300), cached=st.integers(0, 300))
 def test_columns_are_the_single_answers(name: str, batch: int, queries: int, cached: int) -> None:
-    architecture = resolve_model(name).architecture
+    architecture = resolve_model(name).network
     column = StepTokens(
         batch=np.array([1.0, batch]),
         q_len=np.array([1.0, queries]),
         kv_len=np.array([1.0, queries + cached]),
     )
-    together = step_operators(architecture, BF16, Phase.PREFILL, column)
-    alone = step_operators(
-        architecture, BF16, Phase.PREFILL, _tokens(batch, queries, queries + cached)
+    together = architecture.step_operators(BF16, Phase.PREFILL, column)
+    alone = architecture.step_operators(
+        BF16, Phase.PREFILL, _tokens(batch, queries, queries + cached)
     )
     for many, one in zip(together, alone, strict=True):
         assert many.name == one.name
@@ -190,14 +188,14 @@ def test_columns_are_the_single_answers(name: str, batch: int, queries: int, cac
 @pytest.mark.parametrize("name", HYBRIDS)
 @given(count=st.integers(2, 60))
 def test_splitting_a_group_of_equal_layers_changes_nothing(name: str, count: int) -> None:
-    architecture = resolve_model(name).architecture
+    architecture = resolve_model(name).network
     layer = replace(architecture.layers[0], count=count)
     halves = (replace(layer, count=1), replace(layer, count=count - 1))
     totals = [
         sum(
             float((op.count * op.work().flop)[0])
-            for op in step_operators(
-                replace(architecture, layers=layers), BF16, Phase.DECODE, _tokens(3, 1, 77)
+            for op in replace(architecture, layers=layers).step_operators(
+                BF16, Phase.DECODE, _tokens(3, 1, 77)
             )
         )
         for layers in ((layer,), halves)
@@ -222,7 +220,7 @@ def test_direct_query_projection_has_no_query_latent() -> None:
         tie_word_embeddings=True,
         layers=(LayerGroup(count=1, mixer=mla, ffn=None, norms=1),),
     )
-    named = {op.name: op for op in step_operators(model, BF16, Phase.DECODE, _tokens(1, 1, 9))}
+    named = {op.name: op for op in model.step_operators(BF16, Phase.DECODE, _tokens(1, 1, 9))}
     query, index = named["q_projection"], named["indexer_q_projection"]
     assert isinstance(query, Gemm)
     assert isinstance(index, Gemm)

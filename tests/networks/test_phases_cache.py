@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.networks import Architecture, GqaAttention, LayerGroup, cache_layouts, resolve_model
+from perfatlas.networks import GqaAttention, LayerGroup, Network, resolve_model
 from perfatlas.operators import FloatArray
 
 
-def kept_bytes(architecture: Architecture, element_bytes: float, tokens: FloatArray) -> FloatArray:
-    layouts = cache_layouts(architecture, element_bytes)
+def kept_bytes(network: Network, element_bytes: float, tokens: FloatArray) -> FloatArray:
+    layouts = network.cache_layouts(element_bytes)
     return sum((layout.bytes_per_sequence(tokens) for layout in layouts), np.zeros_like(tokens))
 
 
 def _bytes(name: str, tokens: float, element_bytes: float = 2.0) -> float:
-    architecture = resolve_model(name).architecture
+    architecture = resolve_model(name).network
     return float(kept_bytes(architecture, element_bytes, np.array([tokens]))[0])
 
 
@@ -52,7 +52,7 @@ def test_hybrid_by_hand() -> None:
 
 def test_groups_state_their_maximum_division() -> None:
     layouts = {
-        name: [layout.divided_by for layout in cache_layouts(resolve_model(name).architecture, 2.0)]
+        name: [layout.divided_by for layout in resolve_model(name).network.cache_layouts(2.0)]
         for name in ("meta-llama/Llama-3.1-70B", "deepseek-ai/DeepSeek-V3.2")
     }
     assert layouts["meta-llama/Llama-3.1-70B"] == [8]
@@ -67,7 +67,7 @@ def test_cache_grows_until_the_window(window: int, tokens: list[int]) -> None:
     attention = GqaAttention(
         num_heads=4, num_kv_heads=2, head_dim=8, value_head_dim=8, window=window
     )
-    base = resolve_model("meta-llama/Llama-3.1-8B").architecture
+    base = resolve_model("meta-llama/Llama-3.1-8B").network
     model = replace(base, layers=(LayerGroup(count=3, mixer=attention, ffn=None, norms=1),))
     kept = kept_bytes(model, 2.0, np.array(tokens, dtype=float))
     assert (np.diff(kept) >= 0).all()

@@ -24,8 +24,6 @@ from perfatlas.networks import (
     ModelFormats,
     MoeFfn,
     StepTokens,
-    parameter_counts,
-    step_operators,
 )
 from perfatlas.networks.hf_config import read_config
 from perfatlas.operators import (
@@ -86,7 +84,7 @@ def _our_flop(case: dict[str, Any], phase: Phase) -> float:
     )
     architecture = _architecture(case)
     total = 0.0
-    for operator in step_operators(architecture, BF16, phase, tokens):
+    for operator in architecture.step_operators(BF16, phase, tokens):
         if isinstance(operator, LatentAttention) or operator.name == "indexer_scores":
             continue
         total += float(operator.count[0]) * _oracle_flop(operator, case["family"], tokens)
@@ -138,7 +136,7 @@ def _stream_flop(architecture: Architecture, tokens: StepTokens) -> float:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["family"] for case in CASES])
 def test_parameters_match_transformers(case: dict[str, Any]) -> None:
-    total = parameter_counts(_architecture(case)).total
+    total = _architecture(case).parameters().total
     assert total == pytest.approx(case["parameters"], rel=TOLERANCE)
 
 

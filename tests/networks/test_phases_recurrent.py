@@ -17,7 +17,6 @@ from perfatlas.networks import (
     Mixer,
     ModelFormats,
     StepTokens,
-    step_operators,
 )
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.recurrent_mixers import (
@@ -50,7 +49,7 @@ def _step(mixer: Mixer, phase: Phase, batch: float, q_len: float) -> dict[str, O
     )
     one = np.ones(1)
     tokens = StepTokens(batch=batch * one, q_len=q_len * one, kv_len=q_len * one)
-    return {op.name: op for op in step_operators(model, BF16, phase, tokens)}
+    return {op.name: op for op in model.step_operators(BF16, phase, tokens)}
 
 
 def test_delta_net_by_hand() -> None:
@@ -101,7 +100,7 @@ def test_decode_products_of_the_library_are_a_known_share(family: str, share: fl
     one = np.ones(1)
     tokens = StepTokens(batch=case["batch"] * one, q_len=one, kv_len=one)
     model = read_config(case["config"], family)
-    scans = [op for op in step_operators(model, BF16, Phase.DECODE, tokens) if isinstance(op, Scan)]
+    scans = [op for op in model.step_operators(BF16, Phase.DECODE, tokens) if isinstance(op, Scan)]
     ours = sum(float((op.count * op.work().flop)[0]) for op in scans)
     assert case["decode_scan_flop"] == pytest.approx(share * ours)
 
@@ -125,6 +124,6 @@ def test_mamba_groups_are_repeated_for_more_ranks() -> None:
     )
     one = np.ones(1)
     wide = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=16 * one)
-    named = {op.name: op for op in step_operators(model, BF16, Phase.DECODE, wide)}
+    named = {op.name: op for op in model.step_operators(BF16, Phase.DECODE, wide)}
     columns = named["input_projection"].work().flop[0] / (2 * 2048)
     assert columns == 4096 + 4096 + 2 * 16 * 128 + 64

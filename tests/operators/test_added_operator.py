@@ -13,8 +13,8 @@ import pytest
 
 from perfatlas.energy import board_energy, with_energy
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
-from perfatlas.networks import Architecture, ModelFormats, StepTokens, step_operators
+from perfatlas.machines import price_operators
+from perfatlas.networks import Architecture, ModelFormats, StepTokens
 from perfatlas.operators import (
     WORK_CLASSES,
     Backward,
@@ -127,15 +127,17 @@ def test_its_weights_are_part_of_the_memory_of_a_rank(monkeypatch: pytest.Monkey
     without = weight_columns(SMALL_DENSE, BF16, plan)
     footprint = memory_footprint(asked)
 
+    without_it = Architecture.step_operators
+
     def emitted(
         model: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
     ) -> tuple[Operator, ...]:
-        return (*step_operators(model, formats, phase, tokens), convolution(phase))
+        return (*without_it(model, formats, phase, tokens), convolution(phase))
 
     # parameters outside of operators are those of the model, in which the convolution is not
     small = weights._small_parameters(SMALL_DENSE, BF16)
     monkeypatch.setattr(weights, "_small_parameters", lambda *_: small)
-    monkeypatch.setattr(weights, "step_operators", emitted)
+    monkeypatch.setattr(Architecture, "step_operators", emitted)
     # three executions with weights of their own, of which a rank holds a quarter, in 16 bits
     held = 3.0 * ELEMENTS / 4.0 * 2.0
     found = weight_columns(SMALL_DENSE, BF16, plan)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.networks import StepTokens, step_operators
+from perfatlas.networks import StepTokens
 from perfatlas.operators import Collective, GroupedGemm, Phase, busiest_rank, with_fields
 from perfatlas.parallelism import expert_groups_reached, shard_operators
 from perfatlas.verbs.estimate import estimate
@@ -22,7 +22,7 @@ def exchanged(distribution: str, batch: float = 2.0) -> tuple[dict[str, float], 
     )
     whole = [
         with_fields(one, distribution=distribution) if isinstance(one, GroupedGemm) else one
-        for one in step_operators(SMALL_MOE, BF16, Phase.PREFILL, tokens)
+        for one in SMALL_MOE.step_operators(BF16, Phase.PREFILL, tokens)
     ]
     found = shard_operators(tuple(whole), PLAN, SMALL_MOE, expert_exchange="all_to_all")
     sizes = {one.op: float(one.bytes[0]) for one in found if isinstance(one, Collective)}

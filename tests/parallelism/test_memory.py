@@ -17,7 +17,6 @@ from perfatlas.networks import (
     ModelFormats,
     MoeFfn,
     SparseIndexer,
-    parameter_counts,
 )
 from perfatlas.parallelism import (
     MemoryInputs,
@@ -62,7 +61,7 @@ def question(
     memory: float = 141e9,
 ) -> MemoryInputs:
     return MemoryInputs(
-        architecture=model,
+        network=model,
         formats=formats,
         plan=plan or plan_of(tp=8),
         load=MemoryLoad(
@@ -152,7 +151,7 @@ def test_mamba_state_does_not_grow() -> None:
 
 def test_weights_of_one_rank_are_all_parameters() -> None:
     for model in (LLAMA_70B, DEEPSEEK_V3, SMALL_DENSE, SMALL_MOE):
-        assert weights(model) == 2 * parameter_counts(model).total
+        assert weights(model) == 2 * model.parameters().total
 
 
 def test_llama_70b_fp8_weights_by_hand() -> None:
@@ -199,14 +198,14 @@ def test_weights_of_all_ranks_sum_to_the_model(tp: int, pp: int) -> None:
     norms = 9 * 512 * 2.0  # two per layer and the final one, whole on every rank
     shared = (held.layers_bytes - norms) * tp + norms
     total = shared + (held.embedding_bytes + held.head_bytes) * tp
-    assert total[0] == pytest.approx(2 * parameter_counts(many_heads).total, rel=1e-12)
+    assert total[0] == pytest.approx(2 * many_heads.parameters().total, rel=1e-12)
     assert held.stage_bytes[0] >= total[0] / (tp * pp) * (1 - 1e-12)
 
 
 @given(st.sampled_from([(1, 1), (2, 1), (1, 2), (4, 2), (2, 8), (16, 1)]))
 def test_experts_of_all_ranks_sum_to_the_model(split: tuple[int, int]) -> None:
     ep, moe_tp = split
-    counts = parameter_counts(SMALL_MOE)
+    counts = SMALL_MOE.parameters()
     plan = plan_of(attention_dp=ep * moe_tp, ep=ep, moe_tp=moe_tp)
     held = weight_columns(SMALL_MOE, BF16, plan).stage_bytes[0]
     whole = 2 * (counts.total - counts.expert)  # attention is copied by attention_dp

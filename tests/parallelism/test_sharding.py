@@ -6,13 +6,12 @@ from hypothesis import given, strategies as st
 
 from perfatlas.machines.gpu.shapes import shape_columns
 from perfatlas.networks import (
-    Architecture,
     DenseFfn,
     GqaAttention,
     MoeFfn,
+    Network,
     StepTokens,
     resolve_model,
-    step_operators,
 )
 from perfatlas.operators import (
     Attention,
@@ -49,7 +48,7 @@ from tests.parallelism.examples import (
 
 
 def step(
-    model: Architecture,
+    model: Network,
     plan: PlanColumns,
     phase: Phase = Phase.PREFILL,
     *,
@@ -60,7 +59,7 @@ def step(
     tokens = StepTokens(
         batch=column(batch), q_len=column(q_len), kv_len=column(kv_len), head_ranks=plan.tp
     )
-    return step_operators(model, BF16, phase, tokens)
+    return model.step_operators(BF16, phase, tokens)
 
 
 def named(operators: tuple[Operator, ...], name: str) -> Operator:
@@ -199,7 +198,7 @@ def test_context_parallel_pairs_are_shared_evenly(
 
 def test_context_ranks_share_the_scores_of_sparse_attention() -> None:
     # 4096 queries: 4096 x 4097 / 2 pairs, a quarter of them on each of four ranks, with all heads
-    model = resolve_model("deepseek-ai/DeepSeek-V3.2").architecture
+    model = resolve_model("deepseek-ai/DeepSeek-V3.2").network
     plan = plan_of(cp=4, tp=2, moe_tp=2)
     whole = step(model, plan, q_len=4096, kv_len=4096)
     before = named(whole, "indexer_scores")
@@ -397,7 +396,7 @@ def test_columns_of_plans_mix_ranks() -> None:
     tokens = StepTokens(
         batch=column(8, 8), q_len=column(1, 1), kv_len=column(64, 64), head_ranks=plan.tp
     )
-    whole = step_operators(SMALL_MOE, BF16, Phase.DECODE, tokens)
+    whole = SMALL_MOE.step_operators(BF16, Phase.DECODE, tokens)
     found = collectives(shard_operators(whole, plan, SMALL_MOE))
     assert found["experts_dispatch"].count.tolist() == [4.0, 0.0]
     assert found["experts_all_reduce"].count.tolist() == [0.0, 4.0]

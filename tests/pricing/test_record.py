@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import resolve_engine
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import price_operators
 from perfatlas.operators import Collective, FloatArray
 from perfatlas.pricing import (
     COMMUNICATION,
@@ -20,6 +20,7 @@ from perfatlas.pricing import (
     exposed,
     following_clock,
     join,
+    merge,
     of_one_operator,
     reduce,
     scaled,
@@ -103,6 +104,18 @@ def test_a_declared_column_is_taken_joined_and_chosen() -> None:
     assert chosen.match_CO.tolist() == [[0, -1], [1, -1]]
     assert chosen.matches == ("a", "c")
     assert choose((first, other), np.zeros((2, 2), np.int64)).notes == ("a",)
+
+
+def test_records_of_some_candidates_are_merged() -> None:
+    odd, even = record(1, 2, 2.0, ("a",)), record(2, 2, 8.0, ("b",))
+    counted = [replace(one, rows_O=np.array([1, 2])) for one in (odd, even)]
+    merged = merge(counted, [np.array([1]), np.array([0, 2])])
+    assert merged.energy_j_CO.tolist() == [[8.0, 9.0], [2.0, 3.0], [10.0, 11.0]]
+    assert merged.match_CO.tolist() == [[1, -1], [0, -1], [1, -1]]
+    assert merged.rows_O.tolist() == [2, 4]
+    assert merged.flop_CO.strides == (0, 0)  # unpriced in both
+    back = take(merged, np.array([0, 2]))
+    assert np.array_equal(back.time_s_CO, even.time_s_CO)
 
 
 def test_a_declared_column_is_scattered_with_unpriced_values() -> None:

@@ -11,7 +11,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.report.charts import BarChart, StackedBars
 from perfatlas.report.pages import page_html
 from perfatlas.verbs.compare import compare
-from perfatlas.verbs.compare.differences import step_differences
+from perfatlas.verbs.compare.answer import step_differences
 from perfatlas.verbs.compare.page import comparison_page
 from perfatlas.verbs.estimate import estimate
 

@@ -18,10 +18,14 @@ from perfatlas.reliability.fleet.laws import (
     scaled,
 )
 from perfatlas.reliability.fleet.laws.laws import Tabled
-from perfatlas.reliability.fleet.model import fleet_rate_per_s, resolve_fleet, shipped_fleets
+from perfatlas.reliability.fleet.model import (
+    fleet_rate_per_s,
+    rate_interval,
+    resolve_fleet,
+    shipped_fleets,
+)
 from perfatlas.report.pages import page_html
 from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_page
-from perfatlas.verbs.goodput.rate_interval import rate_interval
 
 DAY = 86400.0
 ROOT = Path(__file__).parents[2]

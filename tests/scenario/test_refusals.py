@@ -193,7 +193,7 @@ def test_a_config_of_an_unknown_family_names_the_file_to_add(tmp_path: Any) -> N
     with pytest.raises(UnsupportedError) as raised:
         estimate(model=str(tmp_path), system="h200_sxm")
     assert "did you mean 'llama'" in str(raised.value)
-    assert "models/families/lama.py" in str(raised.value)
+    assert "networks/hf_config/families/lama.py" in str(raised.value)
 
 
 def test_a_missing_field_of_a_config_is_named(tmp_path: Any) -> None:  # noqa: ANN401

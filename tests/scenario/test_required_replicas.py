@@ -13,7 +13,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.sampling import Precision
 from perfatlas.scenario.deployments import offered_load
 from perfatlas.verbs.simulate import required_replicas, run_length, simulate
-from perfatlas.verbs.simulate.costs import cost_results
+from perfatlas.verbs.simulate.answer import cost_results
 from perfatlas.verbs.simulate.objectives import SloCheck
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

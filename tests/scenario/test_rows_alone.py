@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from perfatlas.verbs.train.inputs import TrainInputs
 
 import perfatlas
 from perfatlas.answer import flat_results
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import grouping_key
+from perfatlas.scenario.training_steps.inputs import TrainInputs
 from perfatlas.verbs.collective import collective_columns
 from perfatlas.verbs.collective.priced import SIZES
 from perfatlas.verbs.collective.question import CollectiveInputs

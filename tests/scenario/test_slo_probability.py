@@ -11,8 +11,7 @@ from perfatlas.scenario.deployments import StepScale, prices_at
 from perfatlas.verbs.simulate import required_replicas, simulate
 from perfatlas.verbs.simulate.judged_sizes import SizeSearch, load_on_one
 from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.replica_search import smallest_number
-from perfatlas.verbs.simulate.slo_probability import HIGHEST, slo_probability
+from perfatlas.verbs.simulate.replica_count import HIGHEST, slo_probability, smallest_number
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.networks import parameter_counts, resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.goodput.question import Goodput
@@ -35,7 +35,7 @@ def test_mfu_by_hand() -> None:
 
 def test_experts_that_a_token_does_not_reach_do_no_work_and_are_saved() -> None:
     model = "deepseek-ai/DeepSeek-V3"
-    counts = parameter_counts(resolve_model(model).architecture)
+    counts = resolve_model(model).network.parameters()
     facts = facts_of({**STEP, "model": model, "tokens_per_step": 1000, "step_time_s": 1.0})
     assert facts.flop_per_s == pytest.approx(6000.0 * (counts.active - counts.embedding))
     assert facts.checkpoint_bytes == 14.0 * counts.total
@@ -44,7 +44,7 @@ def test_experts_that_a_token_does_not_reach_do_no_work_and_are_saved() -> None:
 
 def test_an_embedding_that_is_the_head_too_is_multiplied() -> None:
     model = "meta-llama/Llama-3.2-1B"
-    counts = parameter_counts(resolve_model(model).architecture)
+    counts = resolve_model(model).network.parameters()
     facts = facts_of({**STEP, "model": model, "tokens_per_step": 1, "step_time_s": 1.0})
     assert counts.lm_head == 0
     assert facts.flop_per_s == 6.0 * counts.active

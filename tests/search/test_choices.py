@@ -166,13 +166,13 @@ def test_prefill_workers_of_an_engine_with_context_parallelism_divide_prompts() 
     faster = cp > 1
     alone = columns["prefill_tp"] == 1
     assert columns["ttft_s"][faster & alone].min() < columns["ttft_s"][~faster & alone].min()
-    sparse = resolve_model("deepseek-ai/DeepSeek-V3.2").architecture
+    sparse = resolve_model("deepseek-ai/DeepSeek-V3.2").network
     assert divides_prompts("sglang", sparse)
-    assert not divides_prompts("sglang", resolve_model("Qwen/Qwen3-30B-A3B").architecture)
+    assert not divides_prompts("sglang", resolve_model("Qwen/Qwen3-30B-A3B").network)
 
 
 def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfatlas.verbs.search.progress.EVERY_S", 0.0)
+    monkeypatch.setattr("perfatlas.verbs.search.answer.EVERY_S", 0.0)
     told: list[str] = []
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 2}
     asked |= {"mode": "disaggregated", "choices": ("engine=vllm:ideal",), "num_simulated": 0}

@@ -9,8 +9,8 @@ import pytest
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.plans import MOST_PLANS, all_plans
 from perfatlas.verbs.search.question import read_search
+from perfatlas.verbs.search.space import MOST_PLANS, all_plans
 
 ASKED: dict[str, Any] = {
     "model": "deepseek-ai/DeepSeek-V3",
@@ -22,7 +22,7 @@ ASKED: dict[str, Any] = {
 
 def _plans(gpus: int) -> int:
     inputs = read_search({**ASKED, "gpus": gpus})
-    return int(all_plans(inputs, resolve_model(ASKED["model"]).architecture).tp.size)
+    return int(all_plans(inputs, resolve_model(ASKED["model"]).network).tp.size)
 
 
 def test_plans_of_very_many_gpus_are_listed_by_their_divisors() -> None:
@@ -47,7 +47,7 @@ def test_more_gpus_than_a_search_covers_are_refused(asked: dict[str, Any], told:
 def test_more_plans_than_memory_holds_are_refused_with_what_narrows_them() -> None:
     asked = {**ASKED, "max_gpus": 4096}
     inputs = read_search(asked).model_copy(update={"max_gpus": 6000})
-    architecture = resolve_model(ASKED["model"]).architecture
+    architecture = resolve_model(ASKED["model"]).network
     with pytest.raises(InvalidSpecError, match=f"more than {MOST_PLANS:,} plans.*attention_dp"):
         all_plans(inputs, architecture)
 

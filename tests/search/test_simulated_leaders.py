@@ -242,7 +242,7 @@ def test_plans_tell_what_the_simulation_changed() -> None:
 
 
 def test_closed_forms_tell_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfatlas.verbs.search.progress.EVERY_S", 0.0)
+    monkeypatch.setattr("perfatlas.verbs.search.answer.EVERY_S", 0.0)
     lines: list[str] = []
     answer = search(progress=lines.append, systems="h100_sxm", **{**ASKED, "num_simulated": 0})
     counts = [int(line.split(" ")[0].replace(",", "")) for line in lines]

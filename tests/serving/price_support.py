@@ -112,7 +112,7 @@ def direct_mixed_s(one: StepContext, steps: RandomSteps) -> FloatArray:
     shared = {op.name for op in prefill.operators if not op.per_sequence}
     alone = [i for i, op in enumerate(decode.operators) if op.name not in shared]
     gpu_s_R = busy_s(prefill) + (decode.count_CO * decode.prices.time_s_CO)[:, alone].sum(axis=1)
-    host, layers = one.profile.host, one.architecture.num_layers
+    host, layers = one.profile.host, one.network.num_layers
     sequences_R = decodes_R + steps.chunks_R
     host_s_R = host.step_s + sequences_R * host.per_sequence_s + layers * host.per_layer_prefill_s
     total_R: FloatArray = np.maximum(gpu_s_R, host_s_R)

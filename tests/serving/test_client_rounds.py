@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.inference.client_rounds import Drift, together_share
-from perfatlas.inference.prompt_order import ceil_sum, mean_progress
+from perfatlas.inference.opening_burst import Drift, ceil_sum, mean_progress, together_share
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate
 

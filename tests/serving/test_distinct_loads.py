@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.inference.distinct_loads import distinct_loads
 from perfatlas.inference.running_load import running_load
-from perfatlas.inference.shared_steps import evaluate_loads
+from perfatlas.inference.shared_steps import distinct_loads, evaluate_loads
 from perfatlas.step import Candidates, candidate_memory
 from perfatlas.verbs.search.points import priced_points
 from perfatlas.verbs.search.question import read_search

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import perfatlas
-from perfatlas.inference.rank_prompts import held_prompts, rank_prompts, spread_prompts
+from perfatlas.inference.running_load import held_prompts, rank_prompts, spread_prompts
 
 ONE = np.ones(1)
 MODEL: dict[str, Any] = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "mode": "aggregated"}

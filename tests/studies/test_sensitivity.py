@@ -12,7 +12,7 @@ from perfatlas.hardware import resolve_system, with_values
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies import (
-    FACTORS,
+    all_factors,
     break_even,
     elasticities,
     next_bottlenecks,
@@ -52,7 +52,7 @@ def test_latencies_are_homogeneous_in_rates_and_latencies(fields: dict[str, Any]
     for metric in ("ttft_s", "tpot_s", "request_latency_s"):
         whole = sum(
             SIGNS[factor.kind] * found[metric][factor.name]
-            for factor in FACTORS
+            for factor in all_factors()
             if factor.kind in SIGNS and factor.name in found[metric]
         )
         assert whole == pytest.approx(1.0, abs=1e-6)

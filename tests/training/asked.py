@@ -14,6 +14,7 @@ from perfatlas.networks import (
     GqaAttention,
     LayerGroup,
     ModelFormats,
+    Network,
     resolve_model,
 )
 from perfatlas.training.layouts import Layouts
@@ -53,7 +54,7 @@ def layouts(**columns: Any) -> Layouts:  # noqa: ANN401 - columns of several typ
 def question(
     sizes: Layouts,
     *,
-    model: str | Architecture = "meta-llama/Llama-3.1-8B",
+    model: str | Network = "meta-llama/Llama-3.1-8B",
     system: str = "h100_sxm",
     engine: str | TrainingEngine = "ideal",
     **others: Any,  # noqa: ANN401 - fields of a question
@@ -61,7 +62,7 @@ def question(
     """Return the question of some layouts."""
     return replace(
         TrainingQuestion(
-            architecture=resolve_model(model).architecture if isinstance(model, str) else model,
+            network=resolve_model(model).network if isinstance(model, str) else model,
             engine=resolve_training_engine(engine) if isinstance(engine, str) else engine,
             formats=BF16,
             tier="auto",

@@ -126,7 +126,7 @@ def _zb_h1(case: Case, rank: int) -> Iterator[list[Op]]:
         yield [("W", rank, waiting.popleft())]
 
 
-def _zb_v(case: Case, rank: int) -> Iterator[list[Op]]:  # noqa: C901 - phase after phase
+def _zb_v(case: Case, rank: int) -> Iterator[list[Op]]:
     p, m = case.ranks, case.micro_batches
     down, up = rank, 2 * p - 1 - rank
     made: dict[tuple[str, int], int] = {}

@@ -92,7 +92,7 @@ def test_no_step_is_below_its_bounds(
         cuda_graphs="none",
     )
     broken_C = np.zeros(asked.layouts.size, np.bool_)
-    for problem in layout_problems(asked.architecture, asked.layouts, schedule):
+    for problem in layout_problems(asked.network, asked.layouts, schedule):
         broken_C |= problem.broken_C
     kept = np.flatnonzero(~broken_C)[:400]
     assert kept.size > 50

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.networks import parameter_counts, resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.training.layouts import Layouts, stage_layers
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import checkpoint_bytes, training_steps
@@ -139,7 +139,7 @@ def test_experts_are_divided_over_their_ranks() -> None:
     experts = steps.stages.expert_CS.sum(axis=1)
     # 48 layers of 128 experts with three matrices of 2048 x 768
     assert experts == pytest.approx(48 * 128 * 3 * 2048 * 768 / sizes.ep, rel=1e-12)
-    whole = parameter_counts(resolve_model("Qwen/Qwen3-30B-A3B").architecture).total
+    whole = resolve_model("Qwen/Qwen3-30B-A3B").network.parameters().total
     dense = steps.stages.dense_CS.sum(axis=1)
     assert dense[0] + experts[0] == pytest.approx(whole, rel=1e-6)
     assert dense[0] == pytest.approx(dense[2], rel=1e-6)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.networks import parameter_counts, resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.profiles import resolve_training_engine
@@ -84,7 +84,7 @@ def test_muon_multiplies_what_newton_schulz_needs() -> None:
     assert time_s == pytest.approx(flop / asked.devices().peak_flop_per_s("bf16")[0], rel=0.02)
     # master weights and one moment, two of the embedding and the head
     ends = 2 * VOCAB * H
-    total = parameter_counts(asked.architecture).total
+    total = asked.network.parameters().total
     expected = 8 * (total - ends) + 12 * ends
     assert steps.memory.optimizer_bytes[0] == pytest.approx(expected, rel=1e-9)
 
@@ -323,7 +323,7 @@ def test_a_recipe_keeps_the_waterfall_and_the_memory_of_deepseek() -> None:
     assert steps.memory.fits.tolist() == [True, False]
     parts = np.stack(list(steps.waterfall.values()))
     assert parts.sum(axis=0) == pytest.approx(steps.step_s_C, rel=1e-12)
-    assert resolve_model(DEEPSEEK).architecture.mtp_layers == 1
+    assert resolve_model(DEEPSEEK).network.mtp_layers == 1
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_defaults_are_those_of_documented_recipes(
     engine: str, model: str, pp: int, chunks: int, gradients: str
 ) -> None:
     profile = resolve_training_engine(engine)
-    architecture = resolve_model(model).architecture
+    architecture = resolve_model(model).network
     assert profile.default_chunks(architecture, pp, 4 * pp) == chunks
     assert profile.default_chunks(architecture, pp, 4 * pp + 1) == 1 or pp == 1
     assert profile.default_gradient_format(architecture) == gradients
@@ -143,7 +143,7 @@ def test_an_unknown_engine_is_pointed_to_generic() -> None:
 
 def test_the_recipe_that_sets_defaults_is_among_the_sources() -> None:
     asked = SMALL | {"tp": 8, "pp": 8, "gpus": 512}
-    recipe = resolve_training_engine("megatron").recipe_of(resolve_model(LARGE).architecture)
+    recipe = resolve_training_engine("megatron").recipe_of(resolve_model(LARGE).network)
     assert recipe is not None
     for model, cited in ((LARGE, True), (SMALL["model"], False)):
         sources = train(**asked | {"model": model}).evidence.sources

@@ -10,8 +10,8 @@ from perfatlas.networks import resolve_model
 from perfatlas.training.layouts import layout_problems
 from tests.training.asked import layouts
 
-DENSE = resolve_model("meta-llama/Llama-3.1-8B").architecture
-SPARSE = resolve_model("Qwen/Qwen3-30B-A3B").architecture
+DENSE = resolve_model("meta-llama/Llama-3.1-8B").network
+SPARSE = resolve_model("Qwen/Qwen3-30B-A3B").network
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"tp": 3}, "nearest that does is tp = 2"),
     ({"dp": 3}, "nearest is global_batch = 15"),

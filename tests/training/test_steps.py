@@ -174,7 +174,7 @@ def test_engines_that_keep_whole_gradients_reduce_once() -> None:
 
 
 def test_a_sharded_model_has_the_parameters_of_the_whole() -> None:
-    whole = resolve_model("meta-llama/Llama-3.1-8B").architecture
+    whole = resolve_model("meta-llama/Llama-3.1-8B").network
     sizes = layouts(tp=[1, 2, 4], pp=[1, 1, 2], zero=0)
     steps = training_steps(question(sizes, model=whole))
     held_C = steps.stages.dense_CS.sum(axis=1) * sizes.tp

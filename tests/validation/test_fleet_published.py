@@ -35,7 +35,7 @@ from validation.fleet.anchor_rules import (
 )
 from validation.fleet.anchors import published_anchors
 
-DATA = resources.files("perfatlas").joinpath("data/fleet")
+DATA = resources.files("validation").joinpath("data")
 TABLE = DATA.joinpath("published_figures.csv")
 HEAD = "source,metric,value,value_max,qualifier,unit,n_gpus\n"
 YEAR = Exponential(mean_s=365.25 * 86400)

@@ -95,3 +95,18 @@ def test_the_command_prints_tables_or_one_object(capsys: pytest.CaptureFixture[s
     assert main(["capacity", "--json"]) == 0
     parsed = json.loads(capsys.readouterr().out)
     assert parsed["results"]["totals"][0]["group"] == "all"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main(["capacity", *words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_validation_fits_a_screen_and_names_what_it_omits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    brief = printed(capsys)
+    assert len(brief) <= 33
+    assert "--verbose shows" in brief[-1]
+    assert len(printed(capsys, "--verbose")) > len(brief)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.engines import step_errors
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
 from validation.runs import (
@@ -27,6 +26,7 @@ from validation.runs.deduplication import is_dense
 from validation.runs.host_time import fit_constants, halves
 from validation.runs.predictions import METRICS
 from validation.runs.run_selection import parse_serving_rules
+from validation.runs.shipped_errors import step_errors
 from validation.runs.step_errors import step_error_rows
 from validation.serving import validate_steps
 from validation.serving.steps import gate

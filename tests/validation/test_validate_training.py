@@ -46,7 +46,7 @@ def test_the_highest_mfu_are_those_of_the_runs() -> None:
         steps = training_steps(asked)
         peak = asked.layouts.gpus[0] * steps.peak_flop_per_s_C[0]
         mfu = steps.model_flop_C[0] / (float(run.run["step_time_s_derived"]) * peak)
-        kind = "moe" if asked.architecture.has_experts else "dense"
+        kind = "moe" if asked.network.has_experts else "dense"
         key = asked.systems[0].device.name, kind, asked.formats.gemm
         found[key] = max(found.get(key, 0.0), float(mfu))
     assert found.keys() == highest_mfu().keys()

@@ -21,10 +21,9 @@ from perfatlas.engines import resolve_engine
 from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import FAMILIES, MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
-from perfatlas.measurements.tables import GEMM_FORMATS, has_table, read_table
-from perfatlas.measurements.tables.sparse_tables import FOLDER
-from perfatlas.networks import MlaAttention, ModelFormats, StepTokens, resolve_model
+from perfatlas.machines import price_operators
+from perfatlas.measurements.tables import GEMM_FORMATS, SPARSE_FOLDER, has_table, read_table
+from perfatlas.networks import LayerGroup, MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import UnsupportedError, did_you_mean, repr_for_error
@@ -117,9 +116,9 @@ def validate_blocks(
     for system in systems or MEASURED_DEVICES:
         for engine in engines or FAMILIES:
             for phase, name in TABLES.items():
-                if not has_table(system, FOLDER, engine, name):
+                if not has_table(system, SPARSE_FOLDER, engine, name):
                     continue
-                table = read_table(system, FOLDER, engine, name)
+                table = read_table(system, SPARSE_FOLDER, engine, name)
                 keep, left = _comparable(table, phase)
                 about = {"system": system, "engine": engine, "phase": phase}
                 skipped += [about | {"why": why, "rows": rows} for why, rows in left.items()]
@@ -221,14 +220,14 @@ def _question(
         np.asarray(table.columns[name], np.float64)[rows]
         for name in ("batch_size", "isl", "step", "num_heads")
     )
-    architecture = resolve_model(model).architecture
-    layer = replace(architecture.layers[0], count=1)
-    if not isinstance(layer.mixer, MlaAttention):
+    network = resolve_model(model).network
+    layer = replace(network.layers[0], count=1)
+    if not (isinstance(layer, LayerGroup) and isinstance(layer.mixer, MlaAttention)):
         raise UnsupportedError(f"{model} has no latent attention: remove it from MODELS")
     one = np.ones(rows.size)
     ranks = layer.mixer.num_heads / heads
     context = StepContext(
-        architecture=replace(architecture, layers=(layer,)),
+        network=replace(network, layers=(layer,)),
         formats=ModelFormats(gemm=gemm, moe=gemm, kv=cache, attention="bf16"),
         profile=resolve_engine(table.framework),
         placement=Placement(

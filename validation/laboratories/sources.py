@@ -143,7 +143,7 @@ def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Field
         "expert_distribution": rules["expert_distribution"].get(row["model"], "uniform"),
     }
     formats: Fields = rules["formats"][row["precision"]]
-    experts = resolve_model(fields["model"]).architecture.has_experts
+    experts = resolve_model(fields["model"]).network.has_experts
     if experts and row["doc_version"] in rules["expert_parallel"]["releases"]:
         fields["ep"] = fields["tp"]
         if row["model"] in rules["expert_parallel"]["attention_dp"]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.energy import StepEnergy, board_energy, power_columns, sustained_clock
-from perfatlas.energy.operators import voltage
+from perfatlas.energy import StepEnergy, board_energy, power_columns, sustained_clock, voltage
 from perfatlas.fitting import FIT_ROWS, SEED, fit_cell, taken
 from perfatlas.fitting.cells import MEASURED_DEVICES, cells_by_key
 from perfatlas.hardware import resolve_system
+from perfatlas.machines import DeviceColumns
 from perfatlas.machines.gpu.attention import PREFILL_ATTENTION_SHAPE
-from perfatlas.machines.gpu.devices import CLOCK, PEAK, DeviceColumns
+from perfatlas.machines.gpu.devices import CLOCK, PEAK
 from perfatlas.measurements.calibrations import Pair, catalog_silicon, donor_of
 from perfatlas.operators import Attention, Gemm, Phase
 from perfatlas.sampling import five_quantiles, seeded_subset
@@ -231,7 +231,7 @@ def _row_energy(cell: Cell, rows: Rows) -> RowEnergy:
     issue = 0.0 if cell.operator == "gemm" else 0.5 * board.issue_w
     count = rows.measured_s.size
     columns = DeviceColumns(devices=(device,), index_C=np.zeros(count, np.int64))
-    cold = np.where(work.cold_bytes <= device.l2_bytes, 0.0, work.cold_bytes)
+    cold = np.where(work.cold_bytes <= device.number("l2_bytes"), 0.0, work.cold_bytes)
     return RowEnergy(
         chip_j=work.flop * board.flop_j[peak] + moved * board.sram_j_per_byte,
         issue_w=issue,

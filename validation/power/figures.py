@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.energy import StepEnergy, board_energy, node_power, power_columns, sustained_clock
-from perfatlas.energy.operators import voltage
+from perfatlas.energy import (
+    StepEnergy,
+    board_energy,
+    node_power,
+    power_columns,
+    sustained_clock,
+    voltage,
+)
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.kernel import kernel_gemm
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.optimize import least_squares
 
-from perfatlas.energy import board_energy
-from perfatlas.energy.boards import energy_data
-from perfatlas.energy.operators import voltage
+from perfatlas.energy import board_energy, energy_data, voltage
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import MissingDependencyError
 from validation.power.scores import Watts, power_error

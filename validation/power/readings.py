@@ -13,8 +13,7 @@ import numpy as np
 from perfatlas.energy import board_energy, power_columns, with_energy
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.tables import MOE_FORMATS, read_table
 from perfatlas.operators import Attention, GroupedGemm, Phase
 from perfatlas.quantities import UnsupportedError
@@ -169,7 +168,7 @@ def fit_kernels() -> dict[str, float]:
     excess = watts.active_w / board_energy(device).issue_w
     rows = (watts.samples >= max(kernels["samples"])) & (excess > MOSTLY)
     left_w = watts.measured_w - watts.on_w - watts.dynamic_w
-    each_w = float(np.median(left_w[rows] / excess[rows])) / device.sm_count
+    each_w = float(np.median(left_w[rows] / excess[rows])) / device.number("sm_count")
     return {"generation.blackwell.issue": float(f"{each_w:.{DIGITS}g}")}
 
 

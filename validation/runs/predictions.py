@@ -165,7 +165,7 @@ def _row(run: ServingRun, question: Row, answer: Row, rules: ServingRules) -> Ro
         "on_rank": run.on_rank,
         "isl": run.isl,
         "osl": run.osl,
-        "layers": resolve_model(question["model"]).architecture.num_layers,
+        "layers": resolve_model(question["model"]).network.num_layers,
         "asked_osl": question["osl"],
     }
     latency_s = run.ttft_s + run.tpot_s * (question["osl"] - 1)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.engines import STEP_ERRORS, step_errors
 from perfatlas.files import format_toml, write_atomic
 from validation.runs.predictions import answered, below_bound
+from validation.runs.shipped_errors import STEP_ERRORS, step_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,15 +135,15 @@ def step_error_rows(rows: Sequence[Row], sha256: str) -> dict[str, Mapping[str, 
 
 
 def write_step_errors(rows: Sequence[Row], sha256: str, path: Path | None = None) -> Path:
-    """Write the tails of every engine to the package data, and return the path.
+    """Write the tails of every engine to the data, and return the path.
 
     Args:
         rows: `predictions` of `validate_steps`.
         sha256: Digest of the file of runs.
-        path: File, by default the shipped one.
+        path: File, by default the stored one.
     """
     found = step_error_rows(rows, sha256)
-    target = path or Path(str(resources.files("perfatlas").joinpath(STEP_ERRORS)))
+    target = path or Path(str(resources.files("validation").joinpath(STEP_ERRORS)))
     write_atomic(target, HEADER + format_toml({"engine": found}))
     step_errors.cache_clear()
     return target

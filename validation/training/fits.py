@@ -117,7 +117,7 @@ def _is_early(published: PublishedRun) -> bool:
 
 def _is_moe(published: PublishedRun) -> bool:
     question = published.question
-    return question is not None and question.architecture.has_experts
+    return question is not None and question.network.has_experts
 
 
 def _best(

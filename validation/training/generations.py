@@ -67,7 +67,7 @@ def _scored(runs: Sequence[PublishedRun], fit: Mapping[str, Any]) -> list[Row]:
     for published, (step_s, low_s, high_s) in zip(runs, step_s_VR.T.tolist(), strict=True):
         question = published.question
         measured_s = float(published.run["step_time_s_derived"])
-        moe = question is not None and question.architecture.has_experts
+        moe = question is not None and question.network.has_experts
         rows.append(
             {
                 "generation": fit["generation"],

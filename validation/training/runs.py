@@ -18,11 +18,12 @@ from perfatlas.networks import (
     GqaAttention,
     LayerGroup,
     ModelFormats,
+    Network,
     resolve_model,
 )
+from perfatlas.training import Recipe
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
 from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
-from perfatlas.training.recipe import Recipe
 from perfatlas.training.step import TrainingQuestion
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def published_runs() -> list[PublishedRun]:
         reason = _missing(run)
         question = None if reason else _question(run)
         if question is not None:
-            problems = layout_problems(question.architecture, question.layouts, question.schedule)
+            problems = layout_problems(question.network, question.layouts, question.schedule)
             reason = problems[0].sentence(0) if problems else ""
         found.append(PublishedRun(run=run, question=None if reason else question, refused=reason))
     return found
@@ -122,7 +123,7 @@ def _question(run: Run) -> TrainingQuestion:
         "sequence_length": run["seq_len"],
     }
     return TrainingQuestion(
-        architecture=_architecture(run),
+        network=_network(run),
         engine=engine,
         formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention=_attention(run, recipe)),
         tier="auto",
@@ -227,10 +228,10 @@ def _format(run: Run) -> str:
     return "fp8_block" if hopper and name == "mxfp8" else name
 
 
-def _architecture(run: Run) -> Architecture:
+def _network(run: Run) -> Network:
     """Return the model of the catalog, or a GPT of the dimensions that the table states."""
     if run["model"] in rules()["models"]:
-        return resolve_model(rules()["models"][run["model"]]).architecture
+        return resolve_model(rules()["models"][run["model"]]).network
     heads, hidden = int(run["heads"]), int(run["hidden"])
     attention = GqaAttention(
         num_heads=heads,

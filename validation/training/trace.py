@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.tiers import price_operators
-from perfatlas.networks import ModelFormats, MoeFfn, resolve_model
+from perfatlas.machines import price_operators
+from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.operators import GroupedGemm, Streaming
+from perfatlas.training import COMPUTE_PARTS, pair_times
 from perfatlas.training.layouts import Layouts
-from perfatlas.training.pairs import COMPUTE_PARTS, pair_times
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import (
     TrainingQuestion,
@@ -31,7 +31,7 @@ from perfatlas.training.work import expert_kernels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.training.pairs import PairParts
+    from perfatlas.training import PairParts
     from perfatlas.training.profiles import TrainingEngine
 
 _ATTENTION: Final = [at for at, name in enumerate(COMPUTE_PARTS) if name.startswith("attention")]
@@ -84,10 +84,10 @@ def fit_to_trace() -> dict[str, float]:
 def _pair(engine: TrainingEngine) -> PairParts:
     """Return the pair of MoE layers of the trace with an engine."""
     question = production_run(engine)
-    layers = tuple(group for group in question.architecture.layers if isinstance(group.ffn, MoeFfn))
-    architecture = replace(question.architecture, layers=layers)
+    layers = tuple(group for group in question.network.layers if group.experts is not None)
+    network = replace(question.network, layers=layers)
     count = len(published_trace()["compute_ms"])
-    return pair_of_layers(replace(question, architecture=architecture), count)
+    return pair_of_layers(replace(question, network=network), count)
 
 
 def production_run(engine: TrainingEngine) -> TrainingQuestion:
@@ -105,7 +105,7 @@ def production_run(engine: TrainingEngine) -> TrainingQuestion:
         "ep": trace["ep"],
     }
     return TrainingQuestion(
-        architecture=resolve_model(trace["model"]).architecture,
+        network=resolve_model(trace["model"]).network,
         engine=engine,
         formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
         tier="auto",
@@ -126,7 +126,7 @@ def production_run(engine: TrainingEngine) -> TrainingQuestion:
 def _casts_s(engine: TrainingEngine) -> float:
     """Return the time of the kernels that quantize in all layers of the pair, alone [s]."""
     question = production_run(engine)
-    groups = [isinstance(group.ffn, MoeFfn) for group in question.architecture.layers]
+    groups = [group.experts is not None for group in question.network.layers]
     segment = groups.index(True) + 1
     total_s = 0.0
     for row in micro_batch_costs(question).rows:

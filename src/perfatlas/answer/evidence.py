@@ -18,8 +18,7 @@ from perfatlas.engines import release_spread, whole_run_spread
 from perfatlas.formats import get_format
 from perfatlas.hardware import cited_sources
 from perfatlas.inference import KERNELS_ONLY, client_note, step_limits, step_tails
-from perfatlas.machines.gpu.tiers import holds_quantization
-from perfatlas.networks import MoeFfn
+from perfatlas.measurements.residuals import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
         data_versions=_versions(question, costs),
         assumptions=(
             *question.assumptions,
-            *question.model.architecture.notes,
+            *question.model.network.notes,
             *notes,
             *system.notes,
             *board.notes,
@@ -161,7 +160,7 @@ def engine_assumptions(question: Candidates) -> list[str]:
             f" and the interval is wider by the spread of {spread.runs} configurations between"
             f" releases (`{spread.command}`){changed}"
         )
-    if question.model.architecture.has_experts:
+    if question.model.network.has_experts:
         remarks.append(f"expert load: {question.expert_distribution}")
         remarks += _copied_experts(question)
         remarks += _unquantized_gather(question)
@@ -179,11 +178,11 @@ def engine_assumptions(question: Candidates) -> list[str]:
 
 def _copied_experts(question: Candidates) -> list[str]:
     """Return what redundant experts are assumed to do."""
-    layers = question.model.architecture.layers
+    layers = question.model.network.layers
     counts = {
-        (group.ffn.redundant_experts, group.ffn.slots)
+        (group.experts.redundant_experts, group.experts.slots)
         for group in layers
-        if isinstance(group.ffn, MoeFfn)
+        if group.experts is not None
     }
     return [
         f"{copies} redundant experts, {slots} of each MoE layer over all ranks: copies of popular"

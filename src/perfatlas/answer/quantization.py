@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.machines.gpu.tiers import holds_quantization
+from perfatlas.measurements.residuals import holds_quantization
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.operators import Gemm
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.energy.boards import board_energy as board_energy, lowest_clock as lowest_clock
+    from perfatlas.energy.boards import (
+        board_energy as board_energy,
+        energy_data as energy_data,
+        lowest_clock as lowest_clock,
+    )
     from perfatlas.energy.clock import (
         CappedClock as CappedClock,
         StepEnergy as StepEnergy,
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from perfatlas.energy.operators import (
         ZEROS as ZEROS,
         ZEROS_UNUSED as ZEROS_UNUSED,
+        voltage as voltage,
         with_energy as with_energy,
     )
     from perfatlas.energy.power import (

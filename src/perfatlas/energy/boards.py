@@ -10,6 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import resolve_system
+from perfatlas.machines import issuing_units
 from perfatlas.measurements.calibrations import find_calibration
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
         sram_j_per_byte=sram_j,
         memory_j_per_byte=memory_j,
         link_j_per_byte=scale * link["value"],
-        issue_w=scale * own["issue"]["value"] * device.sm_count,
+        issue_w=scale * own["issue"]["value"] * issuing_units(device),
         voltage_slope=own["voltage_slope"]["value"],
         voltage_floor=own["voltage_floor"]["value"],
         voltage_slope_low=own["voltage_slope"]["low"],

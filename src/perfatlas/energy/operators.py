@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 

@@ -14,7 +14,7 @@ from perfatlas.energy.boards import board_energy
 from perfatlas.energy.operators import voltage
 
 if TYPE_CHECKING:
-    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines import DeviceColumns
     from perfatlas.operators import FloatArray
 
 
@@ -89,7 +89,7 @@ class PowerColumns:
             >>> import numpy as np
             >>> from perfatlas.energy import power_columns
             >>> from perfatlas.hardware import resolve_system
-            >>> from perfatlas.machines.gpu.devices import DeviceColumns
+            >>> from perfatlas.machines import DeviceColumns
             >>> h100 = DeviceColumns(
             ...     devices=(resolve_system("h100_sxm").device,), index_C=np.array([0])
             ... )
@@ -135,7 +135,7 @@ class PowerColumns:
             >>> import numpy as np
             >>> from perfatlas.energy import power_columns
             >>> from perfatlas.hardware import resolve_system
-            >>> from perfatlas.machines.gpu.devices import DeviceColumns
+            >>> from perfatlas.machines import DeviceColumns
             >>> h100 = DeviceColumns(
             ...     devices=(resolve_system("h100_sxm").device,), index_C=np.array([0, 0])
             ... )

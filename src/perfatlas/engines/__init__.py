@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from perfatlas.engines.launch_settings import with_launch_settings as with_launch_settings
     from perfatlas.engines.profile import EngineProfile as EngineProfile
     from perfatlas.engines.profile_file import profile_fields as profile_fields
-    from perfatlas.engines.step_error import STEP_ERRORS as STEP_ERRORS, step_errors as step_errors
     from perfatlas.engines.template import engine_template as engine_template
     from perfatlas.engines.tokenizers import Tokenizing as Tokenizing, tokenizing as tokenizing
 else:

@@ -31,17 +31,18 @@ from perfatlas.engines.field_readers import (
 from perfatlas.engines.full_attention import FullAttention
 from perfatlas.engines.fusions import FUSION, SEPARATE
 from perfatlas.engines.host_times import FrontEnd, HostTime
-from perfatlas.engines.misplaced_keys import refuse_misplaced
-from perfatlas.engines.overlap_fields import BATCH_OVERLAPS, EXCHANGES, NO_OVERLAP, OVERLAP
 from perfatlas.engines.profile import (
     RANK_PADDINGS,
     AllReduceRules,
+    BatchOverlap,
+    BatchOverlaps,
     DeviceLimits,
     Disaggregation,
     EarlierKernels,
     EngineMemory,
     EngineProfile,
     FormatAlias,
+    Overlap,
     SchedulerDefaults,
 )
 from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
@@ -60,7 +61,75 @@ from perfatlas.files import (
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+OVERLAP: Final = Record(
+    fields={
+        "prefix": needed(NAME, *OPERATORS),
+        "beside": needed(NAME, *OPERATORS),
+        "max_tokens": needed(SHARE, *OPERATORS),
+        "batch_overlap": perhaps(Text(choices=("", "single_batch")), *OPERATORS),
+        "architectures": perhaps(NAMES, *OPERATORS),
+        "ref": REF,
+    },
+    build=Overlap,
+)
+EXCHANGES: Final = ("all_to_all", "all_gather_reduce_scatter", "quantized_all_gather", "deepep")
+_TWO_BATCH: Final = Record(
+    fields={
+        "exchanges": needed(NAMES),
+        "prefill_tokens": perhaps(SHARE, *STEPS),
+        "decode_tokens": perhaps(SHARE, *STEPS),
+        "ref": REF,
+    },
+    build=BatchOverlap,
+)
+_SINGLE_BATCH: Final = Record(fields={"exchanges": needed(NAMES), "ref": REF}, build=BatchOverlap)
+BATCH_OVERLAPS: Final = Record(
+    fields={
+        "value": needed(Text(choices=("none", "two_batch", "single_batch")), *STEPS),
+        "two_batch": perhaps(_TWO_BATCH),
+        "single_batch": perhaps(_SINGLE_BATCH),
+        "ref": REF,
+    },
+    build=lambda *, two_batch=None, single_batch=None, **given: BatchOverlaps(
+        two_batch=two_batch, single_batch=single_batch, **given
+    ),
+)
+NO_OVERLAP: Final = BatchOverlaps(value="none", two_batch=None, single_batch=None, source="")
+
+
+def refuse_misplaced(table: Mapping[str, object], paths: Iterable[str], where: str) -> None:
+    """Refuse a key at the top of a file, or in its scheduler, that belongs to another table.
+
+    Args:
+        table: The file.
+        paths: Paths of all fields, as `profile_fields` has them.
+        where: The file, for messages.
+
+    Raises:
+        InvalidSpecError: A key belongs to other tables; their first lines are named.
+    """
+    known = list(paths)
+    scheduler = table.get("scheduler")
+    tables = {"": table, "scheduler.": scheduler if isinstance(scheduler, dict) else {}}
+    for place, keys in tables.items():
+        for key in keys:
+            if any(path.split("[")[0].startswith(f"{place}{key}") for path in known):
+                continue
+            places = [path.rpartition(".") for path in known]
+            homes = [_header(home) for home, _, name in places if name == key and home]
+            if homes:
+                raise InvalidSpecError(
+                    f"{where}: {place}{key} has no effect: {key} belongs to"
+                    f" {' or '.join(homes)}; write it below that line"
+                )
+
+
+def _header(path: str) -> str:
+    """Return the line that begins a table: [host] or [[scheduler.by_memory]]."""
+    return f"[[{path.removesuffix('[]')}]]" if path.endswith("[]") else f"[{path}]"
+
 
 T = TypeVar("T")
 MEBIBYTE: Final = 2.0**20

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
         write_calibrations as write_calibrations,
     )
     from perfatlas.fitting.few_shot import CellChange as CellChange, refit_rows as refit_rows
-    from perfatlas.fitting.held_out_residuals import SMALL_CELL as SMALL_CELL
+    from perfatlas.fitting.held_out_residuals import (
+        GROUPED_BY as GROUPED_BY,
+        SMALL_CELL as SMALL_CELL,
+        held_out as held_out,
+        row_groups as row_groups,
+        taken as taken,
+    )
     from perfatlas.fitting.least_squares import (
         error_statistics as error_statistics,
         fit_parameters as fit_parameters,
         share_inside as share_inside,
         simplex_search as simplex_search,
-    )
-    from perfatlas.fitting.split import (
-        GROUPED_BY as GROUPED_BY,
-        held_out as held_out,
-        row_groups as row_groups,
-        taken as taken,
     )
     from perfatlas.fitting.user_calibration import (
         MeasurementReport as MeasurementReport,

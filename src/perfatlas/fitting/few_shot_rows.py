@@ -30,7 +30,8 @@ from perfatlas.fitting.cells.recurrent import RANGES as RECURRENT_RANGES
 from perfatlas.fitting.cells.sparse_attention import RANGES as SPARSE_RANGES
 from perfatlas.fitting.cells.streaming import RANGES as STREAMING_RANGES
 from perfatlas.formats import get_format
-from perfatlas.machines.gpu.devices import CLOCK, PEAK, device_peak, silicon_row
+from perfatlas.machines import device_peak
+from perfatlas.machines.gpu.devices import CLOCK, PEAK, silicon_row
 from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.measurements.tables import PROTOCOL_COLUMNS, QUANTIZED_INSIDE, SHAPE_COLUMNS
 from perfatlas.operators import (
@@ -230,8 +231,9 @@ def _least_s(rows: MeasuredRows, operator: Operator, device: Device) -> FloatArr
     """
     work, clock = operator.work(), rows.numbers["clock_hz"]
     warm_N = (rows.numbers["hot"] > 0.0) | (rows.numbers["copies"] > 0.0)
-    spilled_N = np.where(work.activation_bytes > device.l2_bytes, work.activation_bytes, 0.0)
-    moved_N = work.cold_bytes + spilled_N - np.where(warm_N, device.l2_bytes, 0.0)
+    l2_bytes = device.number("l2_bytes")
+    spilled_N = np.where(work.activation_bytes > l2_bytes, work.activation_bytes, 0.0)
+    moved_N = work.cold_bytes + spilled_N - np.where(warm_N, l2_bytes, 0.0)
     memory_s: FloatArray = np.maximum(moved_N, 0.0) / device.memory_bandwidth
     if not np.any(work.flop):
         return memory_s

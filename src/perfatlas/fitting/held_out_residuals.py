@@ -1,6 +1,6 @@
 """Expected residuals of a calibration, cross-validated where rows are few.
 
-Shape legend: U measured rows.
+Shape legend: U measured rows, D shape dimensions.
 """
 
 from __future__ import annotations
@@ -9,15 +9,89 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fitting.split import LEAST_GROUPS, row_groups, taken
+from perfatlas.collectives import COLLECTIVE_SHAPE, FABRIC_SHAPE
+from perfatlas.machines.gpu.shapes import kernel_shapes, physics_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from perfatlas.fitting.cells import Cell, Rows
     from perfatlas.operators import FloatArray
 
     Fit = Callable[[Cell, Rows], Mapping[str, float]]
+
+HELD_SHARE: Final = 0.2
+LEAST_GROUPS: Final = 3
+SPLIT_SEED: Final = 7
+GROUPED_BY: Final[Mapping[str, str]] = {
+    **{name: shape.split_words for name, shape in kernel_shapes().items()},
+    "collectives": "message size, in powers of two",
+}
+
+
+def row_groups(operator: str, rows: Rows) -> NDArray[np.int64]:
+    """Return the group of every row (U,), which a split must not divide.
+
+    Args:
+        operator: The operator.
+        rows: Its measured rows.
+    """
+    kernel = kernel_shapes().get(operator)
+    if kernel is not None and kernel.split_by:
+        names = physics_model(operator).shape_names
+        values = rows.shape_UD[:, [names.index(key) for key in kernel.split_by]]
+    elif operator == "streaming":
+        names = physics_model(operator).shape_names
+        moved, tokens = (rows.shape_UD[:, names.index(name)] for name in ("bytes", "tokens"))
+        values = np.round(moved / tokens)[:, None]
+    else:
+        fabric = operator == "fabric_exchange"
+        names = FABRIC_SHAPE if fabric else COLLECTIVE_SHAPE
+        size: FloatArray = rows.shape_UD[:, list(names).index("wire_bytes" if fabric else "bytes")]
+        values = np.floor(np.log2(np.maximum(size, 1.0)))[:, None]
+    _, group = np.unique(values, axis=0, return_inverse=True)
+    return np.asarray(group, dtype=np.int64).reshape(-1)
+
+
+def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.bool_] | None:
+    """Return which rows are held out (U,): whole groups, about a fifth of them.
+
+    None where there are too few groups.
+
+    Args:
+        group: Group of every row (U,).
+        seed: Seed of the draw.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.fitting import held_out
+        >>> held = held_out(np.array([0, 0, 1, 1, 2, 2]))
+        >>> int(held.sum()), bool(held[0] == held[1])
+        (2, True)
+    """
+    count = int(np.max(group)) + 1
+    if count < LEAST_GROUPS:
+        return None
+    order = np.random.default_rng(seed).permutation(count)
+    held: NDArray[np.bool_] = np.isin(group, order[: max(1, round(HELD_SHARE * count))])
+    return held
+
+
+def taken(rows: Rows, index: NDArray[np.bool_] | NDArray[np.int64]) -> Rows:
+    """Return a selection of the rows.
+
+    Args:
+        rows: Measured rows.
+        index: A mask (U,) or row numbers.
+    """
+    return rows._replace(
+        shape_UD=np.ascontiguousarray(rows.shape_UD[index]),
+        measured_s=rows.measured_s[index],
+        roofline_s=rows.roofline_s[index],
+    )
+
 
 SMALL_CELL: Final = 2000  # rows up to which in-sample residuals are optimistic
 FOLDS: Final = 3

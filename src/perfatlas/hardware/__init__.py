@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware.citations import cited_sources as cited_sources
     from perfatlas.hardware.description import describe as describe, field_values as field_values
     from perfatlas.hardware.device import Device as Device, Node as Node, System as System
+    from perfatlas.hardware.device_fields import DeviceKind as DeviceKind
     from perfatlas.hardware.paths import (
         HOST as HOST,
         PEER as PEER,
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
         system_names as system_names,
         with_values as with_values,
     )
-    from perfatlas.hardware.schema import FIELDS as FIELDS, unit_of as unit_of
+    from perfatlas.hardware.schema import (
+        DEFAULT_KIND as DEFAULT_KIND,
+        FIELDS as FIELDS,
+        KINDS as KINDS,
+        register_kind as register_kind,
+        unit_of as unit_of,
+    )
     from perfatlas.hardware.similar_devices import alternatives as alternatives
     from perfatlas.hardware.template import system_template as system_template
 else:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Entry
+from perfatlas.hardware.device_fields import FORMATS, MATRIX_FORMATS, DeviceKind
 from perfatlas.hardware.entries import unknown_field
-from perfatlas.hardware.schema import FIELDS, FORMATS, MATRIX_FORMATS
+from perfatlas.hardware.schema import FIELDS, kind_of
 from perfatlas.hardware.spec import Spec, catalog_group
 from perfatlas.quantities import InvalidSpecError, Source, repr_for_error
 
@@ -71,25 +72,30 @@ def _scaled(entry: Entry, ratio: float, why: str) -> Entry:
     return Entry(float(entry.value) * ratio, source, entry.reason)
 
 
-def _rescale(old: Mapping[str, Entry], new: dict[str, Entry], changed: frozenset[str]) -> None:
-    """Keep peak = SMs x clock x FLOP per clock and SM, without changing what the user set.
+def _rescale(
+    kind: DeviceKind,
+    old: Mapping[str, Entry],
+    new: dict[str, Entry],
+    changed: frozenset[str],
+) -> None:
+    """Keep peak = units x clock x FLOP per clock and unit, without changing what the user set.
 
-    SMs, tensor clock and FLOP per clock scale the peaks that the user did not set. Changing only a
-    peak changes the FLOP per clock. The tensor clock scales the boost and sustained clocks.
+    Units, tensor clock and FLOP per clock scale the peaks that the user did not set. Changing only
+    a peak changes the FLOP per clock. The tensor clock scales the boost and sustained clocks.
     """
     clock = _ratio("device.clock.peak", old, new)
     for path in ("device.clock.boost", "device.clock.sustained"):
         if clock != 1.0 and path not in changed and path in new:
             new[path] = _scaled(new[path], clock, "device.clock.peak changed")
-    every = clock * _ratio("device.sm_count", old, new)
-    matrix = every * _ratio("device.flop_per_clock_per_sm", old, new)
+    every = clock * _ratio(kind.count, old, new)
+    matrix = every * _ratio(kind.width, old, new)
     for name in FORMATS:
         path = f"device.peak.{name}"
         ratio = matrix if name in MATRIX_FORMATS else every
         if ratio != 1.0 and path not in changed and path in new:
-            why = "peak = SMs x clock x FLOP per clock and SM"
+            why = f"peak = {kind.unit}s x clock x FLOP per clock and {kind.unit}"
             new[path] = _scaled(new[path], ratio, why)
-    width = "device.flop_per_clock_per_sm"
+    width = kind.width
     if "device.peak.bf16" in changed and width not in changed and width in new:
         ratio = _ratio("device.peak.bf16", old, new) / every
         if ratio != 1.0:
@@ -116,7 +122,7 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
             new[section] = changes[section]
     new |= changes
     changed = frozenset(changes)
-    _rescale(spec.entries, new, changed)
+    _rescale(kind_of(new, spec.origin), spec.entries, new, changed)
     return replace(
         spec,
         name=name or spec.name,

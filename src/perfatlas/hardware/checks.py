@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import Text
 from perfatlas.hardware.changes import number
-from perfatlas.hardware.schema import FIELDS, FORMATS, unit_of
-from perfatlas.hardware.spec import Spec, system_names
+from perfatlas.hardware.device_fields import FORMATS, DeviceKind
+from perfatlas.hardware.schema import KINDS, fields_of, kind_of, unit_of
+from perfatlas.hardware.spec import Spec, catalog_spec, system_names
 from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ _ORDER: Final = (
     ("device.clock.sustained", "device.clock.boost"),
     ("device.clock.peak", "device.clock.boost"),
     ("device.idle", "device.tdp"),
-    ("device.l2", "device.memory.capacity"),
-    ("device.shared_memory", "device.memory.capacity"),
     ("device.packages", "device.dies"),
 )
 
@@ -33,16 +33,31 @@ def _text(entries: Mapping[str, Entry], path: str) -> str:
     return format_quantity(number(entries, path), unit) if unit else f"{number(entries, path):g}"
 
 
-def _missing(spec: Spec) -> list[str]:
-    paths = [path for path, field in FIELDS.items() if field.required and path not in spec.entries]
+def _missing(spec: Spec, kind: DeviceKind) -> list[str]:
+    required = (path for path, field in fields_of(kind).items() if field.required)
+    paths = [path for path in required if path not in spec.entries]
     if not any(f"device.peak.{name}" in spec.entries for name in ("bf16", "fp16")):
         paths.append("device.peak.bf16")
     return paths
 
 
-def _check_order(spec: Spec) -> None:
+def _check_kind(spec: Spec, kind: DeviceKind) -> None:
+    """Check that devices of a kind have the stated fields, and their choices."""
+    known = fields_of(kind)
+    for path, entry in spec.entries.items():
+        if path not in known:
+            others = [name for name, other in KINDS.items() if path in other.fields]
+            raise InvalidSpecError(
+                f"{spec.origin}: {path} applies only to device.kind = {' or '.join(others)}; this"
+                f" device is of kind {kind.name}"
+            )
+        if isinstance(known[path].reader, Text):
+            known[path].reader.read(entry.value, f"{spec.origin}: {path}")
+
+
+def _check_order(spec: Spec, kind: DeviceKind) -> None:
     entries = spec.entries
-    for lower, upper in _ORDER:
+    for lower, upper in (*_ORDER, *kind.orders):
         if number(entries, lower) > number(entries, upper):
             raise InvalidSpecError(
                 f"{spec.origin}: {lower} = {_text(entries, lower)} exceeds"
@@ -71,13 +86,12 @@ def _check_peaks(spec: Spec) -> None:
             )
 
 
-def _check_identity(spec: Spec) -> None:
+def _check_identity(spec: Spec, kind: DeviceKind) -> None:
     entries = spec.entries
     peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"
-    width = "device.flop_per_clock_per_sm"
-    if width not in entries:
+    if kind.width not in entries:
         return
-    parts = ("device.sm_count", "device.clock.peak", width)
+    parts = (kind.count, "device.clock.peak", kind.width)
     product = 1.0
     for part in parts:
         product *= number(entries, part)
@@ -95,22 +109,28 @@ def check_spec(spec: Spec) -> None:
     Raises:
         InvalidSpecError: Fields are missing or contradict each other; all are listed.
     """
-    missing = _missing(spec)
+    kind = kind_of(spec.entries, spec.origin)
+    missing = _missing(spec, kind)
     if missing:
         more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
         raise InvalidSpecError(
             f"{spec.origin}: missing {', '.join(missing[:4])}{more};"
             ' set them, or start from a known system with base = "h200_sxm"'
         )
+    _check_kind(spec, kind)
     relative = str(spec.entries["device.calibration_relative"].value)
     if relative and relative not in system_names():
         raise InvalidSpecError(
             f"{spec.origin}: device.calibration_relative = {relative!r} is not a system"
             f"{did_you_mean(relative, system_names())}"
         )
-    _check_order(spec)
+    if relative and kind_of(catalog_spec(relative).entries, relative) is not kind:
+        raise InvalidSpecError(
+            f"{spec.origin}: device.calibration_relative = {relative!r} is not of kind {kind.name}"
+        )
+    _check_order(spec, kind)
     _check_peaks(spec)
-    _check_identity(spec)
+    _check_identity(spec, kind)
 
 
 def peaks(entries: Mapping[str, Entry]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, get_args
 
-from perfatlas.hardware.schema import MATRIX_FORMATS
+from perfatlas.hardware.schema import KINDS
 from perfatlas.quantities import Kind
 
 if TYPE_CHECKING:
@@ -14,15 +14,8 @@ if TYPE_CHECKING:
     from perfatlas.quantities import Source
 
 MOST_LINES: Final = 8
-# All values that an estimate depends on, most influential first.
-_LABELS: Final[dict[str, str]] = {
-    "device.memory.bandwidth": "memory bandwidth",
-    "device.memory.capacity": "memory",
-    **{f"device.peak.{name}": "peaks" for name in MATRIX_FORMATS},
-    "device.sm_count": "SMs",
-    "device.clock.peak": "peak clock",
-    "device.clock.sustained": "clock",
-    "device.l2": "L2",
+# Values that an estimate depends on after those of the device, most influential first.
+_LINKS: Final[dict[str, str]] = {
     "device.scale_up.bandwidth": "scale-up",
     "device.scale_up.latency": "scale-up latency",
     "node.nic_bandwidth": "NICs",
@@ -37,7 +30,8 @@ _OVERRIDE: Final = "user override"
 def _used(system: System) -> Iterable[tuple[str, Source]]:
     """Yield (label, source) of the values that an estimate on this system depends on."""
     alone = system.device.scale_up.domain_size == 1
-    for path, label in _LABELS.items():
+    labels = {**KINDS[system.device.kind].cited, **_LINKS}
+    for path, label in labels.items():
         if path in system.sources and not (alone and path.startswith("device.scale_up.")):
             yield label, system.sources[path]
 

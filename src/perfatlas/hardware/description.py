@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfatlas.hardware.schema import FIELDS, attributes_of, unit_of
+from perfatlas.hardware.schema import KINDS, attributes_of, fields_of, unit_of
 from perfatlas.quantities import format_quantity
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def field_values(system: System) -> dict[str, Value]:
         >>> field_values(resolve_system("h200_sxm"))["device.memory.bandwidth"]
         4800000000000.0
     """
-    device = system.device
+    device, kind = system.device, KINDS[system.device.kind]
     parts = {"device": device, "device.scale_up": device.scale_up}
     parts |= {"node": system.node, "fabric": system.fabric}
     values: dict[str, Value] = {"node": system.node.name, "fabric": system.fabric.name}
     for section, part in parts.items():
         found = {**device.further, **vars(part)}
-        values |= {path: found[name] for name, path in attributes_of(section).items()}
+        values |= {path: found[name] for name, path in attributes_of(section, kind).items()}
     values |= {f"device.peak.{name}": peak for name, peak in device.peak_flop_per_s.items()}
     return values | {"device.year": str(device.year)}
 
@@ -65,7 +65,7 @@ def describe(system: System) -> list[SpecRow]:
     """
     values = field_values(system)
     rows = []
-    for path in FIELDS:
+    for path in fields_of(KINDS[system.device.kind]):
         if path in system.sources:
             source = system.sources[path]
             text = _text(path, values[path])

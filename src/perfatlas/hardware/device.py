@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from perfatlas.hardware.schema import DEFAULT_KIND
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,22 +47,15 @@ class Device:
     Args:
         name: Catalog name.
         vendor: Vendor.
-        architecture: Architecture: volta, turing, ampere, ada, hopper, blackwell,
-            blackwell_workstation, cdna3, cdna4, tpu, cpu, other.
+        architecture: Architecture, one of those of its kind.
         calibration_relative: Device whose kernel calibration is used, "" for none.
         peak_flop_per_s: Dense peaks {bf16, fp16, tf32, fp32, fp64, fp8, fp4, int8} [FLOP/s].
             Absent formats have no native support.
-        sm_count: SMs, CUs or cores.
         packages: Packages per device.
         dies: Compute dies per device.
-        flop_per_clock_per_sm: Dense bf16 FLOP per SM and clock (fp16 without bf16 support);
-            SMs x peak clock x this is the bf16 peak.
         peak_clock_hz: Clock at which the datasheet's tensor peak is stated.
         boost_clock_hz: Maximum clock.
         sustained_clock_hz: Clock at which kernels are priced by default.
-        exponentials_per_sm_clock: exp2 results per SM and clock.
-        l2_bytes: Last-level cache on the device.
-        shared_memory_bytes: Shared memory per SM.
         memory_bytes: Device memory visible to software.
         memory_bandwidth: Peak device memory bandwidth [bytes/s].
         scale_up: The scale-up domain.
@@ -72,7 +67,9 @@ class Device:
         year: First shipment.
         sources: Source by dotted TOML path ("device.memory.bandwidth").
         overridden: Dotted paths of the fields that the user changed.
-        further: Numbers of fields that have a default and no attribute here, by name [SI].
+        kind: Kind of machine, whose schema is in `kinds` and whose prices are in `machines`.
+        further: Numbers of fields that have no attribute here, by name [SI]: those of its kind, and
+            those that have a default.
     """
 
     name: str
@@ -80,16 +77,11 @@ class Device:
     architecture: str
     calibration_relative: str
     peak_flop_per_s: Mapping[str, float]
-    sm_count: int
     packages: int
     dies: int
-    flop_per_clock_per_sm: float
     peak_clock_hz: float
     boost_clock_hz: float
     sustained_clock_hz: float
-    exponentials_per_sm_clock: float
-    l2_bytes: float
-    shared_memory_bytes: float
     memory_bytes: float
     memory_bandwidth: float
     scale_up: ScaleUp
@@ -100,14 +92,15 @@ class Device:
     year: int
     sources: Mapping[str, Source]
     overridden: tuple[str, ...] = ()
+    kind: str = DEFAULT_KIND
     further: Mapping[str, float] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         """Return a hash of the numbers that users change, so that results can be cached."""
         return hash(
             (
-                *(self.name, self.overridden, self.sm_count, self.dies, self.scale_up),
-                *(self.memory_bytes, self.memory_bandwidth, self.l2_bytes, self.tdp_w, self.idle_w),
+                *(self.name, self.kind, self.overridden, self.dies, self.scale_up),
+                *(self.memory_bytes, self.memory_bandwidth, self.tdp_w, self.idle_w),
                 *(self.peak_clock_hz, self.boost_clock_hz, self.sustained_clock_hz),
                 frozenset(self.peak_flop_per_s.items()),
                 frozenset(self.further.items()),

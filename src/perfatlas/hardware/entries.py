@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from perfatlas.files import Entry, read_entry, refuse_all
-from perfatlas.hardware.schema import FIELDS, SECTIONS
+from perfatlas.hardware.schema import FIELDS, is_section
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, repr_for_error
 
 
@@ -68,9 +68,9 @@ def walk_section(
         path = f"{prefix}.{key}"
         if path in FIELDS:
             yield path, raw
-        elif path in SECTIONS and isinstance(raw, Mapping):
+        elif is_section(path) and isinstance(raw, Mapping):
             yield from walk_section(path, raw, origin)
-        elif path in SECTIONS:
+        elif is_section(path):
             raise InvalidSpecError(f"{origin}: {path} = {repr_for_error(raw)}: expected a table")
         else:
             raise unknown_field(path, origin)

@@ -14,7 +14,7 @@ from perfatlas.hardware.changes import apply_changes, number, split_overrides, w
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.paths import read_topology
-from perfatlas.hardware.schema import FIELDS, attributes_of
+from perfatlas.hardware.schema import FIELDS, attributes_of, fields_of, kind_of
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
 from perfatlas.quantities import InvalidSpecError, Source
 
@@ -42,16 +42,19 @@ def _with_defaults(spec: Spec) -> Spec:
             entries.setdefault(section, Entry("custom", spelled))
     unstated = Source(kind="assumed", ref=spec.origin, note="no calibration_relative is set")
     entries.setdefault("device.calibration_relative", Entry("", unstated))
-    for path, field in FIELDS.items():
+    kind = kind_of(entries, spec.origin)
+    for path, field in fields_of(kind).items():
         if field.default is not None and path not in entries:
             why = f"assumed: the default, as {spec.origin} does not state it"
             omitted = Source(kind="assumed", ref=why)
             entries[path] = Entry(field.default, omitted)
-    width, parts = "device.flop_per_clock_per_sm", ("device.sm_count", "device.clock.peak")
+    width, parts = kind.width, (kind.count, "device.clock.peak")
     peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"
     if width not in entries and peak in entries and all(part in entries for part in parts):
         value = number(entries, peak) / (number(entries, parts[0]) * number(entries, parts[1]))
-        source = Source(kind="derived", ref=spec.origin, note=f"{peak} / (SMs x clock.peak)")
+        source = Source(
+            kind="derived", ref=spec.origin, note=f"{peak} / ({kind.unit}s x clock.peak)"
+        )
         entries[width] = Entry(value, source)
     return replace(spec, entries=entries)
 
@@ -79,7 +82,7 @@ def _looks_like_path(text: str) -> bool:
 def _attributes(entries: Mapping[str, Entry], section: str) -> dict[str, Any]:
     """Return the stated fields of a section as attributes; counts become `int`."""
     found: dict[str, Any] = {}
-    for name, path in attributes_of(section).items():
+    for name, path in attributes_of(section, kind_of(entries, section)).items():
         if path not in entries:  # an optional field with a default in `device`
             continue
         value = entries[path].value

@@ -88,7 +88,7 @@ def reading(question: Candidates, text: str) -> Tokenizing | None:
     front = question.profile.front
     if not front.tokenizes:
         return None
-    found = tokenizing(question.model.architecture.vocab_size, text)
+    found = tokenizing(question.model.network.vocab_size, text)
     return replace(found, token_s=found.token_s * front.tokenizing_ratio)
 
 

@@ -114,7 +114,7 @@ def model_kind(question: Candidates) -> str:
     Args:
         question: The candidates.
     """
-    return "experts" if question.model.architecture.has_experts else "dense"
+    return "experts" if question.model.network.has_experts else "dense"
 
 
 def _by_operators(cost: StepTimes) -> FloatArray:

@@ -39,7 +39,7 @@ def cache_link_s(question: Candidates, tokens_C: FloatArray) -> FloatArray:
     nodes = [system.node for system in question.placement.systems]
     nic_S = np.array([node.nic_bandwidth * node.nics / node.devices for node in nodes])
     cache_C = kv_bytes_per_sequence(
-        question.model.architecture, question.formats.kv, question.plan, tokens_C
+        question.model.network, question.formats.kv, question.plan, tokens_C
     )
     link_s_C: FloatArray = cache_C / nic_S[question.placement.index_C]
     return link_s_C

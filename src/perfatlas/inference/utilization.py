@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Utilization(NamedTuple):
-    """MFU and MBU of one GPU over one step of each phase, each (C,)."""
+    """MFU and MBU of one GPU over one step of each phase, each (C,); NaN without the phase."""
 
     prefill_mfu: FloatArray
     prefill_mbu: FloatArray
@@ -40,10 +40,10 @@ def utilization_of(
     Limits: What several tensor-parallel ranks compute alike is counted for each of them.
     """
     whole_C = np.ones_like(occupied_C)
-    return Utilization(
-        *step_utilization(question, prefill, whole_C),
-        *step_utilization(question, decode, occupied_C),
-    )
+    first = step_utilization(question, prefill, whole_C)
+    if not question.model.network.decodes:
+        return Utilization(*first, np.full_like(whole_C, np.nan), np.full_like(whole_C, np.nan))
+    return Utilization(*first, *step_utilization(question, decode, occupied_C))
 
 
 def step_utilization(

@@ -8,8 +8,8 @@ from perfatlas.networks.elementwise import ACTIVATION_BYTES
 from perfatlas.networks.key_index import KeyIndex, scores_and_selection
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import SparseIndexer
     from perfatlas.networks.emission import Emission
+    from perfatlas.networks.layers import SparseIndexer
     from perfatlas.operators import Operator
 
 

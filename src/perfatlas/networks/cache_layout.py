@@ -1,16 +1,13 @@
-"""Cache of a sequence: key-value rows, latent rows, index keys, recurrent state.
-
-Shape legend: C candidates.
-"""
+"""Cache of a sequence: key-value rows, latent rows, index keys, recurrent state."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from perfatlas.networks.architecture import (
+from perfatlas.networks.contract import CacheLayout
+from perfatlas.networks.elementwise import ACTIVATION_BYTES
+from perfatlas.networks.key_index import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
+from perfatlas.networks.layers import (
     CompressedAttention,
     GatedDeltaNet,
     GqaAttention,
@@ -18,46 +15,15 @@ from perfatlas.networks.architecture import (
     Mamba2,
     MlaAttention,
 )
-from perfatlas.networks.elementwise import ACTIVATION_BYTES
-from perfatlas.networks.key_index import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
 from perfatlas.networks.recurrent_mixers import STATE_BYTES
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, Mixer
-    from perfatlas.operators import FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class CacheLayout:
-    """The unsharded cache of one group of identical layers.
-
-    A tensor-parallel rank holds 1 / min(ranks, divided_by) of it: key-value heads are divided until
-    each rank has one and then replicated; a latent row is replicated on every rank.
-
-    Args:
-        kind: "attention", "latent", "index" or "state".
-        layers: Layers of the group.
-        bytes_per_token: Bytes per layer and token [bytes].
-        token_limit: Maximum tokens kept (sliding window), 0 for all.
-        constant_bytes: Bytes per layer and sequence, independent of length [bytes].
-        divided_by: Maximum number of shards: key-value heads, state heads, or 1 (replicated).
-    """
-
-    kind: str
-    layers: int
-    bytes_per_token: float = 0.0
-    token_limit: int = 0
-    constant_bytes: float = 0.0
-    divided_by: int = 1
-
-    def bytes_per_sequence(self, seq_len: FloatArray) -> FloatArray:
-        """Return the bytes of a sequence of seq_len tokens over all layers of the group (C,)."""
-        kept_C = np.minimum(seq_len, self.token_limit) if self.token_limit else seq_len
-        return self.layers * (self.constant_bytes + self.bytes_per_token * kept_C)
+    from perfatlas.networks.language_model import LanguageModel
+    from perfatlas.networks.layers import Mixer
 
 
 def cache_layouts(
-    architecture: Architecture, kv_bytes_per_element: float
+    architecture: LanguageModel, kv_bytes_per_element: float
 ) -> tuple[CacheLayout, ...]:
     """Return the cache of every group of layers that has one.
 
@@ -73,13 +39,12 @@ def cache_layouts(
 
     Example:
         >>> from perfatlas.networks import Architecture, GqaAttention, LayerGroup
-        >>> from perfatlas.networks import cache_layouts
         >>> attention = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128,
         ...     value_head_dim=128)
         >>> model = Architecture(model_type="llama", hidden_size=8192, vocab_size=128256,
         ...     tie_word_embeddings=False,
         ...     layers=(LayerGroup(count=80, mixer=attention, ffn=None, norms=1),))
-        >>> cache_layouts(model, 2.0)[0].bytes_per_token  # 8 heads x (128 + 128) x 2
+        >>> model.cache_layouts(2.0)[0].bytes_per_token  # 8 heads x (128 + 128) x 2
         4096.0
     """
     return tuple(

@@ -1,4 +1,4 @@
-"""Models by name: the shipped catalog, a config.json or its folder."""
+"""Models by name: the shipped catalog, or a file that a reader reads."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.files import check_regular, exists
-from perfatlas.networks.changes import changed_model
 from perfatlas.networks.dimensions import split_changes
-from perfatlas.networks.hf_config.reader import read_config
+from perfatlas.networks.hf_config.reader import READER, read_config
+from perfatlas.networks.readers import readers
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture
-
-MAX_CONFIG_BYTES: Final = 16_000_000
+    from perfatlas.networks.contract import Network
+    from perfatlas.networks.readers import Reader
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A named language model.
+    """A named network.
 
     Args:
-        name: Catalog id, or path of its config.json, with its overrides.
-        architecture: Its architecture.
+        name: Catalog id, or path of its file, with its overrides.
+        network: Its operators and dimensions.
         source: Reference for its dimensions.
     """
 
     name: str
-    architecture: Architecture
+    network: Network
     source: str
 
     @property
@@ -116,7 +115,7 @@ def model_names() -> list[str]:
 
 
 def resolve_model(text: str) -> Model:
-    """Return the model for a catalog id, a config.json or its folder.
+    """Return the model for a catalog id, or for a file or folder that a reader reads.
 
     Letter case is ignored, and the part after "/" is enough if it is unique. Other abbreviations
     are not accepted: Qwen3.6-27B is another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
@@ -133,7 +132,7 @@ def resolve_model(text: str) -> Model:
 
     Example:
         >>> from perfatlas.networks import resolve_model
-        >>> resolve_model("meta-llama/Llama-3.1-70B").architecture.num_layers
+        >>> resolve_model("meta-llama/Llama-3.1-70B").network.num_layers
         80
     """
     if "{" in text and not exists(text):
@@ -171,15 +170,19 @@ def _changed(text: str) -> Model:
     head, settings = split_changes(text)
     base = resolve_model(head)
     where = f"model {repr_for_error(text)}"
-    architecture, changes = changed_model(base.architecture, settings, where)
+    try:
+        network, changes = base.network.changed(settings)
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(f"{where}: {problem}") from None
     inside = ",".join(f"{name}={value}" for name, value in changes.items())
     name = f"{base.name}{{{inside}}}" if changes else base.name
-    return Model(name=name, architecture=architecture, source=base.source)
+    return Model(name=name, network=network, source=base.source)
 
 
 def _names_a_path(text: str) -> bool:
     """Return whether a text must be a path: ids have at most one "/", and not at the ends."""
-    outside = text.startswith(("/", "~", "./", "../")) or text.endswith(("/", ".json"))
+    suffixes = tuple(suffix for reader in readers() for suffix in reader.suffixes)
+    outside = text.startswith(("/", "~", "./", "../")) or text.endswith(("/", *suffixes))
     return outside or "\\" in text or text.count("/") > 1
 
 
@@ -195,18 +198,20 @@ def _catalog_id(text: str) -> str:
 @cache
 def _load(name: str) -> Model:
     source, config = _row(name)
-    return Model(name=name, architecture=read_config(config, name), source=source)
+    return Model(name=name, network=read_config(config, name), source=source)
 
 
 def _read_path(text: str) -> Model:
     try:
         path = Path(text).expanduser()
         if path.is_dir():
-            path = path / "config.json"
-            if not path.is_file():
+            names = [reader.in_folders for reader in readers() if reader.in_folders]
+            held = [path / name for name in names if (path / name).is_file()]
+            if not held:
                 raise InvalidSpecError(
-                    f"model {repr_for_error(text)}: the folder contains no config.json"
+                    f"model {repr_for_error(text)}: the folder contains no {' or '.join(names)}"
                 )
+            path = held[0]
         if not path.is_file():
             check_regular(path, "model")
             raise InvalidSpecError(
@@ -214,24 +219,13 @@ def _read_path(text: str) -> Model:
                 " folder, or a"
                 " name listed by `perfatlas catalog models`"
             )
-        config = _read_json(path)
-        sidecar = path.with_name("hf_quant_config.json")
-        if config.get("quantization_config") is None and sidecar.is_file():
-            config["quantization_config"] = _read_json(sidecar)
+        network = _reader_of(path).read(path)
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a path, no home, no permission
         raise InvalidSpecError(f"model {repr_for_error(text)} cannot be read: {error}") from error
-    return Model(name=text, architecture=read_config(config, str(path)), source=str(path))
+    return Model(name=text, network=network, source=str(path))
 
 
-def _read_json(path: Path) -> dict[str, object]:
-    with path.open("rb") as file:
-        content = file.read(MAX_CONFIG_BYTES + 1)
-    if len(content) > MAX_CONFIG_BYTES:
-        raise InvalidSpecError(f"{path}: larger than the limit of {MAX_CONFIG_BYTES} bytes")
-    try:
-        config = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidSpecError(f"{path}: not a JSON file ({error})") from error
-    if not isinstance(config, dict):
-        raise InvalidSpecError(f"{path}: expected a JSON object, not a {type(config).__name__}")
-    return config
+def _reader_of(path: Path) -> Reader:
+    """Return the reader of a file by the end of its name; others are read as a config.json."""
+    found = [reader for reader in readers() if path.name.endswith(reader.suffixes)]
+    return found[0] if found else READER

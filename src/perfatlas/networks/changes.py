@@ -5,34 +5,32 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.networks.architecture import GqaAttention, MoeFfn
 from perfatlas.networks.dimensions import EQUAL, MODEL_FIELDS, SOLVE, read_dimension
+from perfatlas.networks.layers import GqaAttention, MoeFfn
 from perfatlas.networks.parameters import parameter_counts
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perfatlas.networks.architecture import Architecture, LayerGroup
+    from perfatlas.networks.language_model import LanguageModel, LayerGroup
 
+Kind = TypeVar("Kind", bound="LanguageModel")
 WIDTH_MULTIPLE: Final = 128  # of solved widths, if that of the model is one
 LARGEST_DEVIATION: Final = 0.05  # of a solved model from the equal count
 LARGEST_FACTOR: Final = 16  # of a solved value to that of the model
 COUNTS: Final = ("parameters", "flop")
 
 
-def changed_model(
-    architecture: Architecture, settings: Mapping[str, str], where: str
-) -> tuple[Architecture, dict[str, int]]:
+def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind, dict[str, int]]:
     """Return a model with other dimensions, and the dimensions, a solved one included.
 
     Args:
         architecture: The model.
         settings: Fields with their values as text; `equal` and `solve` together solve one field
             so that the model keeps its parameters, or its FLOP per token.
-        where: The model, for messages.
 
     Raises:
         InvalidSpecError: A value is invalid, the model has no such dimension, dimensions contradict
@@ -44,36 +42,32 @@ def changed_model(
 
     Example:
         >>> from perfatlas.networks import resolve_model
-        >>> from perfatlas.networks.changes import changed_model
-        >>> base = resolve_model("Qwen/Qwen3-32B").architecture
+        >>> base = resolve_model("Qwen/Qwen3-32B").network
         >>> settings = {"layers": "48", "equal": "parameters", "solve": "intermediate_size"}
-        >>> changed_model(base, settings, "example")[1]
+        >>> base.changed(settings)[1]
         {'layers': 48, 'intermediate_size': 36224}
     """
-    try:
-        named = {n: text for n, text in settings.items() if n not in (EQUAL, SOLVE)}
-        changes = {name: read_dimension(name, text) for name, text in named.items()}
-        notes = [
-            _note(architecture, name, value)
-            for name, value in changes.items()
-            if _values(architecture, name) != [value]
-        ]
-        if EQUAL in settings or SOLVE in settings:
-            solved, value, note = _solved(architecture, changes, settings)
-            changes[solved] = value
-            notes.append(note)
-        changed = _checked(_apply(architecture, changes), changes)
-    except InvalidSpecError as problem:
-        raise InvalidSpecError(f"{where}: {problem}") from None
+    named = {n: text for n, text in settings.items() if n not in (EQUAL, SOLVE)}
+    changes = {name: read_dimension(name, text) for name, text in named.items()}
+    notes = [
+        _note(architecture, name, value)
+        for name, value in changes.items()
+        if _values(architecture, name) != [value]
+    ]
+    if EQUAL in settings or SOLVE in settings:
+        solved, value, note = _solved(architecture, changes, settings)
+        changes[solved] = value
+        notes.append(note)
+    changed = _checked(_apply(architecture, changes), changes)
     return replace(changed, notes=(*architecture.notes, *notes)), changes
 
 
-def _note(architecture: Architecture, name: str, value: int) -> str:
+def _note(architecture: LanguageModel, name: str, value: int) -> str:
     old = " and ".join(f"{one:,}" for one in _values(architecture, name))
     return f"{name} = {value:,} instead of {old} (override of the model)"
 
 
-def _values(architecture: Architecture, name: str) -> list[int]:
+def _values(architecture: LanguageModel, name: str) -> list[int]:
     """Return the distinct values of a field in a model, empty if it has none."""
     field = MODEL_FIELDS[name]
     if not field.part:
@@ -83,7 +77,7 @@ def _values(architecture: Architecture, name: str) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def _apply(architecture: Architecture, changes: Mapping[str, int]) -> Architecture:
+def _apply(architecture: Kind, changes: Mapping[str, int]) -> Kind:
     """Return a model with changes, without checking that they fit together."""
     for name, value in changes.items():
         field = MODEL_FIELDS[name]
@@ -97,7 +91,7 @@ def _apply(architecture: Architecture, changes: Mapping[str, int]) -> Architectu
     return architecture
 
 
-def _with_layers(architecture: Architecture, layers: int) -> tuple[LayerGroup, ...]:
+def _with_layers(architecture: LanguageModel, layers: int) -> tuple[LayerGroup, ...]:
     """Return groups with their shares of another number of layers, each of at least one."""
     groups = architecture.layers
     if layers < len(groups):
@@ -118,7 +112,7 @@ def _with_layers(architecture: Architecture, layers: int) -> tuple[LayerGroup, .
     )
 
 
-def _with_part(architecture: Architecture, name: str, value: int) -> Architecture:
+def _with_part(architecture: Kind, name: str, value: int) -> Kind:
     field = MODEL_FIELDS[name]
     values = _values(architecture, name)
     if not values:
@@ -143,7 +137,7 @@ def _with_part(architecture: Architecture, name: str, value: int) -> Architectur
     return replace(architecture, layers=layers)
 
 
-def without_windows(architecture: Architecture, note: str) -> Architecture:
+def without_windows(architecture: Kind, note: str) -> Kind:
     """Return a model whose layers attend to the whole cache and keep it.
 
     Args:
@@ -151,9 +145,9 @@ def without_windows(architecture: Architecture, note: str) -> Architecture:
         note: Why, a sentence that its answers carry.
 
     Example:
-        >>> from perfatlas.networks import resolve_model, without_windows
-        >>> model = resolve_model("mistralai/Mistral-7B-v0.1").architecture
-        >>> without_windows(model, "its engine has no windows").layers[0].mixer.window
+        >>> from perfatlas.networks import resolve_model
+        >>> model = resolve_model("mistralai/Mistral-7B-v0.1").network
+        >>> model.without_windows("its engine has no windows").layers[0].mixer.window
         0
     """
     if not any(_values(architecture, "window")):
@@ -162,7 +156,7 @@ def without_windows(architecture: Architecture, note: str) -> Architecture:
     return replace(changed, notes=(*architecture.notes, note))
 
 
-def with_redundant_experts(architecture: Architecture, copies: int) -> Architecture:
+def with_redundant_experts(architecture: Kind, copies: int) -> Kind:
     """Return a model as a deployment holds it, with copies of popular experts in each MoE layer.
 
     A token still goes to `top_k` different experts, now among all copies: loads are spread over
@@ -177,9 +171,9 @@ def with_redundant_experts(architecture: Architecture, copies: int) -> Architect
         it, and the transfer of weights when experts move, are left out.
 
     Example:
-        >>> from perfatlas.networks import resolve_model, with_redundant_experts
-        >>> model = resolve_model("deepseek-ai/DeepSeek-V3").architecture
-        >>> with_redundant_experts(model, 32).layers[1].ffn.slots
+        >>> from perfatlas.networks import resolve_model
+        >>> model = resolve_model("deepseek-ai/DeepSeek-V3").network
+        >>> model.with_redundant_experts(32).layers[1].ffn.slots
         288
     """
     layers = tuple(
@@ -191,7 +185,7 @@ def with_redundant_experts(architecture: Architecture, copies: int) -> Architect
     return replace(architecture, layers=layers)
 
 
-def _checked(architecture: Architecture, changes: Mapping[str, int]) -> Architecture:
+def _checked(architecture: Kind, changes: Mapping[str, int]) -> Kind:
     """Return the model, or refuse changes that contradict each other or what stays."""
     for group in architecture.layers:
         mixer, ffn = group.mixer, group.ffn
@@ -209,7 +203,7 @@ def _checked(architecture: Architecture, changes: Mapping[str, int]) -> Architec
 
 
 def _solved(
-    architecture: Architecture, changes: Mapping[str, int], settings: Mapping[str, str]
+    architecture: LanguageModel, changes: Mapping[str, int], settings: Mapping[str, str]
 ) -> tuple[str, int, str]:
     """Return the solved field, its value, and a note with both counts."""
     equal, name = settings.get(EQUAL), settings.get(SOLVE)
@@ -250,7 +244,7 @@ def _solved(
 
 
 def _range(
-    architecture: Architecture, changes: Mapping[str, int], name: str, step: int
+    architecture: LanguageModel, changes: Mapping[str, int], name: str, step: int
 ) -> tuple[int, int]:
     """Return the least and largest multiple of a step that a solved field can be."""
     field, own = MODEL_FIELDS[name], _values(architecture, name)[0]
@@ -272,18 +266,18 @@ def _nearest(counted: Callable[[int], int], target: int, low: int, high: int) ->
     return min((low, high), key=lambda one: (abs(counted(one) - target), one))
 
 
-def _parameters(architecture: Architecture) -> int:
+def _parameters(architecture: LanguageModel) -> int:
     return parameter_counts(architecture).total
 
 
-def _flop(architecture: Architecture) -> int:
+def _flop(architecture: LanguageModel) -> int:
     """Return the FLOP of a token in matrix products with weights; a tied embedding is the head."""
     counts = parameter_counts(architecture)
     read = 0 if architecture.tie_word_embeddings else counts.embedding
     return 2 * (counts.active - read)
 
 
-_COUNTS: Final[dict[str, Callable[[Architecture], int]]] = {
+_COUNTS: Final[dict[str, Callable[[LanguageModel], int]]] = {
     "parameters": _parameters,
     "flop": _flop,
 }

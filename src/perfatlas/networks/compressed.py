@@ -13,8 +13,8 @@ from perfatlas.networks.key_index import INDEX_SCALE_BYTES, KeyIndex, scores_and
 from perfatlas.operators import LatentAttention, visible_pairs
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import CompressedAttention
     from perfatlas.networks.emission import Emission
+    from perfatlas.networks.layers import CompressedAttention
     from perfatlas.operators import FloatArray, Operator
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from perfatlas.networks.architecture import DenseFfn, GqaAttention, MlaAttention, MoeFfn
-from perfatlas.networks.hf_config.fields import MAX_LAYERS, MAX_SIZE, MAX_TOKENS
+from perfatlas.networks.layers import DenseFfn, GqaAttention, MlaAttention, MoeFfn
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
+MAX_SIZE: Final = 10_000_000
+MAX_LAYERS: Final = 10_000
+MAX_TOKENS: Final = 1_000_000_000
 LONGEST_TEXT: Final = 4096  # characters of a model with its overrides
 EQUAL, SOLVE = "equal", "solve"
 _SHAPE: Final = "name{field=value, field=value}"

@@ -10,19 +10,21 @@ Source: DeepSeek-V3 technical report (arXiv 2412.19437) section 2.2; Li et al., 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from perfatlas.networks.architecture import GqaAttention, LayerGroup, MlaAttention
+from perfatlas.networks.layers import GqaAttention, MlaAttention
 from perfatlas.networks.phases import joining_projection, step_operators
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.emission import ModelFormats, StepTokens
+    from perfatlas.networks.language_model import LanguageModel, LayerGroup
     from perfatlas.operators import Operator, Phase
 
+Kind = TypeVar("Kind", bound="LanguageModel")
 
-def draft_layer(architecture: Architecture) -> LayerGroup:
+
+def draft_layer(architecture: LanguageModel) -> LayerGroup:
     """Return the layer of a drafter: like the last layer with attention and feed-forward.
 
     Args:
@@ -48,7 +50,7 @@ def draft_layer(architecture: Architecture) -> LayerGroup:
     return replace(whole[-1], count=1)
 
 
-def with_drafter(architecture: Architecture) -> Architecture:
+def with_drafter(architecture: Kind) -> Kind:
     """Return a model with the drafter's layer added, for memory accounting.
 
     Args:
@@ -58,15 +60,14 @@ def with_drafter(architecture: Architecture) -> Architecture:
 
     Example:
         >>> from perfatlas.networks import resolve_model
-        >>> from perfatlas.networks import with_drafter
-        >>> with_drafter(resolve_model("meta-llama/Llama-3.1-8B-Instruct").architecture).num_layers
+        >>> resolve_model("meta-llama/Llama-3.1-8B-Instruct").network.with_drafter().num_layers
         33
     """
     return replace(architecture, layers=(*architecture.layers, draft_layer(architecture)))
 
 
 def draft_operators(
-    architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    architecture: LanguageModel, formats: ModelFormats, phase: Phase, tokens: StepTokens
 ) -> tuple[Operator, ...]:
     """Return the operators of one pass of a drafter, unsharded, in execution order.
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
-from perfatlas.networks.architecture import DenseFfn
 from perfatlas.networks.elementwise import ACTIVATION_BYTES, activation_bytes
+from perfatlas.networks.layers import DenseFfn
 from perfatlas.operators import GroupedGemm
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Ffn, MoeFfn
     from perfatlas.networks.emission import Emission
+    from perfatlas.networks.layers import Ffn, MoeFfn
     from perfatlas.operators import Operator, Shard
 
 # A routed token carries an expert id (int32) and a weight (fp32) per chosen expert.

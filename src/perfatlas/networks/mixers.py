@@ -19,8 +19,8 @@ from perfatlas.networks.key_index import (
 from perfatlas.operators import Attention, LatentAttention, Phase
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import GqaAttention, MlaAttention, SparseIndexer
     from perfatlas.networks.emission import Emission
+    from perfatlas.networks.layers import GqaAttention, MlaAttention, SparseIndexer
     from perfatlas.operators import FloatArray, Operator, Shard
 
 

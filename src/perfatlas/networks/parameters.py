@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfatlas.networks.architecture import (
+from perfatlas.networks.contract import ParameterCounts
+from perfatlas.networks.layers import (
     CompressedAttention,
     DenseFfn,
     GatedDeltaNet,
@@ -16,34 +16,8 @@ from perfatlas.networks.architecture import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, Ffn, LayerGroup, Mixer, MoeFfn
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParameterCounts:
-    """Parameters of a model, by the format they are stored in.
-
-    Args:
-        total: All parameters of the language model, tied embeddings counted once, without `mtp`.
-        active: `total` without the routed experts that a token does not use.
-        embedding: Input embedding.
-        lm_head: LM head with its bias; 0 if it shares the embedding.
-        dense_linear: Matrices of mixers, dense feed-forward and shared experts.
-        mixer_linear: The part of `dense_linear` that belongs to mixers.
-        expert: Matrices of the routed experts.
-        other: Norms, biases, sinks, routers, convolutions and state vectors; never quantized.
-        mtp: Multi-token-prediction layers of the checkpoint, without shared embedding and head.
-    """
-
-    total: int
-    active: int
-    embedding: int
-    lm_head: int
-    dense_linear: int
-    mixer_linear: int
-    expert: int
-    other: int
-    mtp: int
+    from perfatlas.networks.language_model import LanguageModel, LayerGroup
+    from perfatlas.networks.layers import Ffn, Mixer, MoeFfn
 
 
 class _Block(NamedTuple):
@@ -57,25 +31,24 @@ class _Block(NamedTuple):
 _NOTHING = _Block(0, 0, 0)
 
 
-def parameter_counts(architecture: Architecture) -> ParameterCounts:
+def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
     """Return the exact parameter counts of a model.
 
     Args:
         architecture: The model.
 
-    Source: The layer equations of the papers named in `models.phases` and its mixers; checked
+    Source: The layer equations of the papers named in `phases` and its mixers; checked
         against the transformers implementation on fake tensors (tests/networks/oracle).
     Limits: Score-correction vectors of DeepSeek routers count as parameters; transformers has
         them as buffers.
 
     Example:
         >>> from perfatlas.networks import Architecture, DenseFfn, GqaAttention, LayerGroup
-        >>> from perfatlas.networks import parameter_counts
         >>> attention = GqaAttention(num_heads=2, num_kv_heads=1, head_dim=4, value_head_dim=4)
         >>> layers = LayerGroup(count=1, mixer=attention, ffn=DenseFfn(intermediate_size=16))
         >>> model = Architecture(model_type="llama", hidden_size=8, vocab_size=10,
         ...     tie_word_embeddings=True, layers=(layers,))
-        >>> parameter_counts(model).total  # 80 + 8*(16) + 8*8 + 3*8*16 + 3*8
+        >>> model.parameters().total  # 80 + 8*(16) + 8*8 + 3*8*16 + 3*8
         680
     """
     hidden = architecture.hidden_size
@@ -108,12 +81,12 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
     )
 
 
-def _norm_size(architecture: Architecture) -> int:
+def _norm_size(architecture: LanguageModel) -> int:
     weight = architecture.hidden_size if architecture.learned_norm else 0
     return weight + (architecture.hidden_size if architecture.layer_norm_bias else 0)
 
 
-def _stream_mixing(architecture: Architecture) -> int:
+def _stream_mixing(architecture: LanguageModel) -> int:
     """Return the parameters of hyper-connections: two per layer, and the collapse at the end."""
     streams, hidden = architecture.residual_streams, architecture.hidden_size
     if streams == 1:
@@ -124,7 +97,7 @@ def _stream_mixing(architecture: Architecture) -> int:
     return 2 * architecture.num_layers * connection + collapse
 
 
-def _mtp(architecture: Architecture, norm: int) -> int:
+def _mtp(architecture: LanguageModel, norm: int) -> int:
     """Return the parameters of the multi-token-prediction layers.
 
     Each has a projection of [hidden, embedding] to hidden, three norms and one layer of the last

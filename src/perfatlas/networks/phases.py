@@ -27,9 +27,13 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.architecture import (
+from perfatlas.networks.compressed import collapse_streams, compressed_operators, hyper_connection
+from perfatlas.networks.elementwise import ACTIVATION_BYTES, TOKEN_ID_BYTES
+from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
+from perfatlas.networks.feed_forward import ffn_operators
+from perfatlas.networks.layers import (
     CompressedAttention,
     GatedDeltaNet,
     GqaAttention,
@@ -37,10 +41,6 @@ from perfatlas.networks.architecture import (
     Mamba2,
     MlaAttention,
 )
-from perfatlas.networks.compressed import collapse_streams, compressed_operators, hyper_connection
-from perfatlas.networks.elementwise import ACTIVATION_BYTES, TOKEN_ID_BYTES
-from perfatlas.networks.emission import Emission, ModelFormats, StepTokens
-from perfatlas.networks.feed_forward import ffn_operators
 from perfatlas.networks.mixers import gqa_operators, mla_operators
 from perfatlas.networks.recurrent_mixers import (
     delta_net_operators,
@@ -49,16 +49,18 @@ from perfatlas.networks.recurrent_mixers import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, LayerGroup, Mixer
+    from perfatlas.networks.language_model import LanguageModel, LayerGroup
+    from perfatlas.networks.layers import Mixer
     from perfatlas.operators import Operator, Phase
 
 __all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
 
-# A sampled token is an int32 id.
+# What runs after the layers.
+HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 
 
 def step_operators(
-    architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    architecture: LanguageModel, formats: ModelFormats, phase: Phase, tokens: StepTokens
 ) -> tuple[Operator, ...]:
     """Return the operators of one step of the whole model, unsharded, in execution order.
 
@@ -74,7 +76,7 @@ def step_operators(
     Example:
         >>> import numpy as np
         >>> from perfatlas.networks import Architecture, DenseFfn, GqaAttention, LayerGroup
-        >>> from perfatlas.networks import ModelFormats, StepTokens, step_operators
+        >>> from perfatlas.networks import ModelFormats, StepTokens
         >>> from perfatlas.operators import Phase
         >>> attention = GqaAttention(num_heads=8, num_kv_heads=2, head_dim=64, value_head_dim=64)
         >>> layers = LayerGroup(count=4, mixer=attention, ffn=DenseFfn(intermediate_size=2048))
@@ -83,7 +85,7 @@ def step_operators(
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> step = StepTokens(batch=one, q_len=one, kv_len=100 * one)
-        >>> [operator.name for operator in step_operators(model, formats, Phase.DECODE, step)][:4]
+        >>> [one.name for one in model.step_operators(formats, Phase.DECODE, step)][:4]
         ['embedding', 'input_norm', 'qkv_projection', 'rope_and_cache']
     """
     outer = _emission(architecture, formats, phase, tokens, 1)
@@ -98,7 +100,7 @@ def step_operators(
 
 
 def layer_operators(
-    architecture: Architecture,
+    architecture: LanguageModel,
     group: LayerGroup,
     formats: ModelFormats,
     phase: Phase,
@@ -140,7 +142,7 @@ def layer_operators(
 
 
 def joining_projection(
-    architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    architecture: LanguageModel, formats: ModelFormats, phase: Phase, tokens: StepTokens
 ) -> tuple[Operator, ...]:
     """Return the projection of a concatenated hidden state and embedding to the hidden size.
 
@@ -158,7 +160,7 @@ def joining_projection(
 
 
 def _emission(
-    architecture: Architecture,
+    architecture: LanguageModel,
     formats: ModelFormats,
     phase: Phase,
     tokens: StepTokens,

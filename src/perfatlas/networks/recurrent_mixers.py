@@ -18,8 +18,8 @@ from perfatlas.operators import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import GatedDeltaNet, Mamba1, Mamba2
     from perfatlas.networks.emission import Emission
+    from perfatlas.networks.layers import GatedDeltaNet, Mamba1, Mamba2
     from perfatlas.operators import FloatArray, Operator
 
 # Recurrent states are kept in fp32: `mamba_ssm_dtype` of Qwen3-Next and `mamba_ssm_cache_dtype`

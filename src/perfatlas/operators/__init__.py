@@ -17,7 +17,10 @@ if TYPE_CHECKING:
         LatentAttention as LatentAttention,
         visible_pairs as visible_pairs,
     )
-    from perfatlas.operators.copies import with_fields as with_fields
+    from perfatlas.operators.copies import (
+        take_candidates as take_candidates,
+        with_fields as with_fields,
+    )
     from perfatlas.operators.expert_load import (
         UNIFORM as UNIFORM,
         busiest_rank as busiest_rank,

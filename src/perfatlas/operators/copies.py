@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from perfatlas.operators.work import IntArray
 
     Record = TypeVar("Record", bound=DataclassInstance)
 
@@ -40,3 +44,19 @@ def with_fields(record: Record, **fields: Any) -> Record:  # noqa: ANN401 - fiel
         unknown = ", ".join(sorted(fields.keys() - own.keys()))
         raise TypeError(f"{type(record).__name__} has no field {unknown}")
     return copied
+
+
+def take_candidates(record: Record, some_X: IntArray, every: int) -> Record:
+    """Return an operator, or a record of columns (C,), for some of its candidates.
+
+    Args:
+        record: The record.
+        some_X: Positions of the candidates (X,).
+        every: Number of all candidates.
+    """
+    taken = {
+        name: values[some_X]
+        for name, values in vars(record).items()
+        if isinstance(values, np.ndarray) and values.shape == (every,)
+    }
+    return with_fields(record, **taken)

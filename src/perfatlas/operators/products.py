@@ -247,5 +247,7 @@ class GroupedGemm(Operator):
 
 def _saved_bytes_per_element(operator: Gemm | GroupedGemm, saving: Saving) -> float:
     """Return the bytes of an element of a product's input, as the backward pass reads it."""
-    quantized = saving.quantized and get_format(operator.format).quantize != "none"
-    return operator.input_bytes_per_element if quantized else ACTIVATION_BYTES
+    quantized = get_format(operator.format).quantize != "none"
+    if quantized and not saving.quantized:
+        return ACTIVATION_BYTES
+    return operator.input_bytes_per_element

@@ -9,34 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks import (
-    CompressedAttention,
-    DenseFfn,
-    GatedDeltaNet,
-    GqaAttention,
-    Mamba1,
-    Mamba2,
-    MlaAttention,
-    MoeFfn,
-)
 from perfatlas.operators import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
-    from perfatlas.networks import Architecture, Mixer
+    from perfatlas.networks import Network, RoutedExperts
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
 # The sampler uses fp32 logits of the whole vocabulary.
 LOGIT_BYTES: Final = 4.0
-# Hidden states of all tokens that are live beside the tensors of a block: the attention output and
-# the residual, held by the caller of a compiled region, and the residual and normalized input
-# inside it. Liveness alone allows three or four; the startup logs of three dense models on one GPU
-# show four (validation/data/kv_capacity.toml, vLLM 0.11.0).
-LIVE_HIDDEN: Final = 4.0
 
 
 def activation_bytes(
-    architecture: Architecture,
+    network: Network,
     plan: PlanColumns,
     max_num_batched_tokens: FloatArray,
     max_num_seqs: FloatArray,
@@ -54,7 +39,7 @@ def activation_bytes(
         sampling: one hidden state and sampler_copies x max_num_seqs rows of fp32 logits.
 
     Args:
-        architecture: The model.
+        network: The network.
         plan: The plans (C,).
         max_num_batched_tokens: Tokens per step of an attention-DP rank (C,).
         max_num_seqs: Sequences that the sampler is sized for (C,).
@@ -67,26 +52,22 @@ def activation_bytes(
     Limits: Allocator fragmentation and kernel workspaces are not counted; the expert workspace
         does not shrink with ep, as in vLLM.
     """
-    hidden = float(architecture.hidden_size)
+    hidden = float(network.hidden_size)
     tokens = max_num_batched_tokens / plan.cp
     peak = tokens * hidden * ACTIVATION_BYTES
-    peak = peak + sampler_copies * max_num_seqs * architecture.vocab_size * LOGIT_BYTES
-    stream = LIVE_HIDDEN * hidden
-    for group in architecture.layers:
-        mixer = tokens * (stream + _mixer_width(group.mixer) / plan.tp)
-        peak = np.maximum(peak, mixer * ACTIVATION_BYTES)
-        if isinstance(group.ffn, DenseFfn):
-            width = (3 if group.ffn.gated else 2) * group.ffn.intermediate_size
-            ffn = tokens * (stream + width / plan.tp)
-            peak = np.maximum(peak, ffn * ACTIVATION_BYTES)
-        elif isinstance(group.ffn, MoeFfn):
-            workspace = _expert_elements(group.ffn, plan, tokens, hidden, moe_chunk_tokens)
-            peak = np.maximum(peak, (tokens * stream + workspace) * ACTIVATION_BYTES)
+    peak = peak + sampler_copies * max_num_seqs * network.vocab_size * LOGIT_BYTES
+    for live in network.live_elements():
+        if live.experts is None:
+            elements = tokens * (live.repeated + live.divided / plan.tp)
+        else:
+            workspace = _expert_elements(live.experts, plan, tokens, hidden, moe_chunk_tokens)
+            elements = tokens * live.repeated + workspace
+        peak = np.maximum(peak, elements * ACTIVATION_BYTES)
     return peak
 
 
 def _expert_elements(
-    ffn: MoeFfn, plan: PlanColumns, tokens: FloatArray, hidden: float, chunk: float
+    ffn: RoutedExperts, plan: PlanColumns, tokens: FloatArray, hidden: float, chunk: float
 ) -> FloatArray:
     """Return elements of the expert workspace and of the gathered tokens (C,)."""
     everyone = tokens * plan.attention_dp
@@ -98,35 +79,3 @@ def _expert_elements(
     routed = float(ffn.width(int(hidden)))
     workspaces: FloatArray = np.maximum(first, routed) + np.maximum(width, routed)
     return rows * workspaces + gathered
-
-
-def _latent_width(mixer: MlaAttention | CompressedAttention) -> int:
-    """Return elements per token and head of attention over latent rows."""
-    if isinstance(mixer, CompressedAttention):
-        return 2 * mixer.head_dim
-    return 2 * (mixer.nope_dim + mixer.rope_dim + mixer.value_head_dim)
-
-
-def _mixer_width(mixer: Mixer | None) -> float:
-    """Return elements per token between the projections of a mixer, before tp."""
-    match mixer:
-        case None:
-            return 0.0
-        case GqaAttention():
-            heads = mixer.num_heads * (mixer.head_dim + mixer.value_head_dim)
-            gate = mixer.num_heads * mixer.value_head_dim if mixer.output_gate else 0
-            return float(
-                heads + gate + mixer.num_kv_heads * (mixer.head_dim + mixer.value_head_dim)
-            )
-        case MlaAttention() | CompressedAttention():
-            gate = isinstance(mixer, MlaAttention) and mixer.output_gate
-            gated = mixer.value_head_dim if isinstance(mixer, MlaAttention) and gate else 0
-            return float(mixer.num_heads * (_latent_width(mixer) + gated))
-        case GatedDeltaNet():
-            key = mixer.num_key_heads * mixer.key_head_dim
-            return float(2 * key + 3 * mixer.num_value_heads * mixer.value_head_dim)
-        case Mamba2():
-            inner = mixer.num_heads * mixer.head_dim
-            return float(3 * inner + 2 * mixer.num_groups * mixer.state_size)
-        case Mamba1():
-            return 4.0 * mixer.intermediate_size

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks import MoeFfn
 from perfatlas.parallelism.memory import MemoryColumns, MemoryInputs, memory_footprint
 from perfatlas.parallelism.plan import plan_problems
 from perfatlas.quantities import format_quantity
@@ -146,7 +145,7 @@ def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: 
     """Advise the smallest multiple of tp, pp or attention_dp that is legal, priced and fits."""
     variants = _widened(question, axis)
     footprint = memory_footprint(variants)
-    problems = plan_problems(variants.architecture, variants.plan)
+    problems = plan_problems(variants.network, variants.plan)
     for at, (problem, fits) in enumerate(zip(problems, footprint.fits.tolist(), strict=True)):
         if problem is None and fits and accepts(_plan_change(variants, axis, at)):
             size = float(getattr(variants.plan, axis)[at])
@@ -185,7 +184,7 @@ def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
 
 
 def _has_experts(question: MemoryInputs) -> bool:
-    return any(isinstance(group.ffn, MoeFfn) for group in question.architecture.layers)
+    return question.network.has_experts
 
 
 def _grown(question: MemoryInputs) -> str:

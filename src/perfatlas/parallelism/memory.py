@@ -19,7 +19,7 @@ from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.networks import Architecture, ModelFormats
+    from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.weights import Multiples
 
@@ -77,7 +77,7 @@ class MemoryInputs:
     """Inputs of the memory model for C candidates.
 
     Args:
-        architecture: The model.
+        network: The network.
         formats: Its number formats.
         plan: The plans (C,).
         load: The load (C,).
@@ -85,7 +85,7 @@ class MemoryInputs:
         memory_bytes: Memory of the device (C,).
     """
 
-    architecture: Architecture
+    network: Network
     formats: ModelFormats
     plan: PlanColumns
     load: MemoryLoad
@@ -143,10 +143,10 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
         block (one per pool) is not subtracted; decode of pp micro-batches shares one pool.
     """
     load, plan = question.load, question.plan
-    formats, architecture = question.formats, question.architecture
+    formats, network = question.formats, question.network
     weights = _weights_bytes(question)
     activations = activation_bytes(
-        architecture,
+        network,
         plan,
         load.max_num_batched_tokens,
         load.max_num_seqs,
@@ -155,7 +155,7 @@ def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     )
     outside = _outside(question)
     other = outside + question.overheads.graph_bytes
-    exact = kv_bytes_per_sequence(architecture, formats.kv, plan, load.tokens_per_sequence)
+    exact = kv_bytes_per_sequence(network, formats.kv, plan, load.tokens_per_sequence)
     fixed = weights + activations + other
     capacity = _capacity(question, fixed, activations + other, outside)
     room = _cache_room(question, fixed, capacity)
@@ -180,7 +180,7 @@ def _weights_bytes(question: MemoryInputs) -> FloatArray:
     sizes = (plan.tp, plan.pp, plan.cp, plan.attention_dp, plan.ep, plan.moe_tp)
     first_U, place_C = unique_rows(np.column_stack(sizes))
     some = PlanColumns(**{name: values[first_U] for name, values in vars(plan).items()})
-    of_model = question.architecture, question.formats, some
+    of_model = question.network, question.formats, some
     padding_U = expert_padding_bytes(*of_model, question.overheads.expert_multiples)
     weights_C: FloatArray = (weight_columns(*of_model).stage_bytes + padding_U)[place_C]
     return weights_C
@@ -233,7 +233,7 @@ def _cache_room(
     block = load.block_size
     blocks_each = np.ceil(np.maximum(load.tokens_per_sequence, 1.0) / block)
     rounded = blocks_each * block
-    each_bytes = kv_bytes_per_sequence(question.architecture, question.formats.kv, plan, rounded)
+    each_bytes = kv_bytes_per_sequence(question.network, question.formats.kv, plan, rounded)
     # A model without a cache has no limit here; the smallest unit is one byte.
     blocks_per_byte = blocks_each / np.maximum(each_bytes, 1.0)
     derived = np.floor(np.maximum(capacity_bytes - fixed_bytes, 0.0) * blocks_per_byte)

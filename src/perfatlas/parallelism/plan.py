@@ -14,23 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.networks import (
-    Architecture,
-    CompressedAttention,
-    DenseFfn,
-    Ffn,
-    GatedDeltaNet,
-    GqaAttention,
-    Mamba1,
-    Mamba2,
-    Mixer,
-    MlaAttention,
-    MoeFfn,
-)
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from perfatlas.networks import DividedSize, Network
     from perfatlas.operators import FloatArray
 
 BoolArray = NDArray[np.bool_]
@@ -128,11 +115,11 @@ class _Rule(NamedTuple):
     name: str
 
 
-def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | None]:
+def plan_problems(network: Network, plan: PlanColumns) -> list[str | None]:
     """Return, per candidate, the first rule that its plan violates as a message, or None.
 
     Args:
-        architecture: The model.
+        network: The network.
         plan: The plans (C,).
 
     Returns:
@@ -160,16 +147,16 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
     whole = _not_whole(plan)
     _note(problems, whole)
     safe = _sanitised(plan, np.logical_or.reduce([rule.broken for rule in whole]))
-    _note(problems, _size_rules(architecture, safe))
-    _note(problems, _layer_rules(architecture, safe))
+    _note(problems, _size_rules(network, safe))
+    _note(problems, _layer_rules(network, safe))
     return problems
 
 
-def plan_rules(architecture: Architecture, plan: PlanColumns) -> dict[str, BoolArray]:
+def plan_rules(network: Network, plan: PlanColumns) -> dict[str, BoolArray]:
     """Return the candidates whose plan violates each rule (C,), by the name of the rule.
 
     Args:
-        architecture: The model.
+        network: The network.
         plan: The plans (C,), of positive integers.
 
     Example:
@@ -179,11 +166,11 @@ def plan_rules(architecture: Architecture, plan: PlanColumns) -> dict[str, BoolA
         >>> one = np.ones(2)
         >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
         ...     moe_tp=one, dp=one)
-        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").architecture
+        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
         >>> plan_rules(llama, plan)["tp_divides_num_heads"].tolist()
         [False, True]
     """
-    rules = [*_size_rules(architecture, plan), *_layer_rules(architecture, plan)]
+    rules = [*_size_rules(network, plan), *_layer_rules(network, plan)]
     broken: dict[str, BoolArray] = {}
     for rule in rules:  # layers of several kinds may have rules of one name
         broken[rule.name] = broken.get(rule.name, False) | rule.broken
@@ -218,13 +205,10 @@ def _sanitised(plan: PlanColumns, broken: BoolArray) -> PlanColumns:
     )
 
 
-def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
+def _size_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the rules between the sizes of the plan and the model."""
-    is_moe = any(isinstance(group.ffn, MoeFfn) for group in architecture.layers)
-    recurrent = any(
-        isinstance(group.mixer, GatedDeltaNet | Mamba1 | Mamba2) for group in architecture.layers
-    )
-    layers = architecture.num_layers
+    recurrent = any(group.is_recurrent for group in network.layers)
+    layers = network.num_layers
     rules = [
         _Rule(
             plan.pp > layers,
@@ -243,11 +227,8 @@ def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
                 "recurrent_mixers_without_cp",
             )
         )
-    copied = any(
-        isinstance(group.ffn, MoeFfn) and group.ffn.redundant_experts
-        for group in architecture.layers
-    )
-    if copied:
+    experts = [group.experts for group in network.layers if group.experts is not None]
+    if any(one.redundant_experts for one in experts):
         rules.append(
             _Rule(
                 plan.ep == 1,
@@ -258,7 +239,7 @@ def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
                 "redundant_experts_with_ep",
             )
         )
-    return rules + (_moe_rules(plan) if is_moe else _dense_rules(plan))
+    return rules + (_moe_rules(plan) if experts else _dense_rules(plan))
 
 
 def _moe_rules(plan: PlanColumns) -> list[_Rule]:
@@ -297,85 +278,13 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
     ]
 
 
-class _Divided(NamedTuple):
-    """A size of a layer, the plan field that divides it, and whether it may be replicated."""
-
-    label: str
-    size: int
-    by: str
-    copied: bool = False
-
-    def allows(self, ways: FloatArray) -> BoolArray:
-        """Return whether the size can be divided over the given number of ranks (C,).
-
-        Args:
-            ways: Ranks (C,).
-        """
-        divides: BoolArray = np.mod(self.size, ways) == 0
-        if not self.copied:
-            return divides
-        copies: BoolArray = (ways > self.size) & (np.mod(ways, self.size) == 0)
-        return np.logical_or(divides, copies)
-
-
-def _layer_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
+def _layer_rules(network: Network, plan: PlanColumns) -> list[_Rule]:
     """Return the divisibility rules of all kinds of layers, without duplicates."""
-    sizes = dict.fromkeys(
-        size
-        for group in architecture.layers
-        for size in _mixer_sizes(group.mixer) + _ffn_sizes(group.ffn)
-        if size.size > 0
-    )
+    sizes = dict.fromkeys(size for group in network.layers for size in group.divided_sizes)
     return [_divides(size, list(sizes), getattr(plan, size.by)) for size in sizes]
 
 
-def _mixer_sizes(mixer: Mixer | None) -> list[_Divided]:
-    """Return the sizes that tp divides in a mixer."""
-    match mixer:
-        case GqaAttention():
-            return [
-                _Divided("num_heads", mixer.num_heads, "tp"),
-                _Divided("num_kv_heads", mixer.num_kv_heads, "tp", copied=True),
-            ]
-        case MlaAttention() | CompressedAttention():
-            groups = 0 if isinstance(mixer, MlaAttention) else mixer.output_groups
-            return [
-                _Divided("num_heads", mixer.num_heads, "tp"),
-                _Divided("o_groups", groups, "tp"),
-            ]
-        case GatedDeltaNet():
-            return [
-                _Divided("linear-attention key heads", mixer.num_key_heads, "tp"),
-                _Divided("linear-attention value heads", mixer.num_value_heads, "tp"),
-            ]
-        case Mamba2():
-            return [
-                _Divided("Mamba-2 heads", mixer.num_heads, "tp"),
-                _Divided("Mamba-2 num_groups", mixer.num_groups, "tp", copied=True),
-            ]
-        case Mamba1():
-            return [_Divided("Mamba intermediate_size", mixer.intermediate_size, "tp")]
-        case None:
-            return []
-
-
-def _ffn_sizes(ffn: Ffn | None) -> list[_Divided]:
-    """Return the sizes that tp, ep and moe_tp divide in a feed-forward network."""
-    match ffn:
-        case DenseFfn():
-            return [_Divided("intermediate_size", ffn.intermediate_size, "tp")]
-        case MoeFfn():
-            held = "experts with copies" if ffn.redundant_experts else "num_experts"
-            return [
-                _Divided(held, ffn.slots, "ep"),
-                _Divided("moe_intermediate_size", ffn.intermediate_size, "moe_tp"),
-                _Divided("shared-expert width", ffn.shared_intermediate_size, "tp"),
-            ]
-        case None:
-            return []
-
-
-def _divides(size: _Divided, all_sizes: list[_Divided], column: FloatArray) -> _Rule:
+def _divides(size: DividedSize, all_sizes: list[DividedSize], column: FloatArray) -> _Rule:
     """Return the rule of one size; its advice considers all sizes that the field divides."""
 
     def sentence(i: int) -> str:
@@ -391,7 +300,7 @@ def _divides(size: _Divided, all_sizes: list[_Divided], column: FloatArray) -> _
     return _Rule(~size.allows(column), sentence, f"{size.by}_divides_{label}")
 
 
-def _nearest(sizes: list[_Divided], by: str, value: float) -> str:
+def _nearest(sizes: list[DividedSize], by: str, value: float) -> str:
     """Return the nearest valid values of a plan field on both sides, as "8 or 16"."""
     bound = min(_MOST_WAYS, *(one.size for one in sizes if one.by == by and not one.copied))
     ways = np.arange(1.0, bound + 1.0)

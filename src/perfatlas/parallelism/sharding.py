@@ -31,7 +31,7 @@ from perfatlas.parallelism.exchange import ExpertExchange, expert_collectives, r
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
@@ -45,7 +45,7 @@ _BESIDE_EXPERTS: Final = ("shared_expert", "latent_up_projection")
 def shard_operators(
     operators: tuple[Operator, ...],
     plan: PlanColumns,
-    architecture: Architecture,
+    network: Network,
     *,
     expert_exchange: ExpertExchange = "all_to_all",
     domain: FloatArray | None = None,
@@ -56,7 +56,7 @@ def shard_operators(
         operators: The unsharded step of one attention-DP rank, from `models.step_operators` with
             `head_ranks = plan.tp`; `count` covers the whole depth.
         plan: The plans (C,).
-        architecture: The model.
+        network: The network.
         expert_exchange: Exchange of tokens between attention-DP ranks: "all_to_all" sends each
             token to the ranks with its experts, "all_gather_reduce_scatter" sends all tokens to
             all ranks, "deepep" sends each prompt token once to every scale-up domain.
@@ -74,7 +74,7 @@ def shard_operators(
     sequence = whole._replace(cp=plan.cp) if bool(np.any(plan.cp > 1)) else whole
     result: list[Operator] = []
     waiting: tuple[Collective, ...] = ()  # the experts' reduction
-    hidden = float(architecture.hidden_size)
+    hidden = float(network.hidden_size)
     for operator in operators:
         if not operator.name.startswith(_BESIDE_EXPERTS):
             result += waiting
@@ -90,7 +90,7 @@ def shard_operators(
             before, after = local.collectives(ranks)
             result += [*before, local, *after]
     result += waiting
-    result += _stage_transfer(operators, plan, architecture)
+    result += _stage_transfer(operators, plan, network)
     return tuple(
         operator
         for operator in result
@@ -107,34 +107,34 @@ def dividing_ranks(plan: PlanColumns) -> Ranks:
     return Ranks(plan.tp, plan.attention_dp, plan.ep, plan.moe_tp)
 
 
-def stage_share(architecture: Architecture, plan: PlanColumns) -> FloatArray:
+def stage_share(network: Network, plan: PlanColumns) -> FloatArray:
     """Return the fraction of layers in the fullest pipeline stage, ceil(L/pp)/L (C,).
 
     Args:
-        architecture: The model of L layers.
+        network: The network of L layers.
         plan: The plans (C,).
 
     Limits: Layers of different kinds are assumed evenly distributed over the stages.
     """
-    layers = float(architecture.num_layers)
+    layers = float(network.num_layers)
     share: FloatArray = np.ceil(layers / plan.pp) / layers
     return share
 
 
-def stage_layers(architecture: Architecture, stages: int) -> tuple[int, ...]:
+def stage_layers(network: Network, stages: int) -> tuple[int, ...]:
     """Return the layers of each pipeline stage.
 
     The stages before the last one get those that are left over, from the back.
 
     Args:
-        architecture: The model.
+        network: The network.
         stages: Number of stages, at most the number of layers.
 
     Source: vllm-project/vllm, vllm/distributed/utils.py, get_pp_indices().
 
     Limits: Layers of different kinds take equal time; embedding and head are those of all stages.
     """
-    each, left = divmod(architecture.num_layers, stages)
+    each, left = divmod(network.num_layers, stages)
     first = stages - 1 - left
     return tuple(each + (first <= stage < stages - 1) for stage in range(stages))
 
@@ -149,7 +149,7 @@ def _spans_sequence(operator: Operator) -> bool:
 
 
 def _stage_transfer(
-    operators: tuple[Operator, ...], plan: PlanColumns, architecture: Architecture
+    operators: tuple[Operator, ...], plan: PlanColumns, network: Network
 ) -> list[Operator]:
     """Return the sends of the hidden state between pipeline stages, if any."""
     if not operators or not bool(np.any(plan.pp > 1)):
@@ -166,7 +166,7 @@ def _stage_transfer(
         phase=first.phase,
         count=plan.pp - 1.0,
         op="send_recv",
-        bytes=tokens / cp * architecture.hidden_size * ACTIVATION_BYTES,
+        bytes=tokens / cp * network.hidden_size * ACTIVATION_BYTES,
         ranks=np.where(plan.pp > 1, 2.0, 1.0),
         stride=plan.tp * plan.attention_dp * plan.cp,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks import StepTokens, parameter_counts, step_operators, with_redundant_experts
+from perfatlas.networks import StepTokens
 from perfatlas.operators import ACTIVATION_BYTES, Phase
 from perfatlas.parallelism.sharding import dividing_ranks, stage_share
 
@@ -19,7 +19,7 @@ Multiples = tuple[int, int]
 """Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
 
 if TYPE_CHECKING:
-    from perfatlas.networks import Architecture, ModelFormats
+    from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.parallelism.plan import PlanColumns
 
@@ -46,9 +46,7 @@ class WeightColumns:
     stage_bytes: FloatArray
 
 
-def weight_columns(
-    architecture: Architecture, formats: ModelFormats, plan: PlanColumns
-) -> WeightColumns:
+def weight_columns(network: Network, formats: ModelFormats, plan: PlanColumns) -> WeightColumns:
     """Return the weight bytes of one rank, including scales.
 
     Linear layers are divided as in `shard_operators`: experts over ep x moe_tp, heads and widths
@@ -57,7 +55,7 @@ def weight_columns(
     fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head.
 
     Args:
-        architecture: The model.
+        network: The network.
         formats: The formats of the deployment.
         plan: The plans (C,).
 
@@ -77,16 +75,14 @@ def weight_columns(
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
-        >>> model = resolve_model("meta-llama/Llama-3.1-8B-Instruct").architecture
+        >>> model = resolve_model("meta-llama/Llama-3.1-8B-Instruct").network
         >>> float(weight_columns(model, formats, plan).stage_bytes[0])  # 8,030,261,248 parameters
         16060522496.0
     """
-    layers_bytes = np.full(
-        plan.tp.shape, _small_parameters(architecture, formats) * ACTIVATION_BYTES
-    )
+    layers_bytes = np.full(plan.tp.shape, _small_parameters(network, formats) * ACTIVATION_BYTES)
     head_bytes, ranks = np.zeros_like(plan.tp), dividing_ranks(plan)
     quantized_expansion = False
-    for operator in _linear_layers(architecture, formats, Phase.PREFILL, plan.tp):
+    for operator in _linear_layers(network, formats, Phase.PREFILL, plan.tp):
         if operator.name == _HEAD:
             head_bytes = operator.divided(ranks).weight_bytes()
         else:
@@ -95,30 +91,30 @@ def weight_columns(
             operator.compute_format != formats.head
         )
     if quantized_expansion:
-        for operator in _linear_layers(architecture, formats, Phase.DECODE, plan.tp):
+        for operator in _linear_layers(network, formats, Phase.DECODE, plan.tp):
             if operator.name in _ABSORBED:
                 layers_bytes = layers_bytes + operator.divided(ranks).weight_bytes()
-    rows = np.ceil(architecture.vocab_size / plan.tp)
-    embedding_bytes = rows * architecture.hidden_size * ACTIVATION_BYTES
+    rows = np.ceil(network.embedding_rows / plan.tp)
+    embedding_bytes = rows * network.hidden_size * ACTIVATION_BYTES
     single = plan.pp == 1
-    if architecture.tie_word_embeddings:
+    if network.tie_word_embeddings:
         head_bytes = np.where(single, 0.0, head_bytes)
     ends = np.where(single, embedding_bytes + head_bytes, np.maximum(embedding_bytes, head_bytes))
     return WeightColumns(
         layers_bytes=layers_bytes,
         embedding_bytes=embedding_bytes,
         head_bytes=head_bytes,
-        stage_bytes=layers_bytes * stage_share(architecture, plan) + ends,
+        stage_bytes=layers_bytes * stage_share(network, plan) + ends,
     )
 
 
 def expert_padding_bytes(
-    architecture: Architecture, formats: ModelFormats, plan: PlanColumns, multiples: Multiples
+    network: Network, formats: ModelFormats, plan: PlanColumns, multiples: Multiples
 ) -> FloatArray:
     """Return the padding that kernel tiles add to the experts of one rank (C,) [bytes].
 
     Args:
-        architecture: The model.
+        network: The network.
         formats: The formats of the deployment.
         plan: The plans (C,).
         multiples: Multiples to which hidden size and expert intermediate size are padded.
@@ -132,43 +128,43 @@ def expert_padding_bytes(
         >>> formats = ModelFormats(gemm="bf16", moe="mxfp4", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
-        >>> model = resolve_model("openai/gpt-oss-20b").architecture
+        >>> model = resolve_model("openai/gpt-oss-20b").network
         >>> # 24 layers x 32 experts x 3 matrices x (3072 x 2944 - 2880 x 2880) x 4.25 bits
         >>> float(expert_padding_bytes(model, formats, plan, (256, 128))[0])
         917471232.0
     """
     hidden_multiple, width_multiple = multiples
     total = np.zeros_like(plan.tp)
-    if not architecture.has_experts:
+    if not network.has_experts:
         return total
     ranks = dividing_ranks(plan)
-    for operator in _linear_layers(architecture, formats, Phase.PREFILL, plan.tp):
+    for operator in _linear_layers(network, formats, Phase.PREFILL, plan.tp):
         for one in operator.divided(ranks).weights() if operator.routed else ():
             width = np.ceil(one.rows / one.fused / width_multiple) * width_multiple
             columns = np.ceil(one.columns / hidden_multiple) * hidden_multiple
             padded = one._replace(rows=one.fused * width, columns=columns).elements()
             total += (padded - one.elements()) * operator.count * one.bytes_per_element
-    return total * stage_share(architecture, plan)
+    return total * stage_share(network, plan)
 
 
 def _linear_layers(
-    architecture: Architecture, formats: ModelFormats, phase: Phase, tp: FloatArray | None
+    network: Network, formats: ModelFormats, phase: Phase, tp: FloatArray | None
 ) -> list[Operator]:
     """Return the undivided operators with weights, with heads replicated for tp if given."""
     one = np.ones(1 if tp is None else tp.shape)
     tokens = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=tp)
-    operators = step_operators(architecture, formats, phase, tokens)
+    operators = network.step_operators(formats, phase, tokens)
     return [operator for operator in operators if operator.weights()]
 
 
 @cache
-def _small_parameters(architecture: Architecture, formats: ModelFormats) -> float:
+def _small_parameters(network: Network, formats: ModelFormats) -> float:
     """Return the parameters outside linear layers: norms, biases, sinks, convolutions."""
-    architecture = with_redundant_experts(architecture, 0)  # copies are no parameters of the model
-    counts = parameter_counts(architecture)
+    network = network.with_redundant_experts(0)  # copies are no parameters of the model
+    counts = network.parameters()
     linear = sum(
         float((operator.weight_elements() * operator.count)[0])
-        for operator in _linear_layers(architecture, formats, Phase.PREFILL, None)
+        for operator in _linear_layers(network, formats, Phase.PREFILL, None)
         if operator.name != _HEAD
     )
     return counts.total - counts.embedding - counts.lm_head - linear

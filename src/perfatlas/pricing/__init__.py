@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         columns_of as columns_of,
         following_clock as following_clock,
         join as join,
+        merge as merge,
         of_one_operator as of_one_operator,
         scatter as scatter,
         select as select,

@@ -239,6 +239,32 @@ def _concatenated(values: Sequence[Values]) -> Values:
     return np.concatenate(values, axis=-1)
 
 
+def merge(records: Sequence[Record], places: Sequence[IntArray]) -> Record:
+    """Return a record of all candidates, from records of some of them.
+
+    Counts add up; other values per operator are those of the first record.
+
+    Args:
+        records: Records of the same operators.
+        places: Positions of the candidates of each record; together, every candidate once.
+    """
+    size = sum(each.size for each in places)
+    columns: dict[str, Values] = {}
+    for name, one in columns_of(type(records[0])).items():
+        values = _placed(records, name, one)
+        if one.per_operator:
+            counted = one.composition is Composition.COUNT
+            columns[name] = np.sum(values, axis=0) if counted else values[0]
+        elif all(map(_is_unpriced, values)):
+            columns[name] = np.broadcast_to(values[0][:1, :1], (size, values[0].shape[1]))
+        else:
+            into = np.empty((size, values[0].shape[1]), one.dtype)
+            for places_X, each in zip(places, values, strict=True):
+                into[places_X] = each
+            columns[name] = into
+    return with_fields(records[0], **columns, **_combined_parts(records))
+
+
 def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
     """Return a record that takes each operator of each candidate from one of several records.
 

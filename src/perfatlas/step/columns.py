@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.machines.gpu.tiers import Tier
+    from perfatlas.machines import Tier
     from perfatlas.networks import Model, ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns
@@ -124,7 +124,7 @@ class Candidates:
     def context(self) -> StepContext:
         """Return the context shared by all steps of the candidates."""
         return StepContext(
-            architecture=self.model.architecture,
+            network=self.model.network,
             formats=self.formats,
             profile=self.profile,
             placement=self.placement,

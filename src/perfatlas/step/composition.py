@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.machines.gpu.tiers import ClockPrices
+    from perfatlas.machines import ClockPrices
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step.context import StepContext
     from perfatlas.step.cost import PricedStep, Step

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.machines import communication_share
 from perfatlas.operators import (
     BOUND_COMPUTE,
     BOUND_MEMORY,
@@ -100,7 +101,7 @@ def rate_beside_exchange(
         start=np.zeros(shape[0]),
     )
     traffic_C = bytes_C / np.where(moving_s_C > 0.0, moving_s_C, 1.0)
-    sms_C = exchange_sms(step.operators[moved[0]].phase) / step.devices.gather("sm_count")
+    taken_C = communication_share(step.devices, exchange_sms(step.operators[moved[0]].phase))
     bandwidth_C = traffic_C / step.devices.gather("memory_bandwidth")
     code_CO, rate_CW = step.prices.code_CO, np.ones(shape)
     for place, window in enumerate(windows):
@@ -113,7 +114,7 @@ def rate_beside_exchange(
         own_C = np.maximum(1.0 - links_C, 1e-12)
         kernels_C = contended_rate(
             np.clip(memory_C / own_C, 0.0, 1.0),
-            np.minimum(sms_C, MOST_TAKEN),
+            np.minimum(taken_C, MOST_TAKEN),
             np.minimum(bandwidth_C, MOST_TAKEN),
         )
         rate_CW[:, place] = 1.0 / (own_C / kernels_C + links_C / SHARED_LINK)

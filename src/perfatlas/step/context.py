@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.energy import power_columns
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.parallelism import node_gpus
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from perfatlas.energy import PowerColumns
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
-    from perfatlas.machines.gpu.tiers import Tier
-    from perfatlas.networks import Architecture, ModelFormats
+    from perfatlas.machines import Tier
+    from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns
 
@@ -107,7 +107,7 @@ class StepContext:
     """Context shared by all steps of a scenario.
 
     Args:
-        architecture: The model.
+        network: The network.
         formats: Number formats.
         profile: The engine.
         placement: System and clock of each candidate.
@@ -120,7 +120,7 @@ class StepContext:
             reads them in every step; None if it does not.
     """
 
-    architecture: Architecture
+    network: Network
     formats: ModelFormats
     profile: EngineProfile
     placement: Placement

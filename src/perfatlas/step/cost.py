@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.sums import OperatorSums, StepClock

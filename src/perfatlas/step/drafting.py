@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks import StepTokens, draft_operators
+from perfatlas.networks import StepTokens
 from perfatlas.operators import KeyReader, Phase, with_fields
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
@@ -93,7 +93,7 @@ def _pass(
 
 def _local_draft(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
     divided = replace(tokens, head_ranks=context.plan.tp)
-    whole = draft_operators(context.architecture, context.formats, phase, divided)
+    whole = context.network.draft_operators(context.formats, phase, divided)
     return run_locally(whole, context)
 
 

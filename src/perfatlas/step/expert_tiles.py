@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines import DeviceColumns
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
 

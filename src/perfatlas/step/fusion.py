@@ -71,7 +71,7 @@ def split_kernels(operators: Sequence[Operator], context: StepContext) -> tuple[
     Limits: The kernels of an operator share its bytes. Those that read again what another one
         wrote move more, which large steps would show.
     """
-    model_type = context.architecture.model_type
+    model_type = context.network.model_type
     kernels = {
         one.operator: float(one.kernels)
         for one in context.profile.separate_kernels
@@ -104,7 +104,7 @@ def _separate_quantization(
     all-reduce kernel includes only the quantizations that this kernel supports.
     """
     apart_C = np.ones(norm_fused_C.shape)
-    model_type = context.architecture.model_type
+    model_type = context.network.model_type
     for fusion in context.profile.fusions:
         known = not fusion.formats or format_name in fusion.formats
         known &= not fusion.model_types or model_type in fusion.model_types
@@ -120,7 +120,7 @@ def _norm_fused(operators: Sequence[Operator], context: StepContext) -> NDArray[
     rules, tp_C = context.profile.all_reduce, context.plan.tp
     sizes = [op.bytes for op in operators if isinstance(op, Collective) and op.op == "all_reduce"]
     model_types = rules.norm_fusion_model_types
-    if not sizes or (model_types and context.architecture.model_type not in model_types):
+    if not sizes or (model_types and context.network.model_type not in model_types):
         return np.zeros(tp_C.shape, np.bool_)
     limit_C = np.zeros(tp_C.shape)
     for position, system in enumerate(context.placement.systems):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.machines.gpu.tiers import gather_operators
-from perfatlas.operators import Collective, with_fields
+from perfatlas.machines import gather_operators
+from perfatlas.operators import Collective, take_candidates, with_fields
 from perfatlas.pricing import following_clock, join, select, take
 from perfatlas.step.cost import PricedStep, Step
 from perfatlas.step.expert_tiles import with_untuned_experts
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.machines.gpu.devices import DeviceColumns
-    from perfatlas.machines.gpu.tiers import ClockPrices, GatheredOperators
+    from perfatlas.machines import ClockPrices, DeviceColumns, GatheredOperators
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
@@ -128,10 +127,9 @@ class GatheredSteps:
         """
         every = self.devices.index_C.size
         return GatheredSteps(
-            steps=tuple(with_fields(one, **_taken(one, some_X, every)) for one in self.steps),
+            steps=tuple(take_candidates(one, some_X, every) for one in self.steps),
             operators=tuple(
-                tuple(with_fields(one, **_taken(one, some_X, every)) for one in own)
-                for own in self.operators
+                tuple(take_candidates(one, some_X, every) for one in own) for own in self.operators
             ),
             counts=tuple(count_CO[some_X] for count_CO in self.counts),
             profile=self.profile,
@@ -194,12 +192,3 @@ class GatheredSteps:
             devices=self.devices,
             contends=self.contends,
         )
-
-
-def _taken(record: Step | Operator, some_X: IntArray, every: int) -> dict[str, FloatArray]:
-    """Return the columns (C,) of a step or an operator for some of every candidate, by name."""
-    return {
-        name: values[some_X]
-        for name, values in vars(record).items()
-        if isinstance(values, np.ndarray) and values.shape == (every,)
-    }

@@ -29,7 +29,7 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
     local = shard_operators(
         loaded,
         context.plan,
-        context.architecture,
+        context.network,
         expert_exchange=context.profile.expert_exchange,
         domain=context.placement.domain(),
     )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.hardware import alternatives
-from perfatlas.networks import with_drafter
 from perfatlas.parallelism import (
     MemoryColumns,
     MemoryInputs,
@@ -39,9 +38,9 @@ def memory_inputs(question: Candidates) -> MemoryInputs:
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
     return MemoryInputs(
-        architecture=with_drafter(question.model.architecture)
+        network=question.model.network.with_drafter()
         if question.drafts
-        else question.model.architecture,
+        else question.model.network,
         formats=question.formats,
         plan=question.plan,
         load=MemoryLoad(
@@ -109,11 +108,12 @@ def candidate_memory(question: Candidates) -> MemoryColumns:
 
 
 def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, FloatArray]:
-    """Return the ends of the 90% interval of the cache capacity [tokens], each (C,).
+    """Return the cache capacity and the ends of its 90% interval [tokens], each (C,).
 
     The interval is that of the memory which engines leave for the cache in start-up logs; blocks
     that the user set have none. That of a release that borrows its profile is wider, and the upper
-    end is that of the smallest sampler that an installation of the engine may have.
+    end is that of the smallest sampler that an installation of the engine may have. A network
+    without a cache has no capacity: NaN.
 
     Args:
         question: The candidates.
@@ -128,8 +128,10 @@ def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, Float
     derived_C = np.isnan(question.limits.kv_blocks)
     lost = np.where(derived_C, np.clip(more * device / room, 0.0, 1.0), 0.0)
     won = np.where(derived_C, (less * device + _spared_by_sampler(question, memory)) / room, 0.0)
-    tokens = memory.kv_capacity_tokens
+    has_cache = bool(question.model.network.cache_layouts(1.0))
+    tokens = memory.kv_capacity_tokens if has_cache else np.full_like(room, np.nan)
     return {
+        "kv_capacity_tokens": tokens,
         "kv_capacity_tokens_low": np.floor(tokens * (1.0 - lost)),
         "kv_capacity_tokens_high": np.floor(tokens * (1.0 + won)),
     }

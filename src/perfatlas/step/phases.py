@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.engines import Launches
-from perfatlas.networks import StepTokens, step_operators
+from perfatlas.networks import StepTokens
 from perfatlas.operators import (
     Collective,
     FloatArray,
@@ -81,7 +81,7 @@ def prefill_work(
         idle = 1.0 - busy_ranks / context.plan.attention_dp
         operators = _on_busy_ranks(operators, context, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
-    layers = float(context.architecture.num_layers)
+    layers = float(context.network.num_layers)
     launched = layers if batches is None else layers * batches
     launch_s = host.prefill_launch_s(launched, launched_operators(operators))
     host_s = host.step_s + tokens.batch * host.per_sequence_s + launch_s
@@ -104,7 +104,8 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     """Return one decode step through all layers of the model.
 
     Linear layers run the batch of the captured graph; attention reads only existing KV caches. With
-    speculative decoding, the step verifies the drafts and includes drafting the next ones.
+    speculative decoding, the step verifies the drafts and includes drafting the next ones. A
+    network without decode runs its pass on the batch.
 
     Args:
         context: Model, engine, systems and plan.
@@ -114,11 +115,12 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     queries = 1 + context.drafts
     padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
-    batches = batch_count(context, Phase.DECODE, batch * queries)
+    phase = context.network.phases[-1]
+    batches = batch_count(context, phase, batch * queries)
     own = batch if batches is None else batch / batches
     operators = tuple(
         verification_operator(op, own, queries)
-        for op in _in_batches(context, Phase.DECODE, tokens, batches)
+        for op in _in_batches(context, phase, tokens, batches)
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)
@@ -184,8 +186,7 @@ def _on_busy_ranks(
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
     """Return the operators of one rank in a step with its collectives; fused ones have count 0."""
-    whole = step_operators(
-        context.architecture,
+    whole = context.network.step_operators(
         context.formats,
         phase,
         replace(tokens, head_ranks=context.plan.tp),

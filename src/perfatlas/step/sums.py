@@ -142,7 +142,9 @@ def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
     found = np.empty((2, groups.group_M.size, candidates)), np.empty((classes, candidates))
     _sum(
         count_CO.reshape(-1),
-        _Columns(*(np.ascontiguousarray(getattr(prices, n)) for n in _Columns._fields)),
+        _Columns(
+            *(np.require(getattr(prices, n), requirements=["C", "W"]) for n in _Columns._fields)
+        ),
         groups,
         unlimited_share(clock),
         _Parts(*each, *found),

@@ -12,14 +12,26 @@ if TYPE_CHECKING:
         local_results as local_results,
         usable_processors as usable_processors,
     )
-    from perfatlas.studies.explanation import explained_estimate as explained_estimate
+    from perfatlas.studies.explanation import (
+        break_even as break_even,
+        elasticities as elasticities,
+        explained_estimate as explained_estimate,
+        next_bottlenecks as next_bottlenecks,
+        sobol_shares as sobol_shares,
+    )
     from perfatlas.studies.export import (
         export_run as export_run,
         run_blocks as run_blocks,
         run_schema as run_schema,
     )
     from perfatlas.studies.expressions import Expression as Expression
-    from perfatlas.studies.factors import FACTORS as FACTORS
+    from perfatlas.studies.factors import all_factors as all_factors
+    from perfatlas.studies.installed_versions import (
+        check_versions as check_versions,
+        data_hashes as data_hashes,
+        file_hashes as file_hashes,
+        versions as versions,
+    )
     from perfatlas.studies.pareto import pareto_points as pareto_points
     from perfatlas.studies.points import (
         Axis as Axis,
@@ -46,12 +58,6 @@ if TYPE_CHECKING:
         put_run as put_run,
     )
     from perfatlas.studies.scaling import scaled_scenario as scaled_scenario
-    from perfatlas.studies.sensitivity import (
-        break_even as break_even,
-        elasticities as elasticities,
-        next_bottlenecks as next_bottlenecks,
-        sobol_shares as sobol_shares,
-    )
     from perfatlas.studies.sensitivity_text import print_sensitivities as print_sensitivities
     from perfatlas.studies.shipped import (
         shipped_studies as shipped_studies,

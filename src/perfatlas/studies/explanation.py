@@ -1,4 +1,7 @@
-"""What an estimate depends on: elasticities, the next bottleneck, values that meet a target."""
+"""What an estimate depends on: elasticities, the next bottleneck, values that meet a target.
+
+Shape legend: N changes, F factors, M metrics.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,288 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import estimate_of
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.studies.scaling import scaled_scenario
-from perfatlas.studies.sensitivity import (
-    LATENCIES,
-    break_even,
-    elasticities,
-    next_bottlenecks,
-    sobol_shares,
-)
+from perfatlas.vocabulary.metrics import metrics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.answer import Answer
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.studies.factors import Factor
+    from perfatlas.studies.scaling import Change, ScaledScenario
+
+    FloatArray = NDArray[np.float64]
+    Columns = Mapping[str, FloatArray]
+
+
+LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+STEP: Final = 1e-5  # of a ratio: small beside the curvature, large beside rounding
+LOWERED: Final = 0.05  # of a power limit, whose clock is solved to 0.1%
+IMPROVEMENTS: Final = (1.0, 1.2, 2.0)
+FURTHEST: Final = 64.0  # ratio up to which a target is searched
+NEGLIGIBLE: Final = 1e-3  # elasticity
+RESOLUTION: Final = 1e-10  # of the logarithm of a break-even ratio
+
+
+def elasticities(scaled: ScaledScenario, at: Change | None = None) -> dict[str, dict[str, float]]:
+    """Return d ln(metric) / d ln(factor), by metric and factor.
+
+    Two-sided differences; a count is increased by one, and a power limit is lowered. A metric
+    without a value, such as TPOT with one output token, is omitted.
+
+    Args:
+        scaled: The scenario.
+        at: Ratios of factors at which the derivative is taken, by default those of the scenario.
+
+    Source:
+        Definition. Times are homogeneous functions (Euler): the elasticities of a time to all
+        latencies minus those to all rates sum to 1 where no power limit acts.
+
+    Limits:
+        Plan, limits, formats and kernels are fixed; where a kernel changes its tiling, the
+        derivative is that of the current tiling.
+
+    Example:
+        >>> from perfatlas.scenario.resolution import read_scenario
+        >>> from perfatlas.studies import elasticities, scaled_scenario
+        >>> fields = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
+        >>> found = elasticities(scaled_scenario(read_scenario(fields)))
+        >>> round(found["tpot_s"]["device.memory.bandwidth"], 2)
+        -1.0
+    """
+    changes, spans = _differences(scaled, dict(at or {}))
+    return _elasticities(scaled.factors, scaled.results(changes), spans)
+
+
+def _differences(scaled: ScaledScenario, base: dict[str, float]) -> tuple[list[Change], FloatArray]:
+    """Return the lower and upper change of each factor, and ln of their ratio (F,)."""
+    changes: list[Change] = []
+    spans = []
+    for factor in scaled.factors:
+        low, high = 1.0 / (1.0 + STEP), 1.0 + STEP
+        if factor.sides == "up":
+            count = min(scaled.values(factor.name)) * base.get(factor.name, 1.0)
+            low, high = 1.0, 1.0 + 1.0 / count
+        elif factor.sides == "down":
+            low, high = 1.0 - LOWERED, 1.0
+        at = base.get(factor.name, 1.0)
+        changes += [{**base, factor.name: at * low}, {**base, factor.name: at * high}]
+        spans.append(np.log(high / low))
+    return changes, np.array(spans)
+
+
+def _elasticities(
+    factors: Sequence[Factor], columns: Columns, spans: FloatArray, first: int = 0
+) -> dict[str, dict[str, float]]:
+    """Return elasticities from the results of the changes of `_differences`, from a row on."""
+    found: dict[str, dict[str, float]] = {}
+    explained = (one.name for one in metrics_of("estimate") if one.has_interval)
+    for metric in (name for name in explained if name in columns):
+        pairs = columns[metric][first : first + 2 * len(factors)].reshape(-1, 2)
+        if not np.all(np.isfinite(pairs)) or np.any(pairs <= 0.0):
+            continue
+        slopes = np.log(pairs[:, 1] / pairs[:, 0]) / spans
+        found[metric] = {
+            factor.name: float(slope) for factor, slope in zip(factors, slopes, strict=True)
+        }
+    return found
+
+
+def next_bottlenecks(scaled: ScaledScenario) -> list[dict[str, Any]]:
+    """Return, for each latency, what limits it most, and what does once that is improved.
+
+    Improving a rate by 1.2 multiplies it by 1.2; improving a latency divides it.
+
+    Args:
+        scaled: The scenario.
+
+    Returns:
+        Rows of `metric`, `improved` (the field that limits the scenario most), `ratio` (by how much
+        it is improved, first 1), `value` (the latency then [s]), `field` (what then limits it most)
+        and `elasticity` (of the latency to an improvement of that field alone, which two equally
+        fast links in series do not reward).
+    """
+    factors = {factor.name: factor for factor in scaled.factors if factor.improves}
+    known: dict[tuple[str, float], tuple[dict[str, float], dict[str, dict[str, float]]]] = {}
+    _, now = _improvements(scaled, {})
+    rows = []
+    for metric, gains in now.items():
+        first = factors[max(gains, key=gains.__getitem__)]
+        for ratio in IMPROVEMENTS:
+            if (first.name, ratio) not in known:
+                improved = {first.name: 1.0 / ratio if first.is_latency else ratio}
+                known[first.name, ratio] = _improvements(scaled, improved)
+            values, then = known[first.name, ratio]
+            largest = factors[max(then[metric], key=then[metric].__getitem__)]
+            gain = then[metric][largest.name]
+            rows.append(
+                {
+                    "metric": metric,
+                    "improved": first.name,
+                    "ratio": ratio,
+                    "value": values[metric],
+                    "field": largest.name,
+                    "elasticity": gain if largest.is_latency else -gain,
+                }
+            )
+    return rows
+
+
+def _improvements(
+    scaled: ScaledScenario, base: dict[str, float]
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Return latencies [s], and by how much improving each factor alone shortens them (slopes)."""
+    factors = [factor for factor in scaled.factors if factor.improves]
+    better = {f.name: 1.0 / (1.0 + STEP) if f.is_latency else 1.0 + STEP for f in factors}
+    changes = [{**base, name: base.get(name, 1.0) * ratio} for name, ratio in better.items()]
+    columns = scaled.results([base, *changes])
+    columns = {m: columns[m] for m in LATENCIES if m in columns and np.all(columns[m] > 0.0)}
+    gains = {
+        metric: dict(zip(better, (np.log(v[0] / v[1:]) / np.log1p(STEP)).tolist(), strict=True))
+        for metric, v in columns.items()
+    }
+    return {metric: float(v[0]) for metric, v in columns.items()}, gains
+
+
+def break_even(scaled: ScaledScenario, metric: str, target: float) -> list[dict[str, Any]]:
+    """Return the value of each factor, alone, at which a latency meets a target.
+
+    Args:
+        scaled: The scenario.
+        metric: ttft_s, tpot_s or request_latency_s.
+        target: The latency [s].
+
+    Returns:
+        Rows of `metric`, `target`, `field`, `ratio` (new over old; None where no value of the field
+        alone is sufficient), `value` (new value [SI], of a system's field) and `limit` (the latency
+        [s] at the furthest value, at most 64 times better), the smallest change first. A scenario
+        that meets the target already is answered with the values down to which it still does.
+    """
+    factors = [factor for factor in scaled.factors if factor.improves]
+    met = scaled.results([{}])[metric][0] <= target
+    # the exponent of ratios that approach the target
+    signs = np.array([-1.0 if factor.is_latency else 1.0 for factor in factors])
+    signs *= -1.0 if met else 1.0
+    ends = np.log([scaled.most(factor.name, FURTHEST) for factor in factors])
+    furthest = _at(scaled, factors, metric, np.exp(signs * ends)[:, None])[:, 0]
+    reached = furthest > target if met else furthest <= target
+    solved = np.ones(len(factors))
+    for place in np.flatnonzero(reached):
+        solved[place] = _root(scaled, factors[place], metric, target, signs[place] * ends[place])
+    rows_found = [
+        {
+            "metric": metric,
+            "target": target,
+            "field": factor.name,
+            "ratio": float(ratio) if ok else None,
+            "value": _value(scaled, factor, float(ratio)) if ok else None,
+            "limit": float(limit),
+        }
+        for factor, ratio, ok, limit in zip(factors, solved, reached, furthest, strict=True)
+    ]
+    return sorted(rows_found, key=_distance)
+
+
+def _root(scaled: ScaledScenario, factor: Factor, metric: str, target: float, end: float) -> float:
+    """Return the ratio at which a metric equals a target, between 1 and exp(end)."""
+    from scipy.optimize import brentq
+
+    def excess(log_ratio: float) -> float:
+        found = scaled.results([{factor.name: float(np.exp(log_ratio))}])[metric][0]
+        return float(np.log(found / target))
+
+    return float(np.exp(brentq(excess, 0.0, end, xtol=RESOLUTION)))
+
+
+def _distance(row: Mapping[str, Any]) -> tuple[bool, float]:
+    return row["ratio"] is None, abs(np.log(row["ratio"])) if row["ratio"] else row["limit"]
+
+
+def _value(scaled: ScaledScenario, factor: Factor, ratio: float) -> float | None:
+    """Return the scaled value of a field, None for times of the engine and unequal pools."""
+    if factor.of_engine:
+        return None
+    values = set(scaled.values(factor.name))
+    return values.pop() * ratio if len(values) == 1 else None
+
+
+def _at(
+    scaled: ScaledScenario, factors: Sequence[Factor], metric: str, ratio_FN: FloatArray
+) -> FloatArray:
+    """Return a metric with each factor alone at some ratios (F, N)."""
+    changes = [
+        {factor.name: float(ratio)}
+        for factor, ratios in zip(factors, ratio_FN, strict=True)
+        for ratio in ratios
+    ]
+    return scaled.results(changes)[metric].reshape(ratio_FN.shape)
+
+
+def sobol_shares(
+    scaled: ScaledScenario, spread: float, *, samples: int = 256, seed: int = 0
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the shares of the variance of ln(latency) due to each factor (Sobol indices).
+
+    The rates and latencies of the hardware on which a latency depends vary independently,
+    log-uniformly between 1/spread and spread times their value.
+
+    Args:
+        scaled: The scenario.
+        spread: Largest ratio, above 1.
+        samples: Base samples, a power of 2; samples x (factors + 2) evaluations are made.
+        seed: Seed of the quasi-random sequence.
+
+    Returns:
+        {metric: {field: {"first_order", "total"}}}.
+
+    Source:
+        Saltelli et al. 2010, Computer Physics Communications 181, by scipy.stats.sobol_indices.
+    """
+    from scipy.stats import sobol_indices, uniform
+
+    slopes = elasticities(scaled)
+    metrics = [name for name in LATENCIES if name in slopes]
+    factors = [
+        factor
+        for factor in scaled.factors
+        if factor.improves
+        and not factor.of_engine
+        and any(abs(slopes[metric][factor.name]) > NEGLIGIBLE for metric in metrics)
+    ]
+    width = np.log(spread)
+
+    def log_latencies(log_FN: FloatArray) -> FloatArray:
+        changes = [
+            {factor.name: float(np.exp(x)) for factor, x in zip(factors, column, strict=True)}
+            for column in log_FN.T
+        ]
+        columns = scaled.results(changes)
+        return np.log(np.stack([columns[name] for name in metrics]))
+
+    found = sobol_indices(
+        func=log_latencies,
+        n=samples,
+        dists=[uniform(-width, 2.0 * width)] * len(factors),
+        random_state=np.random.default_rng(seed),
+    )
+    first_MF = np.atleast_2d(found.first_order)
+    total_MF = np.atleast_2d(found.total_order)
+    return {
+        metric: {
+            factor.name: {"first_order": float(first), "total": float(total)}
+            for factor, first, total in zip(factors, firsts, totals, strict=True)
+        }
+        for metric, firsts, totals in zip(metrics, first_MF, total_MF, strict=True)
+    }
+
 
 TARGETS: Final = ("ttft_s", "tpot_s")  # if none is given
 SHORTER: Final = 0.9  # of the predicted latency, for these

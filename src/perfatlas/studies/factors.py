@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from perfatlas.hardware import field_values
+from perfatlas.hardware import KINDS, field_values, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,7 @@ class Factor:
         sides: Sides on which a change is small: a count is changed by one, a power limit lowered.
         improves: Whether it can be the bottleneck: rates and latencies of separate parts. Peaks
             and exponentials are parts of the clock.
+        unit: Name of what a count counts.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Factor:
     kind: Kind
     sides: Sides = "both"
     improves: bool = False
+    unit: str = ""
 
     @property
     def of_engine(self) -> bool:
@@ -51,7 +53,7 @@ class Factor:
         return self.kind == "latency"
 
 
-FACTORS: Final = (
+_RATES: Final = (
     Factor(name="device.clock.peak", label="clock and peaks", kind="rate", improves=True),
     Factor(name="device.memory.bandwidth", label="memory bandwidth", kind="rate", improves=True),
     Factor(
@@ -72,16 +74,38 @@ FACTORS: Final = (
         Factor(name=f"{PEAK}{name}", label=f"{name} FLOP per clock", kind="per_clock")
         for name in ("bf16", "fp16", "fp8", "fp4", "int8")
     ),
-    Factor(
-        name="device.exponentials_per_sm_clock",
-        label="exponentials per clock",
-        kind="per_clock",
-    ),
-    Factor(name="device.l2", label="L2 capacity", kind="capacity"),
-    Factor(name="device.memory.capacity", label="memory capacity", kind="capacity"),
-    Factor(name="device.sm_count", label="SMs and peaks", kind="count", sides="up"),
-    Factor(name="device.tdp", label="board power limit", kind="power", sides="down"),
 )
+_KINDS: Final[dict[str, Kind]] = {"B": "capacity", "B/s": "rate", "s": "latency", "": "per_clock"}
+
+
+def all_factors() -> tuple[Factor, ...]:
+    """Return the factors of systems of any kind of machine.
+
+    Those of one kind are the fields with a label in its schema, and the number of its units.
+    """
+    own = [
+        Factor(name=path, label=field.factor, kind=_KINDS[unit_of(path)])
+        for kind in KINDS.values()
+        for path, field in kind.fields.items()
+        if field.factor
+    ]
+    counts = [
+        Factor(
+            name=kind.count,
+            label=f"{kind.unit}s and peaks",
+            kind="count",
+            sides="up",
+            unit=kind.unit,
+        )
+        for kind in KINDS.values()
+    ]
+    return (
+        *_RATES,
+        *dict.fromkeys(own),
+        Factor(name="device.memory.capacity", label="memory capacity", kind="capacity"),
+        *dict.fromkeys(counts),
+        Factor(name="device.tdp", label="board power limit", kind="power", sides="down"),
+    )
 
 
 def factors_of(systems: Sequence[System]) -> tuple[Factor, ...]:
@@ -100,7 +124,7 @@ def factors_of(systems: Sequence[System]) -> tuple[Factor, ...]:
     stated = [field_values(system) for system in systems]
     return tuple(
         factor
-        for factor in FACTORS
+        for factor in all_factors()
         if factor.of_engine
         or all(isinstance(v.get(factor.name), int | float) and v[factor.name] for v in stated)
     )

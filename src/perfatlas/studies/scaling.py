@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files import Number
-from perfatlas.hardware import FIELDS, field_values, with_values
+from perfatlas.hardware import FIELDS, KINDS, field_values, with_values
 from perfatlas.inference import PoolRates, evaluate, result_columns
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.resolution import columns_of, pool_load
@@ -159,16 +159,17 @@ def _on_systems(pool: Candidates, changes: Sequence[Change]) -> Candidates:
         )
         if own not in known:
             known[own] = len(systems)
-            systems.append(with_values(base, _scaled(values, dict(own))) if own else base)
+            changed = _scaled(values, dict(own), KINDS[base.device.kind].count)
+            systems.append(with_values(base, changed) if own else base)
         index[place] = known[own]
     spread = pool.take([0] * len(changes))
     placement = replace(spread.placement, systems=tuple(systems), index_C=index)
     return replace(spread, placement=placement)
 
 
-def _scaled(values: Mapping[str, Any], change: Change) -> dict[str, float]:
+def _scaled(values: Mapping[str, Any], change: Change, count: str) -> dict[str, float]:
     """Return the new values of a change; a peak is relative to the peak at the new clock."""
-    every = change.get("device.clock.peak", 1.0) * change.get("device.sm_count", 1.0)
+    every = change.get("device.clock.peak", 1.0) * change.get(count, 1.0)
     return {
         name: float(values[name]) * ratio * (every if name.startswith(PEAK) else 1.0)
         for name, ratio in change.items()

@@ -14,7 +14,7 @@ from perfatlas.report.text import (
     print_rows,
     speaks_unicode,
 )
-from perfatlas.studies.factors import FACTORS
+from perfatlas.studies.factors import all_factors
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-LABELS: Final = {factor.name: factor.label for factor in FACTORS}
 SHOWN: Final = ("ttft_s", "tpot_s")
 BUILDABLE: Final = 4.0  # larger ratios of one factor, such as a clock of 12 GHz, are in the JSON
 MOST: Final = 7  # factors of a brief answer
@@ -70,12 +69,16 @@ def _print_tornado(
     ordered = sorted(largest, key=lambda one: (-largest[one], one))
     shown = [one for one in ordered if verbose or largest[one] >= LEAST]
     for one in shown if verbose else shown[:MOST]:
-        cells = [f"  {LABELS[one]}"]
+        cells = [f"  {_labels()[one]}"]
         for name in names:
             slope = sensitivity[name][one]
             cells += [_percent(slope), _bar(slope, unicode=unicode)]
         table.add_row(*cells)
     print_plain(console, table)
+
+
+def _labels() -> dict[str, str]:
+    return {factor.name: factor.label for factor in all_factors()}
 
 
 def _percent(slope: float) -> str:
@@ -88,10 +91,10 @@ def _bar(slope: float, *, unicode: bool) -> str:
 
 def _wave_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     """Return a line per count whose next unit changes a latency by more than its proportion."""
-    counts = [one for one in FACTORS if one.kind == "count"]
+    counts = [one for one in all_factors() if one.kind == "count"]
     return [
         f"{METRICS[metric].short_label} changes by more than 1% with 1% more {factor.label}: one"
-        " more SM saves a whole wave of tiles, and the next ones save less"
+        f" more {factor.unit} saves a whole wave of tiles, and the next ones save less"
         for metric in names
         for factor in counts
         if results["sensitivity"][metric].get(factor.name, 0.0) < -1.0 - LEAST
@@ -103,10 +106,10 @@ def _bottleneck_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[
     lines = []
     for metric in names:
         rows = [row for row in results["next_bottleneck"] if row["metric"] == metric]
-        label, first = METRICS[metric].short_label, LABELS[rows[0]["field"]]
+        label, first = METRICS[metric].short_label, _labels()[rows[0]["field"]]
         later = "; ".join(
             f"{format_number(row['ratio'])}x better: {format_value(metric, row['value'])},"
-            f" then {LABELS[row['field']]}"
+            f" then {_labels()[row['field']]}"
             for row in rows[1:]
         )
         alone = _without_effect(results, metric, rows[0])
@@ -122,7 +125,7 @@ def _bottleneck_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[
 def _without_effect(results: Mapping[str, Any], metric: str, first: Mapping[str, Any]) -> list[str]:
     """Return labels of factors with a larger elasticity than that whose improvement helps most."""
     slopes = results["sensitivity"][metric]
-    improvable = [one for one in FACTORS if one.improves and one.name in slopes]
+    improvable = [one for one in all_factors() if one.improves and one.name in slopes]
     gains = {one: slopes[one.name] * (1.0 if one.is_latency else -1.0) for one in improvable}
     own = next(gain for one, gain in gains.items() if one.name == first["field"])
     return [one.label for one, gain in gains.items() if gain > own + LEAST]
@@ -165,9 +168,9 @@ def _value_text(row: Mapping[str, Any]) -> str:
     ratio = f"x{row['ratio']:.3g}"
     unit = unit_of(row["field"]) if row["field"] in FIELDS else ""
     if row["value"] is None or not unit:
-        return f"{LABELS[row['field']]} {ratio}"
+        return f"{_labels()[row['field']]} {ratio}"
     value = format_quantity(row["value"], unit, digits=4)
-    return f"{LABELS[row['field']]} {value} ({ratio})"
+    return f"{_labels()[row['field']]} {value} ({ratio})"
 
 
 def _print_sobol(
@@ -176,7 +179,7 @@ def _print_sobol(
     """Write the shares of variance, total indices."""
     fields = sobol[names[0]]
     rows = [
-        {"share of variance": LABELS[one]}
+        {"share of variance": _labels()[one]}
         | {METRICS[name].short_label: f"{100 * sobol[name][one]['total']:.0f}%" for name in names}
         for one in sorted(fields, key=lambda one: -max(sobol[n][one]["total"] for n in names))
     ]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.hardware import Device, resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
-from perfatlas.machines.gpu.tiers import price_operators
+from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.operators import BOUND_NAMES, FloatArray, Gemm, Phase
 from perfatlas.quantities import UnsupportedError

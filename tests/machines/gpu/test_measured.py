@@ -9,12 +9,13 @@ from hypothesis import given, strategies as st
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns, silicon_row
+from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines.gpu.devices import silicon_row
 from perfatlas.machines.gpu.shapes import coordinates, correct, physics_model, residuals_by_distance
-from perfatlas.machines.gpu.tiers import measured as tier, price_operators
+from perfatlas.machines.gpu.tiers import measured as tier
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals import Correction
-from perfatlas.measurements.residuals.interpolation import interpolate
+from perfatlas.measurements.residuals.residuals import interpolate
 from perfatlas.measurements.tables import has_silicon, table_rows
 from perfatlas.operators import FloatArray, Gemm, Phase
 from perfatlas.pricing import PricedOperators

@@ -7,17 +7,10 @@ from hypothesis import given, strategies as st
 from perfatlas.compiled.loops import FEW_ROWS
 from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import (
-    BANDWIDTH,
-    CLOCK,
-    L2,
-    NUM_SILICON,
-    SM_COUNT,
-    DeviceColumns,
-)
+from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.machines.gpu.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
 from perfatlas.machines.gpu.recurrent.physics import REFERENCE_FLOP
 from perfatlas.machines.gpu.shapes import calibration_key, physics_model, shape_columns
-from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.networks import (
@@ -28,7 +21,6 @@ from perfatlas.networks import (
     Mixer,
     ModelFormats,
     StepTokens,
-    step_operators,
 )
 from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, Operator, Phase
 
@@ -216,7 +208,7 @@ def step(mixer: Mixer, phase: Phase, batch: float, q_len: float) -> dict[str, Op
     )
     one = np.ones(1)
     tokens = StepTokens(batch=batch * one, q_len=q_len * one, kv_len=q_len * one)
-    return {op.name: op for op in step_operators(model, BF16, phase, tokens)}
+    return {op.name: op for op in model.step_operators(BF16, phase, tokens)}
 
 
 def devices(name: str) -> DeviceColumns:

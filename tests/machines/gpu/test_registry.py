@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from perfatlas.hardware import resolve_system
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.machines.gpu.shapes import (
     calibration_key,
     kernel_shapes,
     physics_model,
     shape_columns,
 )
-from perfatlas.machines.gpu.tiers import price_operators
 from perfatlas.measurements.calibrations import KERNELS
 from perfatlas.operators import Collective, Operator, Phase
 from tests.laws.support import attention, latent_attention

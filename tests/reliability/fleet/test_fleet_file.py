@@ -189,7 +189,7 @@ def test_what_is_no_number_is_not_said_to_lack_a_unit() -> None:
 
 def _told_keys(heading: str) -> set[str]:
     """Return what the first column of a table of docs/fleet.md names."""
-    page = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text("utf-8")
     rows = page.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     return {key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])}
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import lambertw
 
-from perfatlas.reliability.fleet.closed_form.lambert import FEW, lambert_w
+from perfatlas.reliability.fleet.closed_form.renewal import FEW, lambert_w
+from perfatlas.reliability.fleet.model import NINETY, NORMAL_90, NORMAL_95
 from perfatlas.sampling import standard_errors
-from perfatlas.verbs.goodput.rate_interval import NINETY, NORMAL_90, NORMAL_95
 
 
 def test_few_values_are_those_of_scipy() -> None:

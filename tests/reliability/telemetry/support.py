@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.reading import FileCounts
 
-_ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[3]
 
 
 def shared(name: str) -> Path:

@@ -6,6 +6,7 @@ import inspect
 from contextlib import contextmanager
 from dataclasses import make_dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -133,35 +134,18 @@ def set_flags(flags: object, scenario: Path | None = None) -> dict[str, Any]:
     return {**read_toml(scenario), **found}
 
 
-def catalog_names(catalog: str, _context: object = None) -> list[str]:
+def listed_names(functions: Sequence[str], _context: object = None) -> list[str]:
     """Return the names of a catalog, for completion.
 
     Args:
-        catalog: models, systems, engines, training_engines, formats, fleets or rates.
+        functions: What lists them, each as "module:function".
     """
-    if catalog == "models":
-        from perfatlas.networks import model_names
-
-        return list(model_names())
-    if catalog == "systems":
-        from perfatlas.hardware import system_names
-
-        return list(system_names())
-    if catalog == "engines":
-        from perfatlas.engines import engine_ids, engine_names
-
-        return [*engine_names(), *engine_ids()]
-    if catalog == "training_engines":
-        from perfatlas.training.profiles import training_engine_ids, training_engine_names
-
-        return [*training_engine_names(), *training_engine_ids()]
-    if catalog in ("fleets", "rates"):
-        from perfatlas.reliability.fleet.model import published_rates, shipped_fleets
-
-        return list(shipped_fleets() if catalog == "fleets" else published_rates())
-    from perfatlas.formats import formats
-
-    return list(formats())
+    places = (function.partition(":") for function in functions)
+    return [
+        name
+        for module, _, function in places
+        for name in getattr(import_module(module), function)()
+    ]
 
 
 def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
@@ -175,8 +159,8 @@ def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
     if field.row.alias:
         options["alias"] = f"--{field.row.alias}"
     kind: Any = field.type
-    if field.catalog:
-        options["completer"] = partial(catalog_names, field.catalog)
+    if field.listed_by:
+        options["completer"] = partial(listed_names, field.listed_by)
     if field.choices:
         kind = _LITERAL[field.choices]
         options["converter"] = partial(_chosen, field)

@@ -1,3 +1,3 @@
-"""Times of operators on devices, with bounds, in several tiers behind one interface."""
+"""GPUs: times of kernels, with bounds, in several tiers."""
 
 from __future__ import annotations

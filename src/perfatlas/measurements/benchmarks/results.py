@@ -51,7 +51,7 @@ def read_results(path: Path, name: str = "") -> list[ReadRun]:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from validation.runs import read_results
+        >>> from perfatlas.measurements.benchmarks import read_results
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = Path(folder) / "result.json"
         ...     _ = file.write_text('{"model_id": "m", "num_prompts": 10}')

@@ -20,22 +20,18 @@ if TYPE_CHECKING:
         shipped_cell as shipped_cell,
         user_calibrations as user_calibrations,
     )
-    from perfatlas.measurements.calibrations.engine_transfer import (
+    from perfatlas.measurements.calibrations.matching import (
         ANY_KERNEL as ANY_KERNEL,
         ENGINE_TRANSFERS as ENGINE_TRANSFERS,
-        engine_transfers as engine_transfers,
-    )
-    from perfatlas.measurements.calibrations.hidden import without_devices as without_devices
-    from perfatlas.measurements.calibrations.matching import (
         CalibrationMatch as CalibrationMatch,
         as_substitute as as_substitute,
+        engine_transfers as engine_transfers,
         find_calibration as find_calibration,
         find_calibration_at as find_calibration_at,
         find_shipped_calibration as find_shipped_calibration,
-        with_overheads as with_overheads,
-    )
-    from perfatlas.measurements.calibrations.new_architectures import (
         kernel_errors_apart as kernel_errors_apart,
+        with_overheads as with_overheads,
+        without_devices as without_devices,
     )
     from perfatlas.measurements.calibrations.releases import (
         base_family as base_family,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations.calibration import (
     KERNELS,
     SUBSTITUTE_FAMILIES,
@@ -17,25 +22,177 @@ from perfatlas.measurements.calibrations.calibration import (
     user_cells,
     user_file,
 )
-from perfatlas.measurements.calibrations.engine_transfer import engine_transfers, envelope
-from perfatlas.measurements.calibrations.hidden import hidden_devices
-from perfatlas.measurements.calibrations.new_architectures import kernel_errors_apart
 from perfatlas.measurements.calibrations.releases import base_family, release_calibrations
-from perfatlas.measurements.calibrations.tensor_rate import with_tensor_rate
 from perfatlas.measurements.calibrations.transfer import (
     Silicon,
     catalog_silicon,
     donor_of,
+    errors_apart,
     expected_quantiles,
     load_transfers,
     silicon_of,
 )
-from perfatlas.measurements.calibrations.user_folder import NO_FILE, user_file_stamp
+from perfatlas.measurements.calibrations.user_folder import FIVE, NO_FILE, user_file_stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.hardware import Device
+
+EFFICIENCY: Final = "efficiency_compute"
+FEED: Final = "feed_bytes_per_flop"
+
+
+def with_tensor_rate(fitted: Calibration, device: Device) -> Calibration:
+    """Return a calibration for the tensor cores of a device that borrows it.
+
+    Devices of one architecture run the same kernel. Of its cycles, those of the tensor cores follow
+    their rate per SM. The others stay as on the donor: the loads of operands, and what keeps tensor
+    cores from their peak, such as issue, scaling and address arithmetic.
+
+        1 / (efficiency x rate) = 1 / rate + other cycles per FLOP
+
+    Args:
+        fitted: The calibration, of this device or of a donor.
+        device: The device.
+
+    Returns:
+        The calibration itself if it is the device's own, or if both tensor cores have one rate.
+
+    Source:
+        NVIDIA whitepapers of Hopper and Ada: the SMs of an H20 and an H200, and of an RTX 4090 and
+        an L40S, differ in the rate of their tensor cores, not in loads or issue per clock.
+
+    Limits:
+        Other cycles add to those of tensor cores and are not hidden behind slower ones.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system
+        >>> from perfatlas.measurements.calibrations import find_shipped_calibration
+        >>> found = {}
+        >>> for name in ("h20", "h200_sxm"):
+        ...     cell = find_shipped_calibration(
+        ...         resolve_system(name).device, "gemm", "sglang", "bf16"
+        ...     ).calibration
+        ...     found[name] = cell.parameters["efficiency_compute"]
+        >>> found["h20"] > found["h200_sxm"]  # a quarter of the tensor rate per SM
+        True
+    """
+    ratio = _rate_ratio(device, fitted.device)
+    if ratio == 1.0:
+        return fitted
+    old = fitted.parameters
+    new = {}
+    if 0.0 < old.get(EFFICIENCY, 0.0) < 1.0:
+        new[EFFICIENCY] = 1.0 / (1.0 + (1.0 / old[EFFICIENCY] - 1.0) * ratio)
+    if FEED in old:
+        new[FEED] = old[FEED] / ratio
+    return replace(fitted, parameters={**old, **new})
+
+
+def _rate_ratio(device: Device, donor: str) -> float:
+    """Return the tensor rate per SM and clock relative to that of a donor, 1 where none lends."""
+    lender = None if donor == device.name else _catalog_device(donor)
+    if lender is None or lender.architecture != device.architecture:
+        return 1.0
+    return device.number("flop_per_clock_per_sm") / lender.number("flop_per_clock_per_sm")
+
+
+@cache
+def _catalog_device(name: str) -> Device | None:
+    return resolve_system(name).device if name in system_names() else None
+
+
+PRICED: tuple[str, ...] = (
+    *("gemm", "moe", "streaming", "prefill_attention", "decode_attention"),
+    *("mla_prefill", "mla_decode", "scan_prefill", "scan_decode"),
+)
+
+
+@cache
+def kernel_errors_apart(hidden: frozenset[str]) -> Mapping[int, float]:
+    """Return the error of whole devices priced from each distance, over the operators of a step.
+
+    Args:
+        hidden: Devices left out.
+
+    Example:
+        >>> from perfatlas.measurements.calibrations import kernel_errors_apart
+        >>> near, far = (kernel_errors_apart(frozenset())[step] for step in (0, 1))
+        >>> near < far
+        True
+    """
+    cells = [cell for operator in PRICED for cell in load_transfers(operator).values()]
+    names = sorted({name for cell in cells for name in cell.devices} - hidden)
+    silicon = {one.name: one for one in catalog_silicon(names, links=False)}
+    return MappingProxyType(errors_apart(cells, silicon))
+
+
+_HIDDEN: ContextVar[frozenset[str]] = ContextVar("_HIDDEN", default=frozenset())
+
+
+def hidden_devices() -> frozenset[str]:
+    """Return the devices whose calibrations are not used.
+
+    Example:
+        >>> from perfatlas.measurements.calibrations.matching import hidden_devices, without_devices
+        >>> with without_devices(["b200_sxm"]):
+        ...     sorted(hidden_devices())
+        ['b200_sxm']
+    """
+    return _HIDDEN.get()
+
+
+@contextmanager
+def without_devices(names: Iterable[str]) -> Iterator[None]:
+    """Price as if some devices had not been measured; their rows lend nothing.
+
+    Args:
+        names: Catalog names.
+    """
+    token = _HIDDEN.set(frozenset(names))
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(token)
+
+
+ENGINE_TRANSFERS: Final = "data/engine_transfers.toml"
+ANY_KERNEL: Final = ""
+
+
+@cache
+def engine_transfers(operator: str) -> Mapping[str, float]:
+    """Return quantiles of ln(measured/predicted) for substituting another engine's kernels.
+
+    Args:
+        operator: Calibration operator; those measured for a single engine use pooled quantiles.
+
+    Source: each measured cell priced with the kernels that would substitute for it;
+        `validation.transfers.engine_transfer`.
+    """
+    text = resources.files("perfatlas").joinpath(ENGINE_TRANSFERS).read_text("utf-8")
+    rows = {row["operator"]: row for row in tomllib.loads(text)["engine_transfer"]}
+    found = rows.get(operator, rows[ANY_KERNEL])
+    return {name: found[name] for name in FIVE}
+
+
+def envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the envelope of several quantile sets, with the median of their medians.
+
+    Args:
+        quantiles: Sets with the same names, at least one.
+    """
+    names = quantiles[0].keys()
+    pooled: dict[str, float] = {}
+    for name in names:
+        values = sorted(one[name] for one in quantiles)
+        pooled[name] = values[len(values) // 2]
+        if name in ("q05", "q25"):
+            pooled[name] = values[0]
+        elif name in ("q75", "q95"):
+            pooled[name] = values[-1]
+    return pooled
 
 
 # Overridden device fields for which a calibration no longer describes the measured silicon.
@@ -315,6 +472,7 @@ def _from_donor(
     names, pairs = load_transfers(operator)[lender, format_name]
     names = tuple(name for name in names if name not in hidden)
     known = catalog_silicon(names, links=operator not in KERNELS)
+    known = tuple(one for one in known if one.machine == silicon.machine)
     if not calibrated:
         known = tuple(one for one in known if one.vendor == silicon.vendor)
     donor = donor_of(silicon, known, pairs)

@@ -14,7 +14,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import DEFAULT_KIND, resolve_system
 from perfatlas.measurements.calibrations.user_folder import FIVE
 
 if TYPE_CHECKING:
@@ -45,12 +45,14 @@ class Silicon(NamedTuple):
         vendor: Manufacturer.
         architecture: As in `Device`.
         kind: Type of its links for collectives; otherwise large or small tiles.
+        machine: Kind of machine, as in `Device`; kernels of one do not run on another.
     """
 
     name: str
     vendor: str
     architecture: str
     kind: str
+    machine: str = DEFAULT_KIND
 
 
 class Pair(NamedTuple):
@@ -87,10 +89,11 @@ def silicon_of(device: Device, *, links: bool) -> Silicon:
         device: Any device.
         links: Whether the operator is a collective, for which the links count.
     """
-    kind = "large tiles" if device.shared_memory_bytes > LARGE_TILES else "small tiles"
+    tiles = device.further.get("shared_memory_bytes", 0.0)
+    kind = "large tiles" if tiles > LARGE_TILES else "small tiles"
     if links:
         kind = device.scale_up.link_type
-    return Silicon(device.name, device.vendor, device.architecture, kind)
+    return Silicon(device.name, device.vendor, device.architecture, kind, device.kind)
 
 
 def catalog_silicon(names: Iterable[str], *, links: bool) -> tuple[Silicon, ...]:

@@ -8,6 +8,9 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.measurements.residuals.producers import producers_hash as producers_hash
+    from perfatlas.measurements.residuals.quantized_rows import (
+        holds_quantization as holds_quantization,
+    )
     from perfatlas.measurements.residuals.residuals import (
         Correction as Correction,
         Residuals as Residuals,

@@ -1,6 +1,10 @@
 """Residuals of a physics model on measured shapes, and corrections of nearby shapes.
 
-Shape legend: U unique shapes, R measured rows, F coordinates, K neighbours, B distance bins.
+Measured shapes lie on grids, so that several are often equally far from a shape, and the last digit
+of a logarithm, which differs between processors, would select among them.
+
+Shape legend: U unique shapes, R measured rows, F coordinates, K neighbours, B distance bins, N near
+neighbours.
 """
 
 from __future__ import annotations
@@ -8,15 +12,13 @@ from __future__ import annotations
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.files import atomic_file, content_hash, user_folder
 from perfatlas.measurements.calibrations import load_calibrations, release_calibrations
-from perfatlas.measurements.residuals.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
-from perfatlas.measurements.residuals.interpolation import MIN_DISTANCE, NEIGHBOURS, expected_at
-from perfatlas.measurements.residuals.nearest import all_pairs, nearest_rows, search_tree
 from perfatlas.measurements.tables import choose_version, data_hash, table_paths
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.sampling import seeded_subset
@@ -29,6 +31,231 @@ if TYPE_CHECKING:
 
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
+
+    Search = Callable[[FloatArray, int], tuple[FloatArray, IntArray]]
+
+NEIGHBOURS: Final = 16
+IN_MEDIAN: Final = 8  # nearest neighbours used for the median
+MIN_DISTANCE: Final = 1e-6  # rows closer than this count as the same shape
+APART: Final = 1e-5  # between two rows of one shape, so that they share its weight
+TIE: Final = 1e-9  # of the weight: halves equal to this are exact ones
+AT_ONCE: Final = 4096  # shapes per batch, to limit memory
+
+
+def expected_at(
+    rows_RF: FloatArray, residual_R: FloatArray, distance_UK: FloatArray, index_UK: IntArray
+) -> FloatArray:
+    """Return the interpolated residual (U,).
+
+    Args:
+        rows_RF: Coordinates of the rows (R, F).
+        residual_R: Their residuals (R,).
+        distance_UK: Distances to the nearest rows, nearest first (U, K).
+        index_UK: Indices of the nearest rows (U, K).
+    """
+    expected_U = np.empty(index_UK.shape[0])
+    for first in range(0, expected_U.size, AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        near_UKF = rows_RF[index_UK[some]]
+        square_UK = (near_UKF**2).sum(axis=2)
+        product_UKK = near_UKF @ near_UKF.transpose(0, 2, 1)
+        square_UKK = square_UK[:, :, None] + square_UK[:, None, :] - 2.0 * product_UKK
+        between_UKK = np.sqrt(np.maximum(square_UKK, 0.0))
+        residual_UK = residual_R[index_UK[some]]
+        expected_U[some] = interpolate(distance_UK[some], residual_UK, between_UKK)
+    return expected_U
+
+
+def interpolate(
+    distance_UK: FloatArray, residual_UK: FloatArray, between_UKK: FloatArray
+) -> FloatArray:
+    """Return the interpolated residual (U,), within the range of the neighbours.
+
+    Average of the kriging mean and the inverse-distance-weighted median of the nearest eight: the
+    mean accounts for clustered neighbours, the median is robust to rows of another kernel and bad
+    measurements. A neighbour at distance zero has all the weight.
+
+    Args:
+        distance_UK: Distances, nearest first (U, K).
+        residual_UK: Residuals of the neighbours (U, K).
+        between_UKK: Distances between neighbours (U, K, K).
+
+    Source: ordinary kriging with a linear variogram (Chiles and Delfiner, Geostatistics, 2nd ed.,
+        chapter 3). Selected on groups of rows of a100_sxm, h200_sxm, b200_sxm and l40s that are
+        not used to report errors.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.residuals.residuals import interpolate
+        >>> between = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+        >>> near = interpolate(np.array([[0.0, 1.0]]), np.array([[0.3, 0.9]]), between)
+        >>> round(float(near[0]), 4)
+        0.3
+    """
+    mean_U = (_kriging_weights(distance_UK, between_UKK) * residual_UK).sum(axis=1)
+    mean_U = np.clip(mean_U, residual_UK.min(axis=1), residual_UK.max(axis=1))
+    median_U = _median(distance_UK[:, :IN_MEDIAN], residual_UK[:, :IN_MEDIAN])
+    expected_U: FloatArray = 0.5 * (mean_U + median_U)
+    return expected_U
+
+
+def _kriging_weights(distance_UK: FloatArray, between_UKK: FloatArray) -> FloatArray:
+    """Return the kriging weights, which sum to 1 and minimize the expected squared error (U, K)."""
+    count, neighbours = distance_UK.shape
+    left = np.ones((count, neighbours + 1, neighbours + 1))
+    each = np.arange(neighbours)
+    left[:, :neighbours, :neighbours] = between_UKK + APART
+    left[:, each, each] = 0.0
+    left[:, neighbours, neighbours] = 0.0
+    right = np.ones((count, neighbours + 1, 1))
+    right[:, :neighbours, 0] = np.where(distance_UK < MIN_DISTANCE, 0.0, distance_UK + APART)
+    solved: FloatArray = np.linalg.solve(left, right)[:, :neighbours, 0]
+    return solved
+
+
+def _median(distance_UN: FloatArray, residual_UN: FloatArray) -> FloatArray:
+    """Return the inverse-distance-weighted median (U,)."""
+    weight_UN = 1.0 / np.maximum(distance_UN, MIN_DISTANCE)
+    order_UN = np.argsort(residual_UN, axis=1)
+    rising_UN = np.take_along_axis(residual_UN, order_UN, axis=1)
+    share_UN = np.cumsum(np.take_along_axis(weight_UN, order_UN, axis=1), axis=1)
+    half_U1 = (0.5 - TIE) * share_UN[:, -1:]  # exact halves are frequent on grids: the lower one
+    middle_U = np.argmax(share_UN >= half_U1, axis=1)
+    median_U: FloatArray = rising_UN[np.arange(middle_U.size), middle_U]
+    return median_U
+
+
+DIGITS: Final = 11  # decimals of a distance; rows that are equally far to these are a tie
+TIED: Final = 8  # further rows looked at first, among which ties with the last one are found
+
+
+def all_pairs(rows_RF: FloatArray) -> Search:
+    """Return a search that compares shapes with all rows.
+
+    Args:
+        rows_RF: Coordinates of the rows (R, F).
+    """
+    return partial(_compare_all, rows_RF)
+
+
+def search_tree(rows_RF: FloatArray) -> Search:
+    """Return a search of a k-d tree, which takes longer to build than to compare few shapes.
+
+    Args:
+        rows_RF: Coordinates of the rows (R, F).
+    """
+    from scipy.spatial import cKDTree
+
+    return partial(_search, cKDTree(rows_RF))
+
+
+def nearest_rows(
+    search: Search, query_UF: FloatArray, count: int, rows: int, *, tied: int = TIED
+) -> tuple[FloatArray, IntArray]:
+    """Return rounded distances and indices of the nearest rows (U, K), ties in order of the rows.
+
+    Args:
+        search: Returns distances and indices of so many rows, in any order of ties.
+        query_UF: Coordinates of the shapes (U, F).
+        count: Number of neighbours, at most `rows`.
+        rows: Number of rows.
+        tied: Further rows to look at for ties with the last neighbour.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.residuals.residuals import all_pairs, nearest_rows
+        >>> rows = np.array([[3.0], [1.0 + 1e-15], [-1.0], [1.0]])
+        >>> nearest_rows(all_pairs(rows), np.zeros((1, 1)), 2, 4)[1].tolist()
+        [[1, 2]]
+    """
+    tried = min(count + tied, rows)
+    distance_UK, index_UK = search(query_UF, tried)
+    distance_UK = np.round(distance_UK, DIGITS)
+    order_UK = np.lexsort((index_UK, distance_UK), axis=1)
+    distance_UK = np.take_along_axis(distance_UK, order_UK, axis=1)
+    index_UK = np.take_along_axis(index_UK, order_UK, axis=1)
+    more_U = distance_UK[:, count - 1] == distance_UK[:, -1]
+    found = distance_UK[:, :count].copy(), index_UK[:, :count].copy()
+    if tried < rows and more_U.any():
+        further = nearest_rows(search, query_UF[more_U], count, rows, tied=4 * tied)
+        for all_UK, some_UK in zip(found, further, strict=True):
+            all_UK[more_U] = some_UK
+    return found
+
+
+def _compare_all(
+    rows_RF: FloatArray, query_UF: FloatArray, count: int
+) -> tuple[FloatArray, IntArray]:
+    """Return distances and indices of the nearest rows by comparing all pairs."""
+    square_UR = (rows_RF**2).sum(axis=1) - 2.0 * (query_UF @ rows_RF.T)
+    index_UK = np.argpartition(square_UR, count - 1, axis=1)[:, :count].astype(np.int64)
+    distance_UK = np.sqrt(((rows_RF[index_UK] - query_UF[:, None, :]) ** 2).sum(axis=2))
+    return distance_UK, index_UK
+
+
+def _search(
+    tree: Any,  # noqa: ANN401 - scipy carries no types
+    query_UF: FloatArray,
+    count: int,
+) -> tuple[FloatArray, IntArray]:
+    """Return distances and indices of the nearest rows from a search tree."""
+    distance_UK, index_UK = tree.query(query_UF, k=list(range(1, count + 1)))
+    return distance_UK, index_UK.astype(np.int64)
+
+
+EDGE_SPAN: Final = 2.0  # minimum octaves spanned by the rows for a size to be extrapolated
+EDGE_TRIED: Final = 2.0  # octaves beyond the rows up to which the full correction is kept
+EDGE_LOSS: Final = 0.1  # e-folds lost per octave farther out; times still grow with work
+
+
+def to_edge(
+    rows_RF: FloatArray, query_UF: FloatArray, octave_F: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the nearest shapes within the measured sizes (U, F) and the octaves to them (U,).
+
+    Args:
+        rows_RF: Coordinates of measured shapes (R, F).
+        query_UF: Coordinates of shapes (U, F).
+        octave_F: Length of one octave along extrapolated sizes, 0 along others (F,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.residuals.residuals import to_edge
+        >>> rows, query = np.array([[0.0, 1.0], [8.0, 1.0]]), np.array([[11.0, 2.0]])
+        >>> edge, octaves = to_edge(rows, query, np.array([2.0, 1.0]))
+        >>> edge.tolist(), octaves.tolist()
+        ([[8.0, 2.0]], [1.5])
+    """
+    least_F, most_F = rows_RF.min(axis=0), rows_RF.max(axis=0)
+    follows_F = (octave_F > 0.0) & (most_F - least_F >= EDGE_SPAN * octave_F)
+    edge_UF = np.where(follows_F, np.clip(query_UF, least_F, most_F), query_UF)
+    octaves_UF = np.abs(query_UF - edge_UF) / np.where(follows_F, octave_F, 1.0)
+    return edge_UF, octaves_UF.max(axis=1)
+
+
+def kept_beyond(edge_U: FloatArray, outside_U: FloatArray) -> FloatArray:
+    """Return the correction kept outside the measured sizes (U,) [e-folds].
+
+    Args:
+        edge_U: ln(factor) at the edge (U,).
+        outside_U: Octaves beyond the edge (U,).
+
+    Source: outer one and two octaves of each size of matrix products and attention held out on
+        a100_sxm, h200_sxm, b200_sxm and l40s (aiconfigurator-core 0.12.0). Mean errors: with the
+        full correction 10.0% and 6.0%, losing 0.1 e-folds per octave 12.0% and 8.3%, fading with
+        the distance to the nearest row 12.1% and 6.6%, physics only 15.0% and 10.5%. Farther
+        extrapolation was not tested; the loss there is an assumption.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.residuals.residuals import kept_beyond
+        >>> kept_beyond(np.array([0.5, 0.5, -0.5]), np.array([2.0, 4.0, 9.0])).round(6).tolist()
+        [0.5, 0.3, -0.0]
+    """
+    lost_U = EDGE_LOSS * np.maximum(outside_U - EDGE_TRIED, 0.0)
+    kept_U: FloatArray = np.sign(edge_U) * np.maximum(np.abs(edge_U) - lost_U, 0.0)
+    return kept_U
+
 
 FEW_PAIRS: Final = 4_000_000  # maximum pairs of shapes and rows to compare without a tree
 BINS: Final = 8

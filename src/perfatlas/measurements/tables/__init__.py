@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         version_key as version_key,
     )
     from perfatlas.measurements.tables.sparse_tables import (
+        SPARSE_FOLDER as SPARSE_FOLDER,
         SPARSE_FORMATS as SPARSE_FORMATS,
         SPARSE_TABLES as SPARSE_TABLES,
     )

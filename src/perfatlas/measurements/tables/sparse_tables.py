@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from perfatlas.measurements.tables.silicon import SiliconTable
     from perfatlas.operators import FloatArray
 
-FOLDER: Final = "sparse_attention"
+SPARSE_FOLDER: Final = "sparse_attention"
 SPARSE_TABLES: Final = {
-    "sparse_mla_prefill": (FOLDER, "glm5_dsa_attn_module_perf"),
-    "key_scores_prefill": (FOLDER, "glm5_mqa_logits_module_perf"),
-    "key_scores_decode": (FOLDER, "dsv4_paged_mqa_logits_module_perf"),
-    "key_selection": (FOLDER, "glm5_topk_module_perf"),
+    "sparse_mla_prefill": (SPARSE_FOLDER, "glm5_dsa_attn_module_perf"),
+    "key_scores_prefill": (SPARSE_FOLDER, "glm5_mqa_logits_module_perf"),
+    "key_scores_decode": (SPARSE_FOLDER, "dsv4_paged_mqa_logits_module_perf"),
+    "key_selection": (SPARSE_FOLDER, "glm5_topk_module_perf"),
 }
 # Format of the calibration; selection, without products, uses the activations' format.
 SPARSE_FORMATS: Final = {

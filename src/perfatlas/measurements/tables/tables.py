@@ -217,7 +217,7 @@ def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> 
         return 1.0 if format_name == "nvfp4" else LOOP_COPIES
     if table.framework == "sglang":
         return LOOP_COPIES
-    l2_bytes = resolve_system(table.system).device.l2_bytes
+    l2_bytes = resolve_system(table.system).device.number("l2_bytes")
     copies: FloatArray = np.clip(np.ceil(l2_bytes / weight_bytes), 1.0, TRTLLM_COPIES)
     return copies
 

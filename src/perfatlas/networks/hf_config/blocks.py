@@ -6,16 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import (
-    Architecture,
-    DenseFfn,
-    Ffn,
-    GqaAttention,
-    LayerGroup,
-    Mixer,
-    MlaAttention,
-    MoeFfn,
-)
+from perfatlas.networks.architecture import Architecture
+from perfatlas.networks.language_model import LayerGroup
+from perfatlas.networks.layers import DenseFfn, Ffn, GqaAttention, Mixer, MlaAttention, MoeFfn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

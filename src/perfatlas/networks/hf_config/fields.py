@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.files import Array, Flag, Text, Whole
+from perfatlas.networks.dimensions import MAX_LAYERS, MAX_SIZE, MAX_TOKENS
 from perfatlas.quantities import (
     InvalidSpecError,
     UnsupportedError,
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Orders of magnitude above any model; larger values are typing errors.
-MAX_SIZE: Final = 10_000_000
-MAX_LAYERS: Final = 10_000
-MAX_TOKENS: Final = 1_000_000_000
 MAX_ITEMS: Final = 250_000
 _WORD: Final = Text(longest=MAX_SIZE, expected="text")
 

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.architecture import DenseFfn, MoeFfn
+from perfatlas.networks.layers import DenseFfn, MoeFfn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

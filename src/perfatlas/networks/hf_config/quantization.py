@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.networks.architecture import CheckpointFormats
+from perfatlas.networks.contract import CheckpointFormats
 from perfatlas.networks.hf_config.module_patterns import covered_parts, module_paths, part_sizes
 
 if TYPE_CHECKING:

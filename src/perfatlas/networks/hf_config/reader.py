@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.networks.hf_config.families import families, family_reader
 from perfatlas.networks.hf_config.fields import Fields
 from perfatlas.networks.hf_config.quantization import checkpoint_formats
-from perfatlas.quantities import UnsupportedError, did_you_mean
+from perfatlas.networks.readers import Reader
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from perfatlas.networks.architecture import Architecture
 
 
+MAX_CONFIG_BYTES: Final = 16_000_000
 # keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 # families whose layers differ individually by design
@@ -94,3 +98,31 @@ def _refuse_uneven_layers(fields: Fields) -> None:
     name = fields.has("per_layer_config", "block_configs")
     if name is not None and fields.values[name]:
         raise fields.unsupported(name, "layers that differ individually are not supported")
+
+
+def _read_file(path: Path) -> Architecture:
+    """Return the architecture of a config.json, with the formats of a file beside it."""
+    config = _read_json(path)
+    sidecar = path.with_name("hf_quant_config.json")
+    if config.get("quantization_config") is None and sidecar.is_file():
+        config["quantization_config"] = _read_json(sidecar)
+    return read_config(config, str(path))
+
+
+def _read_json(path: Path) -> dict[str, object]:
+    with path.open("rb") as file:
+        content = file.read(MAX_CONFIG_BYTES + 1)
+    if len(content) > MAX_CONFIG_BYTES:
+        raise InvalidSpecError(f"{path}: larger than the limit of {MAX_CONFIG_BYTES} bytes")
+    try:
+        config = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidSpecError(f"{path}: not a JSON file ({error})") from error
+    if not isinstance(config, dict):
+        raise InvalidSpecError(f"{path}: expected a JSON object, not a {type(config).__name__}")
+    return config
+
+
+READER: Final = Reader(
+    name="hf_config", suffixes=(".json",), read=_read_file, in_folders="config.json"
+)

@@ -52,5 +52,10 @@ if TYPE_CHECKING:
         Script as Script,
         plotly_script as plotly_script,
     )
+    from perfatlas.report.charts.reduced import (
+        first_and_last as first_and_last,
+        highest_points as highest_points,
+        shares_of_bins as shares_of_bins,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

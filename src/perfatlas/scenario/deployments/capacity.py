@@ -87,7 +87,7 @@ def cache_capacity(
     question, problems = resolve_scenarios([scenario])
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to size the KV cache for")
-    (problem,) = plan_problems(question.model.architecture, question.plan)
+    (problem,) = plan_problems(question.model.network, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
     if engine_memory:

@@ -1,24 +1,34 @@
-"""An engine deployed on its devices, ready to simulate requests."""
+"""An engine deployed on its devices, ready to simulate requests.
+
+Shape legend: C candidates.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from perfatlas.inference import breaks_limits, memory_columns, plain_results, power_limit_error
+from perfatlas.inference import (
+    breaks_limits,
+    front_end_note,
+    memory_columns,
+    plain_results,
+    power_limit_error,
+    reading,
+)
 from perfatlas.parallelism import plan_problems, stage_layers
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.capacity import derived_blocks
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
-from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
+from perfatlas.serving.outcome import ClientDelays
 from perfatlas.serving.prices import PriceTable, TableLimits, price_table
-from perfatlas.serving.requests import Requests, whole_ticks
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, whole_ticks
 from perfatlas.step import candidate_memory
 from perfatlas.vocabulary.fields import LARGEST_COUNT
 
@@ -26,8 +36,71 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.fields import Scenario, Traffic
-    from perfatlas.serving.outcome import ClientDelays
     from perfatlas.step import Candidates
+
+
+class FrontEnd(NamedTuple):
+    """Front end of a replica, for a simulation.
+
+    Args:
+        seen: Latency that a client sees in addition.
+        read_token: Time to tokenize one prompt token, serial per thread [ps].
+        stream_token: Time to send one chunk of output tokens, serial [ps].
+        stream_interval: Output tokens per chunk, after the first.
+        stream_backlog: Whether chunks wait for those of earlier steps: the times are measured.
+        readers: Tokenizer threads per replica, 0 for one per request.
+        note: Assumptions, a sentence.
+    """
+
+    seen: ClientDelays
+    read_token: int
+    stream_token: int
+    stream_interval: int
+    stream_backlog: bool
+    readers: int
+    note: str
+
+
+AT_ENGINE: Final = FrontEnd(
+    seen=ClientDelays(),
+    read_token=0,
+    stream_token=0,
+    stream_interval=1,
+    stream_backlog=True,
+    readers=1,
+    note="latencies are measured at the engine, without HTTP, tokenization and detokenization",
+)
+
+
+def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontEnd:
+    """Return the front end of a replica.
+
+    Args:
+        question: The candidate.
+        traffic: The traffic, and where latencies are measured.
+        pooled: Whether it serves prefill and decode workers: a router tokenizes and streams with
+            as many threads as needed, so that requests do not wait for each other.
+    """
+    if traffic.measured_at == "engine":
+        return AT_ENGINE
+    front = question.profile.front
+    read = reading(question, traffic.prompt_text)
+    several = int(question.limits.server_processes[0])
+    interval = int(question.limits.stream_interval[0])
+    note = front_end_note(question, read, pooled=pooled)
+    read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
+    if pooled:
+        seen = ClientDelays(front.request_s, front.token_s, front.response_s)
+        return AT_ENGINE._replace(seen=seen, read_token=read_token, readers=0, note=note)
+    return FrontEnd(
+        ClientDelays(front.request_s, 0.0, front.response_s),
+        read_token,
+        round(front.token_s / several * TICKS_PER_SECOND),
+        interval,
+        not front.assumed,
+        several,
+        note,
+    )
 
 
 # known price tables, by candidates and limits
@@ -128,7 +201,7 @@ def deployment(
     number = traffic.max_replicas or int(question.plan.dp[0])
     ranks = int(question.plan.attention_dp[0])
     check_count("max_replicas" if traffic.max_replicas else "dp", number, ranks)
-    (problem,) = plan_problems(question.model.architecture, question.plan)
+    (problem,) = plan_problems(question.model.network, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
     _refuse_stages(question, pooled=pooled)
@@ -195,7 +268,7 @@ def _refuse_stages(question: Candidates, *, pooled: bool) -> None:
 def _stage_layers(question: Candidates) -> tuple[int, ...]:
     """Return the layers of each pipeline stage, none for one stage."""
     stages = int(question.plan.pp[0])
-    return stage_layers(question.model.architecture, stages) if stages > 1 else ()
+    return stage_layers(question.model.network, stages) if stages > 1 else ()
 
 
 def check_count(name: str, engines: int, ranks: int) -> None:

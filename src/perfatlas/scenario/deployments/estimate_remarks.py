@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     Notes = Iterator[tuple[int, str]]
 
 NO_KERNELS: Final = (
-    "{device} has no measured kernels: all operators are priced at their roofline; real kernels"
-    " are slower, so times are lower limits without an upper end"
+    "{device} has no measured kernels: {priced}times are lower limits without an upper end"
 )
+AT_ROOFLINE: Final = "all operators are priced at their roofline; real kernels are slower, so "
 LEAVES_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
@@ -150,15 +150,17 @@ def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:
 def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     """Yield a warning if a device, or some of its operators, have no measured kernels."""
     requested_C = np.full(question.size, question.tier != "bound")
-    known_C, runs_C = np.zeros_like(requested_C), np.zeros_like(requested_C)
+    known_C, runs_C, above_C = np.zeros((3, question.size), np.bool_)
     for cost in costs:
         runs_CO = (cost.count_CO > 0) & (cost.prices.time_s_CO > 0)
         known_C |= (runs_CO & ((cost.prices.match_CO >= 0) | cost.prices.measured_CO)).any(axis=1)
         runs_C |= runs_CO.any(axis=1)
+        above_C |= (runs_CO & (cost.prices.time_s_CO > cost.prices.bound_s_CO)).any(axis=1)
     none_C = requested_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
         system = question.placement.systems[int(question.placement.index_C[c])]
-        yield c, NO_KERNELS.format(device=system.device.name)
+        priced = "" if above_C[c] else AT_ROOFLINE
+        yield c, NO_KERNELS.format(device=system.device.name, priced=priced)
     for cost in costs:
         yield from _some_at_bound(cost, requested_C & ~none_C)
 
@@ -271,7 +273,7 @@ def _exchange_share(cost: StepCost) -> FloatArray:
 
 def _too_long(question: Candidates) -> Notes:
     """Yield a warning if prompt and output exceed the model's context length."""
-    longest = question.model.architecture.max_position_embeddings
+    longest = question.model.network.max_position_embeddings
     if not longest:
         return
     total_C = question.load.isl + question.load.osl

@@ -191,6 +191,7 @@ def _resolved_fields(scenario: Scenario, question: Candidates) -> dict[str, Any]
 
 def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
     static = not question.aggregated_C[0]
+    phases = [phase.value for phase in question.model.network.phases]
     evidence = question_evidence(question, evaluation)
     if static:
         evidence = replace(evidence, assumptions=(*evidence.assumptions, ALONE))
@@ -199,11 +200,10 @@ def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, An
         scenario=given,
         results=plain_answer(question, evaluation),
         breakdown=[
-            *breakdown_rows(evaluation.prefill, "prefill", 0),
-            *breakdown_rows(evaluation.decode, "decode", 0),
+            row for phase in phases for row in breakdown_rows(getattr(evaluation, phase), phase, 0)
         ],
         evidence=evidence,
-        warnings=estimate_warnings(question, evaluation)[0],
+        warnings=estimate_warnings(question, evaluation, phases)[0],
     )
 
 

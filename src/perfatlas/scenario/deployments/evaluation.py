@@ -52,7 +52,7 @@ def evaluate_one(
     question, problems = resolve_scenarios([scenario], pooled=pooled)
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to estimate")
-    (problem,) = plan_problems(question.model.architecture, question.plan)
+    (problem,) = plan_problems(question.model.network, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
     evaluation = evaluate(question)

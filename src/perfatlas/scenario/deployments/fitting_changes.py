@@ -71,7 +71,7 @@ def is_answered(
         question, problems = resolve_scenarios([scenario.model_copy(update=fields)], pooled=pooled)
         if question is None or any(problems):
             return False
-        (problem,) = plan_problems(question.model.architecture, question.plan)
+        (problem,) = plan_problems(question.model.network, question.plan)
         if problem is not None or not candidate_memory(question).fits[0]:
             return False
         if "tp" in fields and not stays_inside(question):
@@ -135,7 +135,7 @@ def _fitting_plans(scenario: Scenario, numbers: Sequence[int]) -> Iterator[tuple
         if question is None:
             continue
         kept = [gpus for gpus, error in zip(tried, errors, strict=True) if error is None]
-        problems = plan_problems(question.model.architecture, question.plan)
+        problems = plan_problems(question.model.network, question.plan)
         legal = [at for at, problem in enumerate(problems) if problem is None]
         if not legal:
             continue

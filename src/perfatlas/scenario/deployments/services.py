@@ -233,7 +233,7 @@ def _handover(pools: list[Deployment]) -> Handover:
 
 def _link(question: Candidates) -> Link:
     """Return the transfer time over the NICs of a rank, rounded to whole picoseconds."""
-    borders = cache_borders(question.model.architecture)
+    borders = cache_borders(question.model.network)
     at_s, next_s = (
         cache_link_s(question, np.array(borders, np.float64) + more) for more in (0.0, 1.0)
     )
@@ -359,7 +359,7 @@ def holds_all(ready: Service, requests: Requests) -> bool:
         ready: What serves them.
         requests: The requests.
     """
-    context = ready.entry.question.model.architecture.max_position_embeddings or np.inf
+    context = ready.entry.question.model.network.max_position_embeddings or np.inf
     try:
         check_room(int(requests.isl_N.max()), int(requests.osl_N.max()), ready)
     except InfeasibleError:

@@ -141,7 +141,7 @@ def _front_ends_hold_back(ready: Service, resolved: ResolvedTraffic, outcome: Ou
 
 def _too_long(pool: Deployment, resolved: ResolvedTraffic) -> list[str]:
     """Return a warning if requests exceed the model's context length."""
-    longest = pool.question.model.architecture.max_position_embeddings
+    longest = pool.question.model.network.max_position_embeddings
     total_N = resolved.requests.isl_N + resolved.requests.osl_N
     above = int((total_N > longest).sum())
     if not longest or not above:

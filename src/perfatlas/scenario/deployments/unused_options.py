@@ -67,7 +67,7 @@ def _facts(
     """Return the facts of a simulation that conditions of fields refer to."""
 
     def experts() -> Missing | None:
-        if resolve_model(scenario.model).architecture.has_experts:
+        if resolve_model(scenario.model).network.has_experts:
             return None
         return Missing(f"{value_text(scenario.model)} is a dense model", "use an MoE model")
 

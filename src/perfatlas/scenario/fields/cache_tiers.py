@@ -74,7 +74,7 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
     ranks = int(question.plan.attention_dp[0])
     tokens = np.full(1, max(round(float(requests.isl_N.mean())), 1), np.float64)
     part_bytes, whole_bytes = (
-        kv_bytes_per_sequence(question.model.architecture, question.formats.kv, plan, tokens)[0]
+        kv_bytes_per_sequence(question.model.network, question.formats.kv, plan, tokens)[0]
         * block
         / float(tokens[0])
         for plan in (question.plan, _one_gpu(question.plan))

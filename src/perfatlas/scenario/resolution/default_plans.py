@@ -24,7 +24,7 @@ from perfatlas.step import Candidates, candidate_memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.step import Placement
@@ -87,10 +87,10 @@ def fitted_plans(
     best_F = np.full(gpus_F.shape, ILLEGAL)
     chosen_F = np.where(np.isnan(given_dp_F), 1.0, gpus_F / shared_F)
     stages_F = plan.pp.copy()
-    architecture = found.model.architecture
-    sizes, widest_F = _legal_sizes(architecture, columns, plan, domain_F)
+    network = found.model.network
+    sizes, widest_F = _legal_sizes(network, columns, plan, domain_F)
     most_F = np.where(columns.is_set("pp"), 1.0, np.maximum(gpus_F // widest_F, 1.0))
-    for stages in range(1, 1 + int(min(np.max(most_F, initial=1.0), architecture.num_layers))):
+    for stages in range(1, 1 + int(min(np.max(most_F, initial=1.0), network.num_layers))):
         open_F = (best_F < 0.0) & (stages <= most_F)
         if not np.any(open_F):
             break
@@ -125,7 +125,7 @@ def _inside(tp_C: FloatArray, attention_dp_C: FloatArray, domain_C: FloatArray) 
 
 
 def _legal_sizes(
-    architecture: Architecture, columns: ScenarioColumns, plan: PlanColumns, domain_F: FloatArray
+    network: Network, columns: ScenarioColumns, plan: PlanColumns, domain_F: FloatArray
 ) -> tuple[list[float], FloatArray]:
     """Return the tensor-parallel sizes that are legal in some rows, and the widest group of each.
 
@@ -149,7 +149,7 @@ def _legal_sizes(
             moe_tp=moe_tp_T,
             dp=np.ones_like(tp_T),
         )
-        broken_T = np.logical_or.reduce([*plan_rules(architecture, tried).values()])
+        broken_T = np.logical_or.reduce([*plan_rules(network, tried).values()])
         found = tp_T[~broken_T].tolist()
         legal.update(found)
         widest_U[kind] = min(max(found, default=domain) * sizes[2], domain)
@@ -176,7 +176,7 @@ def _room(
     """
     room_F = np.full(plan.tp.shape, ILLEGAL)
     question = candidates(plan)
-    problems = plan_problems(question.model.architecture, plan)
+    problems = plan_problems(question.model.network, plan)
     legal = [place for place, problem in enumerate(problems) if problem is None]
     if not legal:
         return room_F

@@ -148,7 +148,7 @@ def _resolved(
     """Return the formats of one row and their origin, or its error."""
     model, engine, *names = (column.values[column.codes_N[row]] for column in named)
     try:
-        architecture = resolve_model(model).architecture
-        return resolve_formats(FormatNames(*names), architecture, resolve_engine(engine), device)
+        network = resolve_model(model).network
+        return resolve_formats(FormatNames(*names), network, resolve_engine(engine), device)
     except PerfatlasError as error:
         return error, ()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.formats import formats, get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import Architecture, ModelFormats
+from perfatlas.networks import ModelFormats, Network
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def half_format(system: str) -> str:
 
 def resolve_formats(
     requested: FormatNames,
-    architecture: Architecture,
+    network: Network,
     profile: EngineProfile,
     device: FormatSupport | None,
 ) -> tuple[ModelFormats, tuple[str, ...]]:
@@ -91,14 +91,14 @@ def resolve_formats(
 
     Args:
         requested: Requested format names.
-        architecture: The model.
+        network: The network.
         profile: The engine.
         device: What formats depend on in the device, None if unknown.
 
     Raises:
         UnsupportedError: A format is unknown.
     """
-    checkpoint = architecture.checkpoint
+    checkpoint = network.checkpoint
     half = _half_format(device)
     notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {_HALF_SOURCE}"]
 
@@ -109,7 +109,7 @@ def resolve_formats(
         meant = profile.alias(name, device.architecture if device else "")
         alias = meant.value if meant else name
         weight_only = _weight_only(alias, profile, device) if given is None else None
-        if role == "moe_format" and not architecture.has_experts:
+        if role == "moe_format" and not network.has_experts:
             return get_format(alias).name
         if meant:
             notes.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")

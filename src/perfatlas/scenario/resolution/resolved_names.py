@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.formats import get_format
-from perfatlas.networks import resolve_model, with_redundant_experts, without_windows
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution.unused_fields import FORMATS
@@ -32,7 +32,7 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
     """
     plan = question.plan
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
-    if question.model.architecture.has_experts:
+    if question.model.network.has_experts:
         sizes |= {"ep": plan.ep, "moe_tp": plan.moe_tp}
     return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
 
@@ -72,7 +72,7 @@ def _resolved_formats(question: Candidates) -> dict[str, str]:
     """Return the number formats of an answer, by field name."""
     formats = question.formats
     resolved = {"gemm_format": formats.gemm}
-    if question.model.architecture.has_experts:
+    if question.model.network.has_experts:
         resolved["moe_format"] = formats.moe
     return resolved | {"kv_format": formats.kv, "attention_format": formats.attention}
 
@@ -139,11 +139,11 @@ def model_in_engine(name: str, profile: EngineProfile, copies: int = 0) -> Model
     """
     model, whole = resolve_model(name), profile.full_attention
     if copies > 0:
-        model = replace(model, architecture=with_redundant_experts(model.architecture, copies))
-    if whole is None or model.architecture.model_type not in whole.model_types:
+        model = replace(model, network=model.network.with_redundant_experts(copies))
+    if whole is None or model.network.model_type not in whole.model_types:
         return model
     note = f"{profile.id} attends to the whole cache, without a sliding window ({whole.source})"
-    return replace(model, architecture=without_windows(model.architecture, note))
+    return replace(model, network=model.network.without_windows(note))
 
 
 def placed_distribution(fields: Mapping[str, Any]) -> str:

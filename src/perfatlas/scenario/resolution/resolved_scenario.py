@@ -13,8 +13,8 @@ import numpy as np
 
 from perfatlas.answer import require_tier
 from perfatlas.hardware import System, resolve_system
-from perfatlas.machines.gpu.devices import device_peak
-from perfatlas.networks import INDEX_FORMAT, Architecture, ModelFormats
+from perfatlas.machines import device_peak
+from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
@@ -78,16 +78,16 @@ def candidates_of(
         refusals.refuse(rows_C, _always(profile), workers.stage)
         return None
     model = model_in_engine(fields["model"], profile, fields["redundant_experts"])
-    version = fields["silicon_version"]
 
     def usable(name: str) -> System:
         system = resolve_system(name)
-        require_tier(system, fields["tier"], profile.kernel_family, version)
-        for format_name in _needed_formats(formats[0], model.architecture):
+        require_tier(system, fields["tier"], profile.kernel_family, fields["silicon_version"])
+        for format_name in _needed_formats(formats[0], model.network):
             device_peak(system.device, format_name)
         return system
 
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
+    _refuse_decode(workers, rows_C, model, refusals)
     systems = _systems(workers, rows_C, usable, refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
@@ -100,7 +100,7 @@ def candidates_of(
         profile=profile,
         formats=formats[0],
         tier=fields["tier"],
-        silicon_version=version or "",
+        silicon_version=fields["silicon_version"] or "",
         expert_distribution=placed_distribution(fields),
         drafts=fields["speculative_depth"],
         draft_acceptance=acceptance_of_drafts(fields),
@@ -147,6 +147,21 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
         limit_w_N = workers.columns.numbers(name, np.inf)
         limited_C = rows_C[np.isfinite(limit_w_N[rows_C])]
         refusals.refuse(limited_C, partial(limit_at_bound_error, name, limit_w_N), workers.stage)
+
+
+def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: Refusals) -> None:
+    """Refuse further outputs of networks that run one pass."""
+    if model.network.decodes:
+        return
+    osl_N = workers.load.osl
+
+    def reason(row: int) -> InvalidSpecError:
+        return InvalidSpecError(
+            f"osl = {osl_N[row]:g}: {model.name} runs one pass per request and decodes nothing;"
+            " set osl = 1"
+        )
+
+    refusals.refuse(rows_C[osl_N[rows_C] > 1.0], reason, workers.stage)
 
 
 def _refuse_node_limits(
@@ -246,11 +261,11 @@ def _always(error: PerfatlasError) -> Callable[[int], PerfatlasError]:
     return lambda _: error
 
 
-def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:
+def _needed_formats(formats: ModelFormats, network: Network) -> set[str]:
     needed = {formats.gemm, formats.attention, formats.head}
-    if architecture.has_experts:
+    if network.has_experts:
         needed.add(formats.moe)
-    if any(getattr(group.mixer, "indexer", None) for group in architecture.layers):
+    if any(group.selects_keys for group in network.layers):
         needed.add(INDEX_FORMAT)
     return needed
 

@@ -224,7 +224,7 @@ def _pool(
     if answered is None:
         return None
     rows_C, candidates = answered
-    problems = plan_problems(candidates.model.architecture, candidates.plan)
+    problems = plan_problems(candidates.model.network, candidates.plan)
     legal_C = np.array([problem is None for problem in problems])
     if np.all(legal_C):
         return Pool(rows_C, candidates)

@@ -210,7 +210,7 @@ def _of_pool(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def _experts(values: Mapping[str, Any]) -> Missing | None:
     """Return that the model has no experts; unknown models are reported elsewhere."""
     try:
-        dense = not resolve_model(values["model"]).architecture.has_experts
+        dense = not resolve_model(values["model"]).network.has_experts
     except PerfatlasError:
         return None
     named = value_text(values["model"])
@@ -229,7 +229,7 @@ def expert_format(values: Mapping[str, Any]) -> Missing | None:
     missing = _experts(values)
     if missing is None:
         return None
-    stored = resolve_model(values["model"]).architecture.checkpoint.gemm_format
+    stored = resolve_model(values["model"]).network.checkpoint.gemm_format
     default = dense or values["format"] or stored or "bf16"
     return None if str(experts).casefold() == default.casefold() else missing
 
@@ -296,7 +296,7 @@ def overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
         return nothing
     named = values["batch_overlap"]
     try:
-        shared = resolve_model(values["model"]).architecture.has_shared_experts
+        shared = resolve_model(values["model"]).network.has_shared_experts
         overlaps = [one for one in resolve_engine(values["engine"]).overlaps if one.batch_overlap]
         systems = [resolve_system(values[name]) for name in SYSTEMS if values.get(name)]
     except PerfatlasError:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         schedule_of as schedule_of,
     )
     from perfatlas.scenario.training_steps.recipe import (
-        recipe_of as recipe_of,
         refused_by_recipe as refused_by_recipe,
     )
     from perfatlas.scenario.training_steps.results import (

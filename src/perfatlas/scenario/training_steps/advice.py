@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.networks import parameter_counts
 from perfatlas.quantities import InfeasibleError, format_quantity
 from perfatlas.scenario.training_steps.recipe import FP8_FORMATS, refused_by_recipe
 from perfatlas.scenario.training_steps.results import memory_of
@@ -140,7 +139,7 @@ def _fitting(
         broken_C = ~own_C | (layouts.dp < 1.0) | (layouts.dp % 1.0 != 0.0)
         broken_C |= (layouts.pp > question.layouts.pp[at]) & (layouts.micro_batches < layouts.pp)
         broken_C |= refused_by_recipe(inputs, layouts)
-        for problem in layout_problems(question.architecture, layouts, schedule):
+        for problem in layout_problems(question.network, layouts, schedule):
             broken_C |= problem.broken_C
         whole = np.flatnonzero(~broken_C)
         if whole.size:
@@ -163,7 +162,7 @@ def _gpu_counts(question: TrainingQuestion, at: int, gpus: float) -> Iterator[fl
     trained = min(each.weights, each.end_weights) + question.gradient_bytes + states
     least = min(each.weights, each.end_weights, each.frozen) if recipe.lora_rank else trained
     device = question.systems[int(question.index_C[at])].device
-    model_bytes = least * parameter_counts(question.architecture).total
+    model_bytes = least * question.network.parameters().total
     while gpus <= MOST_GPUS:
         if gpus * device.memory_bytes >= model_bytes:
             yield gpus

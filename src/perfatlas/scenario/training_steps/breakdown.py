@@ -24,6 +24,7 @@ PHASES: Final = {
     Part.WEIGHT_GRADIENT: "weight gradient",
 }
 # parts of the step that are no operators: the resource that limits them
+ROUNDING: Final = 1e-12  # of a step: differences of sums that are zero but for rounding
 OTHERS: Final = {
     "exposed_dp": ("network", "communication"),
     "exposed_pp": ("network", "communication"),
@@ -80,11 +81,11 @@ def training_breakdown(question: TrainingQuestion, steps: TrainingSteps) -> list
     for part, cost in zip(Part, step_costs_of(question, steps), strict=True):
         rows += breakdown_rows(cost, PHASES[part], shape)
     rows += _exchange_rows(question, steps, shape)
+    step_s = float(steps.step_s_C[0])
     for name, (bound, stream) in OTHERS.items():
         time_s = float(steps.waterfall[name][0])
-        if time_s > 0.0:
+        if time_s > ROUNDING * step_s:
             rows.append(_row(name, "step", (1.0, time_s), bound, stream))
-    step_s = float(steps.step_s_C[0])
     for row in rows:
         row["share"] = row["time_s"] / step_s
     return rows

@@ -59,11 +59,11 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
     assumed += power_notes(question, steps)
     paired = question.schedule == "dualpipe" or question.expert_overlap
-    if paired and question.architecture.has_experts:
+    if paired and question.network.has_experts:
         assumed.append(PAIRS.format(sms=engine.dispatcher_sms))
-    if question.architecture.has_experts:
+    if question.network.has_experts:
         assumed.append(f"expert load: {question.distribution}")
-    recipe = engine.recipe_of(question.architecture)
+    recipe = engine.recipe_of(question.network)
     settings = (engine.source, recipe.source) if recipe else (engine.source,)
     return Evidence(
         tier=tier,
@@ -76,7 +76,7 @@ def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
 
 def _wider(question: TrainingQuestion) -> tuple[str, ...]:
     """Return what widens the interval on a generation without runs, empty where it has some."""
-    moe = question.architecture.has_experts
+    moe = question.network.has_experts
     architecture = question.systems[0].device.architecture
     factor = question.engine.widening(architecture, moe=moe)
     if factor == 1.0:

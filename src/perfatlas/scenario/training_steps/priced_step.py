@@ -57,7 +57,7 @@ def training_step(fields: Mapping[str, Any]) -> TrainingStep:
     """
     inputs = read_training(fields)
     question = question_of([inputs])
-    for problem in layout_problems(question.architecture, question.layouts, question.schedule):
+    for problem in layout_problems(question.network, question.layouts, question.schedule):
         raise InvalidSpecError(problem.sentence(0))
     steps = training_steps(question)
     if not steps.memory.fits[0]:

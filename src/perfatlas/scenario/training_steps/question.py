@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.networks import GqaAttention, ModelFormats, resolve_model
+from perfatlas.networks import ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import columns_of, refuse_unused
 from perfatlas.scenario.training_steps.inputs import TrainInputs
@@ -67,7 +67,7 @@ def _with_recipe(inputs: TrainInputs) -> TrainInputs:
     chunks = 1
     if not uneven and inputs.pipeline_schedule in (None, "interleaved"):
         chunks = resolve_training_engine(inputs.engine).default_chunks(
-            resolve_model(inputs.model).architecture,
+            resolve_model(inputs.model).network,
             inputs.pp,
             inputs.global_batch / (data_parallel(inputs) * inputs.micro_batch),
         )
@@ -110,10 +110,10 @@ def check_experts(inputs: _NamesModel) -> None:
     Args:
         inputs: The fields.
     """
-    architecture = resolve_model(inputs.model).architecture
+    network = resolve_model(inputs.model).network
 
     def experts() -> Missing | None:
-        if architecture.has_experts:
+        if network.has_experts:
             return None
         return Missing(f"{inputs.model} is dense", "use a MoE model")
 
@@ -161,8 +161,8 @@ def _check_release(inputs: TrainInputs) -> None:
                 f"{size} = {getattr(inputs, size):,} is not supported by engine = {engine.id};"
                 " leave it out, or use another engine, such as megatron or torchtitan"
             )
-    architecture = resolve_model(inputs.model).architecture
-    plain = all(isinstance(one.mixer, GqaAttention) for one in architecture.layers)
+    network = resolve_model(inputs.model).network
+    plain = all(one.qkv_widths is not None for one in network.layers)
     if not engine.fused_attention and not plain:
         raise UnsupportedError(
             f"engine = {engine.id} stores the scores of attention in memory, which is supported for"
@@ -174,7 +174,7 @@ def _check_release(inputs: TrainInputs) -> None:
             f"zero = {inputs.zero} is not supported by engine = {engine.id}, which shards up to"
             f" zero = {engine.most_zero}; use a later release, such as engine = {engine.name}"
         )
-    if architecture.has_experts and not engine.experts:
+    if network.has_experts and not engine.experts:
         raise UnsupportedError(
             f"engine = {engine.id} is supported for dense models only, and {inputs.model} has"
             f" experts; use a later release, such as engine = {engine.name}"
@@ -255,12 +255,12 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         engine = replace(engine, tiled_tensor_overlap=first.tensor_overlap)
     if first.tier == "bound":
         engine = lower_limit_of(engine)
-    architecture = resolve_model(first.model).architecture
+    network = resolve_model(first.model).network
     name = training_format(first.format)
     distinct = list(dict.fromkeys(one.system for one in inputs))
     parallel = [one.sequence_parallel for one in inputs]
     return TrainingQuestion(
-        architecture=architecture,
+        network=network,
         engine=engine,
         formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
         tier=first.tier,
@@ -280,7 +280,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         ),
         schedule=schedule_of(first),
         optimizer=first.optimizer,
-        gradient_format=first.gradient_format or engine.default_gradient_format(architecture),
+        gradient_format=first.gradient_format or engine.default_gradient_format(network),
         distribution=first.expert_distribution,
         expert_overlap=first.expert_overlap,
         dispatcher=first.dispatcher or engine.dispatcher,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.networks import DenseFfn, GqaAttention, MlaAttention, MoeFfn, resolve_model
+from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
 from perfatlas.training.profiles import PARALLEL_SIZES, resolve_training_engine
 from perfatlas.training.recipe import Recipe
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FP8_FORMATS: Final = ("fp8_static", "fp8_dynamic", "fp8_block", "mxfp8")
 V_SHAPED: Final = ("zb_v",)
+# modules that layers of some models do not have
+_SOME_LAYERS: Final = ("core_attn", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")
 
 
 def recipe_of(inputs: TrainInputs) -> Recipe:
@@ -159,18 +161,10 @@ def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_
 def _check_modules(inputs: TrainInputs) -> None:
     """Refuse recomputed modules that the model does not have."""
     given = inputs.recompute_modules.split(",") if inputs.recompute_modules else []
-    layers = resolve_model(inputs.model).architecture.layers
-    experts = [one.ffn for one in layers if isinstance(one.ffn, MoeFfn)]
-    held = {
-        "core_attn": any(isinstance(one.mixer, GqaAttention | MlaAttention) for one in layers),
-        "mla_up_proj": any(isinstance(one.mixer, MlaAttention) for one in layers),
-        "mlp": any(isinstance(one.ffn, DenseFfn) for one in layers),
-        "moe": bool(experts),
-        "moe_act": bool(experts),
-        "shared_experts": any(one.shared_intermediate_size for one in experts),
-    }
+    layers = resolve_model(inputs.model).network.layers
+    held = {name for one in layers for name in one.modules}
     for name in given:
-        if not held.get(name, True):
+        if name in _SOME_LAYERS and name not in held:
             raise InvalidSpecError(
                 f"recompute_modules = {inputs.recompute_modules}: {inputs.model} has no {name};"
                 " leave it out"
@@ -220,9 +214,9 @@ def _check_mtp(inputs: TrainInputs) -> None:
     """Refuse multi-token prediction of models whose last layers have no attention."""
     if not inputs.mtp_depth:
         return
-    layers = resolve_model(inputs.model).architecture.layers
-    attends = all(isinstance(one.mixer, GqaAttention | MlaAttention) for one in layers)
-    if not attends or layers[-1].ffn is None:
+    layers = resolve_model(inputs.model).network.layers
+    attends = all("core_attn" in one.modules for one in layers)
+    if not attends or layers[-1].modules.isdisjoint(("mlp", "moe")):
         raise UnsupportedError(
             f"mtp_depth is not supported for {inputs.model}: its layers differ in kind, and the one"
             " that predicts further tokens is not known; leave mtp_depth out"
@@ -248,7 +242,7 @@ def _check_stages(inputs: TrainInputs, schedule: str) -> None:
     for name, value in given.items():
         if value % chunks:
             raise InvalidSpecError(f"{name} = {value} must be a multiple of vpp = {chunks}")
-    layers = resolve_model(inputs.model).architecture.num_layers
+    layers = resolve_model(inputs.model).network.num_layers
     others = inputs.pp - len(given)
     rest = layers - sum(given.values())
     if rest < 0:
@@ -271,7 +265,7 @@ def _check_every_stage(inputs: TrainInputs) -> None:
             " last_stage_layers"
         )
     given = stages_of(inputs.stage_layers)
-    layers = resolve_model(inputs.model).architecture.num_layers
+    layers = resolve_model(inputs.model).network.num_layers
     chunks = inputs.vpp or 1
     if len(given) != inputs.pp * chunks:
         raise InvalidSpecError(

@@ -12,18 +12,73 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
-from perfatlas.serving.config.limits import MAX_SCHEDULERS
-from perfatlas.serving.config.router_checks import check_router
-from perfatlas.serving.config.stage_checks import check_stages
+from perfatlas.serving.config.limits import MAX_SCHEDULERS, ROUTINGS
 from perfatlas.serving.prices import ENERGY_TABLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.serving.config.engines import Fleet, Link
-    from perfatlas.serving.config.limits import Control, Limits
+    from perfatlas.serving.config.limits import Affinity, Control, Limits
     from perfatlas.serving.prices import EnergyPrices, StepPrices
     from perfatlas.serving.requests import Requests
+
+
+def check_stages(fleet: Fleet) -> None:
+    """Validate pipeline stages, which are simulated for identical replicas without outages.
+
+    Args:
+        fleet: The engines.
+
+    Raises:
+        InvalidSpecError: A stage has no layer.
+        UnsupportedError: A combination is not simulated.
+    """
+    staged = [group for group in fleet.groups if group.stage_layers]
+    if not staged:
+        return
+    limits = staged[0].limits
+    if min(staged[0].stage_layers) < 1:
+        raise InvalidSpecError(
+            f"stage_layers {staged[0].stage_layers}: every pipeline stage needs at least one layer"
+        )
+    for name, asked in (
+        ("several engine types", len(fleet.groups) > 1),
+        ("outages and autoscaling", fleet.availability.varies),
+        ("speculative decoding", limits.draft_tokens > 0),
+        ("KV cache offloading", limits.offloads),
+        ("asynchronous scheduling", limits.async_scheduling),
+    ):
+        if asked:
+            raise UnsupportedError(
+                f"pp = {len(staged[0].stage_layers)}: {name} with pipeline stages cannot be"
+                " simulated; use pp = 1"
+            )
+
+
+def check_router(routing: str, affinity: Affinity) -> None:
+    """Validate the routing policy and its thresholds.
+
+    Args:
+        routing: Routing policy.
+        affinity: Thresholds of `prefix_aware`.
+
+    Raises:
+        InvalidSpecError: A name is unknown or a threshold out of range.
+    """
+    if routing not in ROUTINGS:
+        raise InvalidSpecError(
+            f"routing {repr_for_error(routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
+            f"{did_you_mean(routing, ROUTINGS)}"
+        )
+    share, apart, ratio = affinity
+    if not 0.0 <= share <= 1.0:
+        raise InvalidSpecError(f"match_share is {share}; it must be between 0 and 1")
+    if apart < 0:
+        raise InvalidSpecError(f"balance_apart is {apart}; it must be at least 0 requests")
+    if not ratio >= 1.0:
+        raise InvalidSpecError(f"balance_ratio is {ratio}; it must be at least 1")
+
 
 # tables of experts, and of the linear layers of which they are a part
 EXPERTS: Final = {"decode_experts_B": "decode_linear_B", "mixed_experts_T": "mixed_linear_T"}

@@ -5,8 +5,16 @@ order of admission; then replicas fail, start and stop; then requests arrive, by
 replicas start a step. A request that arrives immediately after the end of another is therefore in
 the queue for the next step.
 
+The decode engine is selected when the prompt ends. A transfer occupies the links of both engines
+for the time of the slower one; transfers over a link are served in order of request. The duration
+depends only on the size of the KV cache. After a latency the KV cache arrives, and the prefill
+engine frees its blocks.
+
+Limits: SGLang selects both engines, and allocates the blocks at the decode engine, before the
+prompt runs.
+
 Shape legend: N requests, S schedulers, R replicas of a type, F of all types, C scheduled arrivals,
-W rows of the series and V its columns.
+W rows of the series and V its columns, F replicas of all types, M pieces of a link.
 """
 
 from __future__ import annotations
@@ -14,17 +22,286 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.compiled import entry, part
-from perfatlas.serving.config import DECODE, PREFILL
+from perfatlas.serving.config import DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.engine.arrival_queue import next_arrival, on_request_end, take_arrival
-from perfatlas.serving.engine.completions import end_steps
-from perfatlas.serving.engine.energy import energy_until
+from perfatlas.serving.engine.async_scheduling import end_overlapped, truncate_overlapped
 from perfatlas.serving.engine.front_end import is_read
-from perfatlas.serving.engine.handover import is_in_transfer, receive_kv, send_kv
 from perfatlas.serving.engine.replica_events import change, next_change, serves, wait_at_router
 from perfatlas.serving.engine.routing import queue_at, route
-from perfatlas.serving.engine.step_batching import begin
-from perfatlas.serving.policies import can_hold
-from perfatlas.serving.state import HANDED, LOCAL, NEVER, NO_INDEX, REJECTED, UP, SimulationState
+from perfatlas.serving.engine.stages import make_idle_ready, make_ready
+from perfatlas.serving.engine.step_batching import begin, end, truncate_batch
+from perfatlas.serving.engine.step_end import cache_finished_prompts
+from perfatlas.serving.policies import can_hold, on_last_token
+from perfatlas.serving.sequences import (
+    batch_energy,
+    batch_time,
+    blocks,
+    continues_elsewhere,
+    first_batch,
+    free_prefill_blocks,
+    hand_over,
+    leave_queue,
+    leave_running,
+    schedule_arrival,
+    steps_until,
+    take_finishing,
+)
+from perfatlas.serving.state import (
+    DRAINING,
+    FETCHED,
+    HANDED,
+    LOCAL,
+    NEVER,
+    NO_INDEX,
+    REJECTED,
+    STARTING,
+    TRAVELLING,
+    UP,
+    SimulationState,
+)
+
+BEYOND: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clock, within 64 bits
+
+
+@part
+def look_again(sim: SimulationState, r: int, now: int) -> None:
+    """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
+
+    Args:
+        sim: The simulation.
+        r: The replica.
+        now: Time [ps].
+    """
+    replica = sim.replica_R[r]
+    make_idle_ready(sim, r)
+    if sim.async_scheduling:
+        truncate_overlapped(sim, r, now)
+    elif replica.steps > 0:
+        truncate_batch(sim, r, now)
+
+
+@part
+def send_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
+    """Start a KV cache transfer as soon as both links are free.
+
+    Args:
+        groups: The simulation, by engine type.
+        i: The request, with blocks allocated at both engines.
+        now: Time [ps].
+    """
+    travel = groups[0].travel_N[i]
+    here = groups[groups[0].group_F[travel.home]]
+    there = groups[groups[0].group_F[travel.replica]]
+    home, scheduler = travel.scheduler, groups[0].request_N[i].scheduler
+    start = min(max(now, here.link_S[home], there.link_S[scheduler]), BEYOND)
+    end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
+    here.link_S[home] = end
+    there.link_S[scheduler] = end
+    travel.stage = TRAVELLING
+    schedule_arrival(groups[0], i, end + groups[0].latency)
+
+
+@part
+def _link_time(sim: SimulationState, tokens: int) -> int:
+    """Return the transfer time of a KV cache over one engine's link [ps]."""
+    piece = 0
+    while piece + 1 < sim.link_M3.shape[0] and sim.link_M3[piece + 1, 0] <= tokens:
+        piece += 1
+    beyond = tokens - sim.link_M3[piece, 0]
+    return int(sim.link_M3[piece, 1] + beyond * sim.link_M3[piece, 2])
+
+
+@part
+def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
+    """Complete a KV cache transfer; return whether its request is finished.
+
+    Args:
+        groups: The simulation, by engine type.
+        i: The request.
+        now: Time [ps].
+    """
+    travel = groups[0].travel_N[i]
+    travel.arrived = now
+    here = groups[groups[0].group_F[travel.home]]
+    free_prefill_blocks(here, i)
+    look_again(here, travel.home - here.first_replica, now)
+    sim = groups[groups[0].group_F[travel.replica]]
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    r = travel.replica - sim.first_replica
+    ends = request.osl == 1 and sim.first_from != RECOMPUTED
+    if ends:
+        if sim.reserves_blocks:
+            scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
+        blocks.cache_tokens(sim, i, request.isl)
+        blocks.release(sim, i)
+        scheduler.away -= 1
+        sim.replica_R[r].load -= 1
+        travel.stage = LOCAL
+        travel.resumed = now
+        sim.first_token_N[i] = now
+        sim.finished_N[i] = now
+    else:
+        if scheduler.arrived == 0:
+            scheduler.arrived_head = i
+        else:
+            sim.request_N[scheduler.arrived_tail].after = i
+        scheduler.arrived_tail = i
+        request.after = NO_INDEX
+        scheduler.arrived += 1
+    look_again(sim, r, now)
+    return bool(ends)
+
+
+@part
+def is_in_transfer(sim: SimulationState, i: int) -> bool:
+    """Return whether a request waits for its KV cache transfer.
+
+    Args:
+        sim: The simulation.
+        i: The request.
+    """
+    return bool(sim.travel_N[i].stage == FETCHED)
+
+
+@part
+def end_steps(groups: tuple[SimulationState, ...], now: int) -> None:
+    """End all steps due at this time.
+
+    Args:
+        groups: The simulation, by engine type.
+        now: Time [ps].
+    """
+    sim = groups[0]
+    for place in range(sim.end_F.shape[0]):
+        if sim.end_F[place] == now:
+            owner = groups[sim.group_F[place]]
+            end_step(owner, place - owner.first_replica, now)
+
+
+@part
+def end_step(sim: SimulationState, r: int, now: int) -> None:
+    """End the step of a replica.
+
+    Args:
+        sim: The simulation.
+        r: The replica.
+        now: Time [ps].
+    """
+    if sim.async_scheduling:
+        if end_overlapped(sim, r):
+            for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+                cache_finished_prompts(sim, s)
+                if not sim.foresees_ends:
+                    _finish(sim, s, now)
+                _finish_planned(sim, s, now)
+    else:
+        end(sim, r, now)
+        for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+            _finish(sim, s, now)
+    make_ready(sim, r)
+
+
+@part
+def _finish(sim: SimulationState, s: int, now: int) -> None:
+    """Finish the requests of a scheduler that got their last token in the ending step."""
+    while True:
+        i = take_finishing(sim, s)
+        if i == NO_INDEX:
+            break
+        on_last_token(sim, i)
+        _end_request(sim, i, now)
+
+
+@part
+def _finish_planned(sim: SimulationState, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose end was planned when their last step started."""
+    scheduler = sim.scheduler_S[s]
+    left = scheduler.leaving + scheduler.learning + scheduler.ended
+    for place in range(scheduler.leaving):
+        i = sim.leaving_SH[s, place]
+        if sim.request_N[i].computed == 0:  # preempted meanwhile
+            leave_queue(sim, i)
+        _end_request(sim, i, now)
+    if (
+        scheduler.waiting + scheduler.arrived + scheduler.ready + scheduler.retracted > 0
+        and left > 0
+    ):
+        sim.replica_R[s // sim.ranks].stale = 1
+    scheduler.leaving = 0
+    scheduler.learning = 0
+
+
+@part
+def _end_request(sim: SimulationState, i: int, now: int) -> None:
+    """Finish a request that does not decode any more."""
+    if continues_elsewhere(sim, i):
+        hand_over(sim, i, now)
+        return
+    request = sim.request_N[i]
+    sim.finished_N[i] = now
+    if request.computed > 0:
+        leave_running(sim, i)
+        blocks.cache_output(sim, i)
+        blocks.release(sim, i)
+    r = request.scheduler // sim.ranks
+    replica = sim.replica_R[r]
+    sim.replica_R[first_batch(sim, r)].load -= 1
+    if sim.stream_token > 0:
+        sim.late_last_N[i] = replica.late
+        on_request_end(sim, i, now + replica.late)
+    else:
+        on_request_end(sim, i, now)
+
+
+@part
+def energy_until(groups: tuple[SimulationState, ...], now: int) -> float:
+    """Return the energy of all GPUs up to now [nJ].
+
+    GPUs draw the power of a board without kernels while their replica is allocated: at all times,
+    or with an autoscaler while it starts, serves or drains.
+
+    Args:
+        groups: The simulation, by engine type.
+        now: Time [ps].
+    """
+    total = 0.0
+    for place in range(groups[0].replica_F.shape[0]):
+        owner = groups[groups[0].group_F[place]]
+        r = place - owner.first_replica
+        on = owner.on_power * owner.ranks * _allocated(owner, r, now)
+        total += owner.rank_gpus * (on + owner.replica_R[r].spent + _running(owner, r, now))
+    return total
+
+
+@part
+def _allocated(sim: SimulationState, r: int, now: int) -> int:
+    """Return the time in which the GPUs of a replica were allocated [ps]."""
+    if sim.scaler_1.shape[0] == 0:
+        return now
+    replica = sim.replica_R[r]
+    held = replica.held
+    if replica.status in (UP, STARTING, DRAINING):
+        held += now - sim.clock_1[0].counted
+    return int(held)
+
+
+@part
+def _running(sim: SimulationState, r: int, now: int) -> float:
+    """Return the dynamic energy of the running steps of a replica so far [nJ]."""
+    replica = sim.replica_R[r]
+    passed = now - replica.start
+    if replica.steps == 0 or passed <= 0:
+        return 0.0
+    number = steps_until(replica.base, replica.rise, replica.steps, passed)
+    before = 0.0
+    if number > 1:
+        before = batch_energy(sim, r, number - 1)
+    began = batch_time(replica.base, replica.rise, number - 1)
+    lasts = batch_time(replica.base, replica.rise, number) - began
+    share = min((passed - began) / max(lasts, 1), 1.0)
+    return float(before + share * (batch_energy(sim, r, number) - before))
+
 
 MICROJOULES: Final = 1e-3  # per nanojoule
 

@@ -2,21 +2,170 @@
 
 Requests without a serving replica wait at the router and arrive again as soon as one serves.
 
-Shape legend: N requests, F replicas of all types, E failures and recoveries.
+Every sync period, the requests (or only the waiting requests) of serving replicas are counted. If
+they deviate by more than a tolerance from the target of the current replicas, including starting
+ones, the desired number of replicas is the load over the target, rounded up. Scaling up is
+immediate, by at most 4 replicas or 100%, whichever is more. Scaling down uses the maximum desired
+number over the stabilization window. A replica takes a start-up time; a stopping replica accepts no
+requests and is removed when its requests are finished. Starting replicas are stopped first, then
+those with the highest index.
+
+Source: kubernetes/kubernetes, pkg/controller/podautoscaler/replica_calculator.go,
+GetExternalPerPodMetricReplicas(), and horizontal.go,
+stabilizeRecommendationWithBehaviors() and convertDesiredReplicasWithBehaviorRate(); defaults of
+kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale: sync period 15 s, tolerance 0.1,
+downscale stabilization 300 s, scaling up by 100% or 4 pods in 15 s.
+
+Limits: Metrics are never stale. The scale-up limit is per sync, for any period. A draining replica
+finishes its requests however long they take, and only then can another start in its place.
+
+Shape legend: N requests, F replicas of all types, E failures and recoveries, A history of desired
+replicas.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import ceil
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.engine.autoscaling import next_sync, scale
-from perfatlas.serving.engine.outages import apply_failure, take_down
+from perfatlas.serving.engine.outages import apply_failure, clear, take_down
+from perfatlas.serving.engine.prefix_routing import drop_replica
 from perfatlas.serving.sequences import schedule_arrival
-from perfatlas.serving.state import DRAINING, NEVER, NO_INDEX, STARTING, UP
+from perfatlas.serving.state import DRAINING, NEVER, NO_INDEX, OFF, STARTING, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
+
+STEP_UP: Final = 4  # replicas per scale-up, or 100%
+
+
+@part
+def next_sync(sim: SimulationState) -> int:
+    """Return the time of the next sync or of the next replica start [ps].
+
+    Args:
+        sim: The simulation, with an autoscaler.
+    """
+    time = sim.scaler_1[0].due
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
+        if replica.status == STARTING:
+            time = min(time, replica.up_at)
+    return int(time)
+
+
+@part
+def scale(groups: tuple[SimulationState, ...], now: int) -> None:
+    """Complete starts and stops of replicas, and sync the autoscaler when due.
+
+    Args:
+        groups: The simulation, by engine type.
+        now: Time [ps].
+    """
+    sim = groups[0]
+    scaler = sim.scaler_1[0]
+    _end_changes(groups, now)
+    if scaler.due > now:
+        return
+    scaler.due += scaler.period
+    current = 0
+    for place in range(sim.replica_F.shape[0]):
+        status = sim.replica_F[place].status
+        current += 1 if status in (UP, STARTING) else 0
+    wanted = _stable(sim, current, _wanted(groups, current), now)
+    if wanted > current:
+        wanted = min(wanted, max(current + STEP_UP, 2 * current), sim.replica_F.shape[0])
+        _start(sim, wanted - current, now)
+    else:
+        _stop(sim, current - max(wanted, scaler.low))
+        _end_changes(groups, now)
+
+
+@part
+def _end_changes(groups: tuple[SimulationState, ...], now: int) -> None:
+    """Put started replicas into service, and remove drained ones."""
+    sim = groups[0]
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
+        if replica.status == STARTING and replica.up_at <= now:
+            replica.status = UP
+        busy = replica.load + replica.steps + replica.next_steps
+        if replica.status == DRAINING and busy == 0:
+            replica.status = OFF
+            owner = groups[sim.group_F[place]]
+            clear(owner, place - owner.first_replica)
+
+
+@part
+def _wanted(groups: tuple[SimulationState, ...], current: int) -> int:
+    """Return the desired number of replicas for the current load."""
+    sim = groups[0]
+    scaler = sim.scaler_1[0]
+    requests = 0
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
+        if replica.status == UP and scaler.queue_only:
+            owner = groups[sim.group_F[place]]
+            r = place - owner.first_replica
+            for s in range(r * owner.ranks, (r + 1) * owner.ranks):
+                requests += owner.scheduler_S[s].waiting + owner.scheduler_S[s].unread
+        elif replica.status == UP:
+            requests += replica.load
+    if abs(1.0 - requests / (scaler.target * current)) <= scaler.tolerance:
+        return current
+    wanted: int = ceil(requests / scaler.target)
+    return wanted
+
+
+@part
+def _stable(sim: SimulationState, current: int, wanted: int, now: int) -> int:
+    """Return the stabilized number of desired replicas, after recording the current one."""
+    scaler = sim.scaler_1[0]
+    places = sim.advice_AV.shape[0]
+    if scaler.heard == 0:
+        _record(sim, now, current)
+    most = wanted
+    for a in range(min(scaler.heard, places)):
+        if sim.advice_AV[a, 0] > now - scaler.stable:
+            most = max(most, sim.advice_AV[a, 1])
+    _record(sim, now, wanted)
+    return int(max(min(current, most), wanted))
+
+
+@part
+def _record(sim: SimulationState, now: int, wanted: int) -> None:
+    """Record the desired number of replicas."""
+    scaler = sim.scaler_1[0]
+    a = scaler.heard % sim.advice_AV.shape[0]
+    sim.advice_AV[a, 0] = now
+    sim.advice_AV[a, 1] = wanted
+    scaler.heard += 1
+
+
+@part
+def _start(sim: SimulationState, more: int, now: int) -> None:
+    """Start stopped replicas in order of index, as far as available."""
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
+        if more > 0 and replica.status == OFF:
+            replica.status = STARTING
+            replica.up_at = now + sim.scaler_1[0].start_up
+            if sim.scaler_1[0].start_up == 0:
+                replica.status = UP
+            more -= 1
+
+
+@part
+def _stop(sim: SimulationState, fewer: int) -> None:
+    """Stop replicas: starting ones first, then those with the highest index."""
+    for status in (STARTING, UP):
+        for place in range(sim.replica_F.shape[0] - 1, -1, -1):
+            replica = sim.replica_F[place]
+            if fewer > 0 and replica.status == status:
+                replica.status = OFF if status == STARTING else DRAINING
+                drop_replica(sim, place)
+                fewer -= 1
 
 
 @part

@@ -5,6 +5,12 @@ blocks run out, before the mean context leaves its cell of the price table, or b
 becomes the slowest; an arrival that may be admitted truncates it at the next step boundary. Nothing
 else changes a step: free blocks only decrease, so a queue whose head does not fit stays blocked.
 
+A step with prompts of one rank makes all ranks wait. TensorRT-LLM can hold prompts back while all
+ranks decode, so that they run in the same steps; after a number of steps they run in any case.
+
+Source: NVIDIA/TensorRT-LLM tensorrt_llm/_torch/pyexecutor/py_executor.py, `_balance_adp_requests`
+with `attention_dp_config.enable_balance` and `timeout_iters`; `batching_wait_iters` is 0.
+
 Shape legend: N requests, S schedulers, R replicas.
 """
 
@@ -15,7 +21,6 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import part
 from perfatlas.serving.engine.async_scheduling import note_done, plan_ahead
 from perfatlas.serving.engine.front_end import stream
-from perfatlas.serving.engine.rank_balance import hold_prompts
 from perfatlas.serving.engine.stages import end_of_pass
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_idle, schedule, steady_steps
@@ -41,10 +46,42 @@ from perfatlas.serving.sequences import (
     steps_until,
     take_shared,
 )
-from perfatlas.serving.state import NEVER
+from perfatlas.serving.state import NEVER, NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
+
+
+@part
+def hold_prompts(sim: SimulationState, first: int) -> None:
+    """Decide whether prompts wait in the next step of a replica.
+
+    Args:
+        sim: The simulation.
+        first: Its first scheduler.
+
+    Limits: A prompt is ready if its rank has a free sequence slot; blocks that are missing are not
+        looked at.
+    """
+    replica = sim.replica_R[first // sim.ranks]
+    ready = 0
+    decoding = 0
+    for s in range(first, first + sim.ranks):
+        scheduler = sim.scheduler_S[s]
+        begun = scheduler.partial != NO_INDEX
+        room = scheduler.running - scheduler.leaving < sim.max_num_seqs
+        if begun or (scheduler.waiting > 0 and room):
+            ready += 1
+        if scheduler.decoding > 0:
+            decoding += 1
+    step = sim.scheduler_S[first].step
+    waits = step - replica.prompted < sim.rank_balance_iters
+    replica.holds = 0
+    if 0 < ready < sim.ranks and decoding == sim.ranks and waits:
+        replica.holds = 1
+    elif ready > 0:
+        replica.prompted = step
+
 
 LONGEST_BATCH: Final = 1e18  # ps: well within 64 bits
 

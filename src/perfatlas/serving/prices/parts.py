@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.networks import StepTokens
+from perfatlas.operators import with_fields
 from perfatlas.pricing import PricedOperators, columns_of
 from perfatlas.step import (
     StepClock,
@@ -240,5 +241,6 @@ def _price(
     clocks: tuple[StepClock, ...],
 ) -> StepCost:
     """Return the cost of some operators of a step, with overlaps as in the whole step."""
-    kept = tuple(op for op in step.operators if keep(op))
+    never = with_fields(step.operators[0], count=0.0 * step.operators[0].count)
+    kept = tuple(op for op in step.operators if keep(op)) or (never,)
     return step_costs((replace(step, operators=kept),), context, clocks)[0]

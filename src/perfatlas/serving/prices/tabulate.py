@@ -128,7 +128,7 @@ def price_table(
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
     tables = _tabulate(parts, limits, None if alike is None else alike.tables)
     host, padded = context.profile.host, context.profile.scheduler.padded_tokens
-    launch_s = host.prefill_launch_s(context.architecture.num_layers, parts.prefill_launches)
+    launch_s = host.prefill_launch_s(context.network.num_layers, parts.prefill_launches)
     prices = tables.of(parts.quantities[0])._replace(
         host_step=int(whole_ticks(host.step_s)),
         host_sequence=int(whole_ticks(float(np.mean(context.sequence_host_s())))),

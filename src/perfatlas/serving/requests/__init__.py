@@ -36,13 +36,18 @@ if TYPE_CHECKING:
         uniform_lengths as uniform_lengths,
     )
     from perfatlas.serving.requests.reuse_distance import (
-        PrefixReuse as PrefixReuse,
         prefix_reuse as prefix_reuse,
     )
     from perfatlas.serving.requests.scaling import (
         scale_lengths as scale_lengths,
         scale_rate as scale_rate,
         spread_batches as spread_batches,
+    )
+    from perfatlas.serving.requests.trace_reuse import (
+        PREFIX_AWARE as PREFIX_AWARE,
+        Caches as Caches,
+        TraceReuse as TraceReuse,
+        caches_of as caches_of,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

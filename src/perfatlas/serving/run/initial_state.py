@@ -3,7 +3,8 @@
 Shape legend: N requests, S schedulers of a type (replicas times ranks), R replicas of a type, F of
 all types, B token slots of a block, H sequences of a scheduler, C scheduled arrivals, W rows of the
 series, K KV blocks of a scheduler, U buckets of its hash table, L KV blocks of the longest request,
-H hashes of prompts, T nodes of the router's prefix tree.
+H hashes of prompts, T nodes of the router's prefix tree, F replicas of all types, E failures and
+recoveries, A history of an autoscaler, V its columns.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ import numpy as np
 
 from perfatlas.files import large_array, release_pages
 from perfatlas.quantities import InfeasibleError
-from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS
+from perfatlas.serving.config import FIRST_FROM, FOREVER, ROLES, ROUTINGS
+from perfatlas.serving.engine import CRASH, DRAIN, RETURN
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.policies import POLICIES, find_policy
 from perfatlas.serving.prices import no_energy
-from perfatlas.serving.run.initial_availability import availability_state
 from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
 from perfatlas.serving.state import (
     BLOCK,
     CLOCK,
     ENDS,
+    FAILURE_EVENT,
+    FAULT,
     LOSS,
     NEVER,
     NO_INDEX,
     NODE,
     OFF,
+    REPLICA,
     REQUEST,
+    SCALER,
     SCHEDULER,
     TRAVEL,
     SimulationState,
@@ -39,11 +44,70 @@ from perfatlas.serving.state import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.config import Control, Fleet, Limits, ReplicaGroup
+    from perfatlas.serving.config import (
+        Availability,
+        Control,
+        Fleet,
+        Limits,
+        Outage,
+        ReplicaGroup,
+        Scaler,
+    )
     from perfatlas.serving.requests import Requests
     from perfatlas.serving.state import Rows
 
     Ints = NDArray[np.int64]
+
+
+def availability_state(availability: Availability, count: int, replicas: int) -> dict[str, Any]:
+    """Return the state of outages and autoscaling, by field of `SimulationState`.
+
+    Args:
+        availability: Outages and autoscaling.
+        count: Number of requests.
+        replicas: Number of replicas of all types.
+    """
+    replica_F = np.zeros(replicas, REPLICA)
+    replica_F["era"] = 1
+    if availability.scaler is not None:
+        replica_F["status"][availability.scaler.initial :] = OFF
+    fault_N = np.zeros(count if availability.varies else 0, FAULT)
+    fault_N["again"] = NO_INDEX
+    return dict(
+        replica_F=replica_F,
+        varies=availability.varies,
+        retries=availability.on_failure == "retry",
+        retry_after=availability.retry_after,
+        fault_N=fault_N,
+        failure_E=_failure_events(availability.outages),
+        **_scaler(availability.scaler),
+    )
+
+
+def _failure_events(outages: tuple[Outage, ...]) -> Rows:
+    """Return failures and recoveries in order of time, recoveries first at equal times (E,)."""
+    rows = []
+    for outage in outages:
+        rows.append((outage.start, DRAIN if outage.drain else CRASH, outage.replica))
+        if outage.end != FOREVER:
+            rows.append((outage.end, RETURN, outage.replica))
+    failure_E = np.zeros(len(rows), FAILURE_EVENT)
+    for e, (time, what, replica) in enumerate(sorted(rows)):
+        failure_E[e] = (time, replica, what)
+    return failure_E
+
+
+def _scaler(scaler: Scaler | None) -> dict[str, Any]:
+    """Return the initial state of an autoscaler, empty if there is none."""
+    if scaler is None:
+        return {"scaler_1": np.zeros(0, SCALER), "advice_AV": np.zeros((0, 2), np.int64)}
+    scaler_1 = np.zeros(1, SCALER)
+    for name in ("low", "queue_only", "period", "stable", "start_up", "target", "tolerance"):
+        scaler_1[name] = getattr(scaler, name)
+    scaler_1["due"] = scaler.period
+    looks = -(-scaler.stable // scaler.period) + 1
+    return {"scaler_1": scaler_1, "advice_AV": np.zeros((looks, 2), np.int64)}
+
 
 FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series before it is full
 ROWS_AT_A_TIME: Final = 1 << 18  # requests

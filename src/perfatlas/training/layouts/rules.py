@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.networks import DenseFfn, GqaAttention, MlaAttention, MoeFfn
 from perfatlas.training.layouts.layout import distinct_rows
 from perfatlas.training.profiles import END_LAYERS
 from perfatlas.training.schedules import pipeline_refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import DividedSize, Network
     from perfatlas.training.layouts.layout import Layouts
 
 
 # every pass of a pipeline is a row of its program; published steps have some thousands
 MOST_PASSES: Final = 2e6
+# sizes of layouts by the fields of plans that divide layers, and experts
+_LAYER_SIZES: Final = {"tp": "tp", "cp": "cp"}
+_EXPERT_SIZES: Final = {"ep": "ep", "moe_tp": "expert_tp"}
 
 
 class Problem(NamedTuple):
@@ -41,19 +43,19 @@ class Problem(NamedTuple):
     sentence: Callable[[int], str]
 
 
-def layout_problems(architecture: Architecture, layouts: Layouts, schedule: str) -> list[Problem]:
+def layout_problems(network: Network, layouts: Layouts, schedule: str) -> list[Problem]:
     """Return the rules that some candidates break, each with a message.
 
     Args:
-        architecture: The model.
+        network: The network.
         layouts: The layouts (C,).
         schedule: Pipeline schedule.
     """
     rules = (
-        *_width_rules(architecture, layouts),
+        *_size_rules(network, layouts, _LAYER_SIZES),
         *_batch_rules(layouts),
-        *_pipeline_rules(architecture, layouts, schedule),
-        *_expert_rules(architecture, layouts),
+        *_pipeline_rules(network, layouts, schedule),
+        *_expert_rules(network, layouts),
     )
     return [rule for rule in rules if bool(np.any(rule.broken_C))]
 
@@ -74,15 +76,15 @@ def _nearest_multiple(wanted: float, of: float) -> int:
     return max(round(wanted / of), 1) * int(of)
 
 
-def _divides(whole: int, layouts: Layouts, name: str, what: str) -> Problem:
+def _divides(size: DividedSize, layouts: Layouts, name: str) -> Problem:
     """Return the rule that a size divides a number of the model."""
-    sizes_C = getattr(layouts, name)
+    sizes_C, whole, what = getattr(layouts, name), size.size, size.noun
 
     def sentence(at: int) -> str:
-        size = sizes_C[at]
+        wanted = sizes_C[at]
         return (
-            f"{name} = {size:g} must divide the {whole:,} {what}; the nearest that does is"
-            f" {name} = {nearest_divisor(whole, size)}"
+            f"{name} = {wanted:g} must divide the {whole:,} {what}; the nearest that does is"
+            f" {name} = {nearest_divisor(whole, wanted)}"
         )
 
     return Problem(
@@ -90,24 +92,31 @@ def _divides(whole: int, layouts: Layouts, name: str, what: str) -> Problem:
     )
 
 
-def _width_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:
-    for group in architecture.layers:
-        if isinstance(group.mixer, GqaAttention | MlaAttention):
-            yield _divides(group.mixer.num_heads, layouts, "tp", "attention heads")
-        if isinstance(group.mixer, GqaAttention):
-            heads = group.mixer.num_kv_heads
-            uneven_C = np.mod(np.maximum(heads, layouts.tp), np.minimum(heads, layouts.tp)) != 0
-            yield Problem(
-                "tp_divides_kv_heads",
-                uneven_C,
-                lambda at, heads=heads: (  # type: ignore[misc] # mypy has no type for a default
-                    f"tp = {layouts.tp[at]:g} must divide the {heads} key-value heads or be a"
-                    " multiple of them"
-                ),
-            )
-        if isinstance(group.ffn, DenseFfn):
-            width = group.ffn.intermediate_size
-            yield _divides(width, layouts, "tp", "columns of the feed-forward network")
+def _size_rules(network: Network, layouts: Layouts, fields: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield the rules of the sizes of layers that some fields of a plan divide.
+
+    Args:
+        network: The network.
+        layouts: The layouts (C,).
+        fields: Sizes of layouts by the fields of plans that are them.
+    """
+    sizes = (size for group in network.layers for size in group.divided_sizes)
+    for size in dict.fromkeys(sizes):
+        if size.noun and size.by in fields:
+            divides = _divides_or_copies if size.copied else _divides
+            yield divides(size, layouts, fields[size.by])
+
+
+def _divides_or_copies(size: DividedSize, layouts: Layouts, name: str) -> Problem:
+    """Return the rule that a size divides a number of the model, or is a multiple of it."""
+    sizes_C, whole = getattr(layouts, name), size.size
+    return Problem(
+        f"{name}_divides_kv_heads",
+        ~size.allows(sizes_C),
+        lambda at: (
+            f"{name} = {sizes_C[at]:g} must divide the {whole} {size.noun} or be a multiple of them"
+        ),
+    )
 
 
 def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
@@ -144,10 +153,8 @@ def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
     )
 
 
-def _pipeline_rules(
-    architecture: Architecture, layouts: Layouts, schedule: str
-) -> Iterator[Problem]:
-    layers = architecture.num_layers
+def _pipeline_rules(network: Network, layouts: Layouts, schedule: str) -> Iterator[Problem]:
+    layers = network.num_layers
     chunks_C = layouts.pp * layouts.vpp
     yield Problem(
         "stages_within_layers",
@@ -198,9 +205,8 @@ def _nearest_batch(layouts: Layouts, schedule: str, at: int) -> str:
     return f"; the nearest is global_batch = {batch:,.0f}"
 
 
-def _expert_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:
-    experts = [group.ffn for group in architecture.layers if isinstance(group.ffn, MoeFfn)]
-    if not experts:
+def _expert_rules(network: Network, layouts: Layouts) -> Iterator[Problem]:
+    if not network.has_experts:
         yield Problem(
             "dense_without_ep",
             (layouts.ep > 1) | (layouts.expert_tp > 1),
@@ -210,9 +216,7 @@ def _expert_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Prob
             ),
         )
         return
-    for ffn in experts:
-        yield _divides(ffn.num_experts, layouts, "ep", "experts")
-        yield _divides(ffn.intermediate_size, layouts, "expert_tp", "columns of an expert")
+    yield from _size_rules(network, layouts, _EXPERT_SIZES)
     ranks_C = layouts.tp * layouts.cp * layouts.dp
     yield Problem(
         "experts_divide_ranks",

@@ -14,7 +14,7 @@ from perfatlas.vocabulary.fields import RECOMPUTE_MODULES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.training.profiles.recipes import ModelRecipe
 
 # the embedding and the head count as layers when stages are cut, and can fill a stage alone
@@ -166,41 +166,39 @@ class TrainingEngine:
     most_zero: int = 3
     recipes: tuple[ModelRecipe, ...] = ()
 
-    def recipe_of(self, architecture: Architecture) -> ModelRecipe | None:
+    def recipe_of(self, network: Network) -> ModelRecipe | None:
         """Return the documented recipe of a model, None without one.
 
         Args:
-            architecture: The model.
+            network: The network.
         """
-        return next((one for one in self.recipes if one.covers(architecture)), None)
+        return next((one for one in self.recipes if one.covers(network)), None)
 
-    def default_gradient_format(self, architecture: Architecture) -> str:
+    def default_gradient_format(self, network: Network) -> str:
         """Return the format of accumulated gradients of the model's recipe, else the engine's.
 
         Args:
-            architecture: The model.
+            network: The network.
         """
-        recipe = self.recipe_of(architecture)
+        recipe = self.recipe_of(network)
         return (recipe.gradient_format if recipe else "") or self.gradient_format
 
-    def default_chunks(self, architecture: Architecture, pp: int, micro_batches: float) -> int:
+    def default_chunks(self, network: Network, pp: int, micro_batches: float) -> int:
         """Return the chunks of layers per stage that recipes set, 1 without interleaving.
 
         They are those of the model's recipe with as many stages, else chunks of `layers_per_chunk`
         layers. Interleaving needs a multiple of pp micro-batches.
 
         Args:
-            architecture: The model.
+            network: The network.
             pp: Pipeline stages.
             micro_batches: Micro-batches of a step.
         """
         if pp == 1 or self.layers_per_chunk == 0 or micro_batches % pp:
             return 1
-        recipe = self.recipe_of(architecture)
+        recipe = self.recipe_of(network)
         chunks = recipe.vpp.get(str(pp)) if recipe else None
-        return chunks or max(
-            (architecture.num_layers + END_LAYERS) // (pp * self.layers_per_chunk), 1
-        )
+        return chunks or max((network.num_layers + END_LAYERS) // (pp * self.layers_per_chunk), 1)
 
     def errors(self, architecture: str, *, moe: bool) -> tuple[float, float]:
         """Return the ends of ln(measured/predicted) on the devices of an architecture.

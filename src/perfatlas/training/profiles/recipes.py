@@ -11,7 +11,7 @@ from perfatlas.networks import resolve_model
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +30,13 @@ class ModelRecipe:
     vpp: Mapping[str, int] = field(default_factory=dict, hash=False)
     gradient_format: str = ""
 
-    def covers(self, architecture: Architecture) -> bool:
+    def covers(self, network: Network) -> bool:
         """Return whether the recipes are those of a model.
 
         Args:
-            architecture: The model.
+            network: The network.
         """
-        return any(resolve_model(name).architecture == architecture for name in self.models)
+        return any(resolve_model(name).network == network for name in self.models)
 
 
 RECIPES: Final[Array[ModelRecipe]] = Array(

@@ -121,7 +121,7 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
     passes_PUG = costs.time_s[0].sum(axis=1)
     again_CG = costs.recomputed_s[0].sum(axis=1)[level_C, at]
     passes_PCG = np.stack([passes_PUG[0, at], passes_PUG[1:, at].sum(axis=0) + again_CG])
-    layer_PC = (passes_PCG[..., 1:-1] * group_shares(question.architecture)).sum(axis=-1)
+    layer_PC = (passes_PCG[..., 1:-1] * group_shares(question.network)).sum(axis=-1)
     sharding_PC = np.stack(sharded_layers(question, whole, layer_PC[0], layer_PC[1]))
     copies = copies_of_layers(question.schedule)
     most_C = copies * layouts.vpp * _most_layers(question)
@@ -143,7 +143,7 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
 
 def _most_layers(question: TrainingQuestion) -> FloatArray:
     """Return the layers that a stage has at most (C,)."""
-    layouts, recipe, layers = question.layouts, question.recipe, question.architecture.num_layers
+    layouts, recipe, layers = question.layouts, question.recipe, question.network.num_layers
     most_C: FloatArray = np.ceil(layers / (layouts.pp * layouts.vpp))
     return np.full_like(most_C, layers) if _is_uneven(recipe) else most_C
 
@@ -151,7 +151,7 @@ def _most_layers(question: TrainingQuestion) -> FloatArray:
 def _least_layers(question: TrainingQuestion) -> FloatArray:
     """Return the layers that every stage has at least (C,)."""
     layouts, recipe = question.layouts, question.recipe
-    least_C: FloatArray = np.floor(question.architecture.num_layers / (layouts.pp * layouts.vpp))
+    least_C: FloatArray = np.floor(question.network.num_layers / (layouts.pp * layouts.vpp))
     return 0.0 * least_C if _is_uneven(recipe) else least_C
 
 
@@ -161,7 +161,7 @@ def _is_uneven(recipe: Recipe) -> bool:
 
 def _shapes(question: TrainingQuestion, costs: MicroBatchCosts) -> _Shapes:
     """Return the times of computation, and of transfers unless pairs of passes hide them."""
-    shares_G = group_shares(question.architecture)
+    shares_G = group_shares(question.network)
     kinds = list(range(len(KINDS)))
     if find_schedule(question.schedule).overlaps_pairs:
         kinds = [KINDS.index("compute")]
@@ -193,7 +193,7 @@ def _step_s(
     shapes, level_C, at = _shapes(question, costs), layouts.recompute, costs.index_C
     layer_s_C = shapes.layer_s_LU[level_C, at] + sharding_s_C
     head_s_C, ends_s_C = shapes.head_s_LU[level_C, at], shapes.ends_s_LU[level_C, at]
-    all_s_C = question.architecture.num_layers * layer_s_C + ends_s_C
+    all_s_C = question.network.num_layers * layer_s_C + ends_s_C
     batches_C = layouts.micro_batches
     step_s_C = batches_C * all_s_C / layouts.pp
     if not (schedule.splits_backward or schedule.overlaps_pairs):
@@ -210,7 +210,7 @@ def _step_s(
         layouts.gpus.astype(np.int64),
     )
     # without graphs of its kernels, a rank waits for the host
-    layers_CS = np.full((layouts.size, 1), float(question.architecture.num_layers))
+    layers_CS = np.full((layouts.size, 1), float(question.network.num_layers))
     launched_s_C = launch_s(question, layers_CS).sum(axis=(0, 2))
     step_s_C = np.maximum(step_s_C, launched_s_C * batches_C / layouts.pp)
     steady_s_C = step_s_C + collectives_s_C + engine.host_s_per_step
@@ -252,7 +252,7 @@ def _rank_layers(question: TrainingQuestion) -> _RankLayers:
     first_D, which_C = distinct_rows(np.stack([layouts.pp, layouts.vpp], axis=1).astype(np.int64))
     distinct = take_layouts(layouts, first_D)
     layers_DS = stage_layers(
-        question.architecture.num_layers,
+        question.network.num_layers,
         distinct,
         recipe.first_stage_layers,
         recipe.last_stage_layers,
@@ -278,8 +278,8 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
 
     It is the larger of the model states of a mean rank and of what the first rank holds at least.
     """
-    layouts, architecture, at = question.layouts, question.architecture, costs.index_C
-    shares_G, parameters = group_shares(architecture), costs.parameters
+    layouts, network, at = question.layouts, question.network, costs.index_C
+    shares_G, parameters = group_shares(network), costs.parameters
     each, recipe = state_bytes(question), question.recipe
     trained = (parameters.trained_dense_CG, parameters.trained_expert_CG)
     held = (parameters.dense_CG, parameters.expert_CG)
@@ -288,12 +288,12 @@ def _memory_bytes(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatAr
     each_bytes = ((held, weights, 3), (trained, question.gradient_bytes, 2), (trained, states, 1))
     mean_C, first_C = np.zeros(layouts.size), np.zeros(layouts.size)
     least_C = layouts.vpp * _least_layers(question)
-    tied_C = (layouts.pp == 1.0) & architecture.tie_word_embeddings
+    tied_C = (layouts.pp == 1.0) & network.tie_word_embeddings
     for parts, size, sharded_from in each_bytes:
         for held_UG, ranks_C in zip(parts, shard_ranks(question), strict=True):
             layer_C = (held_UG[:, 1:-1] * shares_G).sum(axis=1)[at]
             head_C = np.where(tied_C, 0.0, held_UG[:, -1][at])
-            all_C = architecture.num_layers * layer_C + held_UG[:, 0][at] + head_C
+            all_C = network.num_layers * layer_C + held_UG[:, 0][at] + head_C
             shards_C = np.where(layouts.zero >= sharded_from, ranks_C, 1.0)
             mean_C += copies_of_layers(question.schedule) * all_C * size / shards_C / layouts.pp
             first_C += (least_C * layer_C + held_UG[:, 0][at]) * size / shards_C

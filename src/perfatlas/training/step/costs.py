@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.networks import GqaAttention, MoeFfn
+from perfatlas.machines import communication_share
 from perfatlas.operators import (
     Attention,
     busiest_rank,
@@ -148,10 +148,10 @@ def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
 
 def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     """Return the costs of distinct shapes."""
-    architecture, layouts = question.architecture, question.layouts
+    network, layouts = question.network, question.layouts
     modules = question.modules
     work = Work(
-        architecture,
+        network,
         question.priced_formats,
         question.distribution,
         modules,
@@ -161,7 +161,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     rows = model_operators(work, layouts)
     prices, times_VUO = _priced(question, rows)
     exchanges = rank_exchanges(
-        architecture, rows, layouts, question.engine, _routes(question), modules.modules
+        network, rows, layouts, question.engine, _routes(question), modules.modules
     )
     comm_VUE, link_bytes_UE = _exchange_prices(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
@@ -172,7 +172,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         again_VU = exposed_VUE[:, None, :, position]
         sums.recomputed_s[:, one.recomputed_at :, kind, :, one.segment] += again_VU
     time_s_UO, link_j_UE = times_VUO[0], link_bytes_UE * link_j_per_byte(question)[:, None]
-    segments = len(architecture.layers) + 2
+    segments = len(network.layers) + 2
     energy = pass_energy(rows, prices, time_s_UO, exchanges, link_j_UE, segments)
     pass_s_UG = sums.time_s[0].sum(axis=(0, 1))
     return MicroBatchCosts(
@@ -181,8 +181,8 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         energy=energy,
         totals=pass_totals(question, rows, prices, time_s_UO, pass_s_UG, energy),
         clock=StepClock.sustained(pass_s_UG[:, 0]),
-        saved_bytes_LUG=saved_bytes(architecture, rows, layouts, question.engine, modules),
-        parameters=rank_parameters(architecture, rows, layouts),
+        saved_bytes_LUG=saved_bytes(network, rows, layouts, question.engine, modules),
+        parameters=rank_parameters(network, rows, layouts),
         rows=rows,
         prices=prices,
         exchanges=exchanges,
@@ -203,7 +203,7 @@ class _Sums(NamedTuple):
 
 def _sums(question: TrainingQuestion, rows: Sequence[Row], times_VUO: FloatArray) -> _Sums:
     """Return the times and FLOP of operators by part, segment and recompute level."""
-    segments = len(question.architecture.layers) + 2
+    segments = len(question.network.layers) + 2
     shape = (len(Part), len(KINDS), question.layouts.size, segments)
     levels = len(RECOMPUTE_LEVELS)
     sums = _Sums(
@@ -255,13 +255,12 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     """Return the speed of a kernel relative to its calibration, that of the busiest rank (U,)."""
     layouts = question.layouts
     engine = question.engine
-    release = engine.speed_moe if question.architecture.has_experts else engine.speed_dense
+    release = engine.speed_moe if question.network.has_experts else engine.speed_dense
     speed_U = np.full(layouts.size, engine.efficiency_compute * release)
     if isinstance(row.operator, Attention):
         hopper = [one.device.architecture == "hopper" for one in question.systems]
         slower_U = np.array(hopper)[question.index_C]
-        mixer = layer_of(question.architecture, row.segment).mixer
-        sinks = isinstance(mixer, GqaAttention) and mixer.sinks
+        sinks = layer_of(question.network, row.segment).has_sinks
         own = engine.attention_speed_hopper_sinks if sinks else engine.attention_speed_hopper
         return speed_U * np.where(slower_U, own, 1.0)
     if row.operator.routed:
@@ -271,12 +270,16 @@ def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
 
 def _busiest(question: TrainingQuestion, segment: int) -> FloatArray:
     """Return the rows of the busiest expert-parallel rank over those of a mean one (U,)."""
-    layouts, ffn = question.layouts, layer_of(question.architecture, segment).ffn
-    if not isinstance(ffn, MoeFfn):
+    layouts, experts = question.layouts, layer_of(question.network, segment).experts
+    if experts is None:
         return np.ones(layouts.size)
     tokens_U = layouts.tokens / layouts.token_ranks * layouts.expert_tp * layouts.ep
     return busiest_rank(
-        question.distribution, tokens_U, float(ffn.num_experts), float(ffn.top_k), layouts.ep
+        question.distribution,
+        tokens_U,
+        float(experts.num_experts),
+        float(experts.top_k),
+        layouts.ep,
     )
 
 
@@ -333,6 +336,6 @@ def taken_sms(question: TrainingQuestion) -> FloatArray:
     """
     if question.tier == "bound":
         return np.zeros(question.layouts.size)
-    sms_C = question.engine.communication_sms / question.devices().gather("sm_count")
-    taken_C: FloatArray = np.minimum(sms_C, MOST_TAKEN)
+    share_C = communication_share(question.devices(), question.engine.communication_sms)
+    taken_C: FloatArray = np.minimum(share_C, MOST_TAKEN)
     return taken_C

@@ -106,7 +106,7 @@ def layer_counts(question: TrainingQuestion) -> FloatArray:
     Args:
         question: The candidates.
     """
-    layers = [float(group.count) for group in question.architecture.layers]
+    layers = [float(group.count) for group in question.network.layers]
     return np.array([1.0, *layers, 1.0])
 
 

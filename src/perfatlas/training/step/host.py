@@ -32,7 +32,7 @@ def launch_s(question: TrainingQuestion, layers_CS: FloatArray) -> FloatArray:
         leave half of the launches (assumption).
     """
     each_s = question.engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
-    layers_CS = moe_share(question.architecture) * layers_CS
+    layers_CS = moe_share(question.network) * layers_CS
     return np.stack([each_s / len(Part) * layers_CS] * len(Part))
 
 

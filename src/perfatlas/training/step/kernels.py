@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.machines.gpu.tiers import price_operators
-from perfatlas.networks import MoeFfn
+from perfatlas.machines import price_operators
 from perfatlas.operators import Attention, GroupedGemm, Streaming
 from perfatlas.pricing import reduce, scaled
 from perfatlas.training.work import (
@@ -76,13 +75,13 @@ def _kernels(question: TrainingQuestion, row: Row) -> tuple[Operator, ...]:
     if question.tier == "bound":
         return (operator,)
     if isinstance(operator, GroupedGemm):
-        ffn = layer_of(question.architecture, row.segment).ffn
+        experts = layer_of(question.network, row.segment).experts
         return expert_kernels(
             operator,
             row.part,
             fused=question.fused_experts,
             sorted_again=(question.dispatcher or engine.dispatcher) == "alltoall",
-            biases=isinstance(ffn, MoeFfn) and ffn.bias,
+            biases=experts is not None and experts.bias,
             recipe="" if operator.format in _UNQUANTIZED else question.formats.moe,
         )
     if isinstance(operator, Attention) and not engine.fused_attention:

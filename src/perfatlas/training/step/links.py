@@ -27,7 +27,7 @@ def stage_send_s(question: TrainingQuestion) -> FloatArray:
         question: The candidates.
     """
     layouts = question.layouts
-    hidden = question.architecture.hidden_size
+    hidden = question.network.hidden_size
     bytes_C = layouts.tokens / layouts.token_ranks * hidden * ACTIVATION_BYTES
     ranks_C = np.where(layouts.pp > 1, 2.0, 1.0)
     stride_C = layouts.tp * layouts.cp * layouts.dp

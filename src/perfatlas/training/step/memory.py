@@ -148,7 +148,7 @@ def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     again_C = np.where(full_C, stages.layer_saved_LC[0], 0.0)
     # a layer that leaves for the host and the next one are on the device
     again_C = again_C + _BUFFERS * offloaded_bytes(question, stages)
-    logits_C = layouts.tokens * question.architecture.vocab_size / layouts.tp * LOGIT_BYTES
+    logits_C = layouts.tokens * question.network.vocab_size / layouts.tp * LOGIT_BYTES
     copies_C = np.where(layouts.tp > 1, engine.logit_copies_parallel, engine.logit_copies)
     loss_CR = stages.over_ranks(stages.last_CS) * ((copies_C - 1.0) * logits_C)[:, None]
     return np.maximum(again_C[:, None], loss_CR)

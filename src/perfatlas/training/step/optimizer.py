@@ -11,8 +11,7 @@ import numpy as np
 
 from perfatlas.energy import with_energy
 from perfatlas.formats import get_format
-from perfatlas.machines.gpu.tiers import price_operators
-from perfatlas.networks import GqaAttention
+from perfatlas.machines import price_operators
 from perfatlas.operators import Gemm, Phase, Streaming
 from perfatlas.training.step.collective_prices import GroupColumns, collective_times
 from perfatlas.training.step.stages import group_shares
@@ -177,7 +176,7 @@ def newton_schulz(
         ZeRO-1 a rank holds the momenta of its own matrices whole; ZeRO-2 and ZeRO-3 cut all
         parameters into equal shards, whose momenta travel to the ranks of their matrices.
     """
-    shares_G = group_shares(question.architecture)
+    shares_G = group_shares(question.network)
     ranks = [
         np.where(question.layouts.zero >= 1, ranks_C, 1.0) for ranks_C in shard_ranks(question)
     ]
@@ -224,12 +223,10 @@ def _matrix(
 
 def _parts(question: TrainingQuestion, row: Row) -> tuple[float, ...]:
     """Return the shares of a fused product that are matrices of their own."""
-    mixer = layer_of(question.architecture, row.segment).mixer
-    if row.operator.name != _FUSED or not isinstance(mixer, GqaAttention):
+    widths = layer_of(question.network, row.segment).qkv_widths
+    if row.operator.name != _FUSED or widths is None:
         return (1.0,)
-    keys = mixer.num_kv_heads * mixer.head_dim
-    values = mixer.num_kv_heads * mixer.value_head_dim
-    queries = mixer.num_heads * mixer.head_dim
+    queries, keys, values = widths
     whole = queries + keys + values
     return queries / whole, keys / whole, values / whole
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.machines import communication_share
 from perfatlas.operators import BOUND_MEMORY
 from perfatlas.step.overlap import contended_rate
 from perfatlas.training.layouts import distinct_rows
@@ -81,7 +82,7 @@ def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerPart
     Limits: Layers without experts count as attention. Parts of collectives of tensor and context
         parallelism that nothing hides belong to attention.
     """
-    shares_G = np.concatenate([[0.0], group_shares(question.architecture), [0.0]])
+    shares_G = np.concatenate([[0.0], group_shares(question.network), [0.0]])
     shapes = costs.flop_UG.shape[0]
     compute_s_U6, memory_s_U6 = np.zeros((2, shapes, len(COMPUTE_PARTS)))
     transfer_s_U4 = np.zeros((shapes, len(COMMUNICATION_PARTS)))
@@ -178,7 +179,7 @@ def overlapped_experts_s(
     """
     layouts = question.layouts
     chunks_C = layouts.pp * layouts.vpp
-    mean_C = question.architecture.num_layers / chunks_C
+    mean_C = question.network.num_layers / chunks_C
     layers_C = np.maximum(np.round(mean_C), 1.0)
     saved_s_C = pair_savings(question, costs, layers_C[:, None])[:, 0] * mean_C / layers_C
     before_C = 2.0 * (layouts.pp - 1.0) + (layouts.vpp - 1.0) * layouts.pp + 1.0
@@ -253,7 +254,7 @@ def _saved_s(
 ) -> FloatArray:
     """Return what pairs of equally many layers save, by shape and recompute level (D,) [s]."""
     shape_D, level_D, layers = keys_D3[:, 0], keys_D3[:, 1], int(keys_D3[0, 2])
-    shares_G = group_shares(question.architecture)
+    shares_G = group_shares(question.network)
     again_s_DG = costs.recomputed_s[0].sum(axis=1)[level_D, shape_D, 1:-1]
     exposed = pair_times(
         _pairs(parts, shape_D, layers, rate_D6, (again_s_DG * shares_G).sum(axis=1))
@@ -288,13 +289,13 @@ def _rates(
     if question.tier == "bound":
         return np.ones_like(memory_bound_D6)
     devices = question.devices()
-    sms_D = question.engine.dispatcher_sms / devices.gather("sm_count")[candidate_D]
+    taken_D = communication_share(devices, question.engine.dispatcher_sms)[candidate_D]
     bandwidth_D = (
         parts.transfer_bytes_per_s_U[shape_D] / devices.gather("memory_bandwidth")[candidate_D]
     )
     rate_D6: FloatArray = contended_rate(
         memory_bound_D6,
-        np.minimum(sms_D, MOST_TAKEN)[:, None],
+        np.minimum(taken_D, MOST_TAKEN)[:, None],
         np.minimum(bandwidth_D, MOST_TAKEN)[:, None],
     )
     return rate_D6

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.energy import power_columns
-from perfatlas.machines.gpu.devices import DeviceColumns
+from perfatlas.machines import DeviceColumns
 from perfatlas.training.recipe import PRETRAINING
 from perfatlas.training.work import RecomputedModules
 
 if TYPE_CHECKING:
     from perfatlas.energy import PowerColumns
     from perfatlas.hardware import System
-    from perfatlas.machines.gpu.tiers import Tier
-    from perfatlas.networks import Architecture, ModelFormats
+    from perfatlas.machines import Tier
+    from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
@@ -39,7 +39,7 @@ class TrainingQuestion:
     """Candidates that share model, engine, formats and schedule; layouts and systems vary.
 
     Args:
-        architecture: The model.
+        network: The network.
         engine: The training engine.
         formats: Number formats of products; weights are stored in bf16.
         tier: Pricing tier.
@@ -64,7 +64,7 @@ class TrainingQuestion:
         clock_C: Clock at which kernels are priced (C,), None for `clock_ratio`.
     """
 
-    architecture: Architecture
+    network: Network
     engine: TrainingEngine
     formats: ModelFormats
     tier: Tier

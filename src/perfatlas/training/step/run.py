@@ -232,7 +232,7 @@ def _parts(
     parts["exposed_pp"] = piped.exposed_send_s_C
     parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
     hidden_s_C = alone_s_C - busy_s_C
-    if question.expert_overlap and question.architecture.has_experts:
+    if question.expert_overlap and question.network.has_experts:
         hidden_s_C = overlapped_experts_s(question, costs, parts["host"], spare_s_C)
     # passes that run as a pair also wait for the host together
     transfers_s_C = np.minimum(hidden_s_C, parts["exposed_ep"])
@@ -250,7 +250,7 @@ def _pair_s(
 ) -> FloatArray | None:
     """Return overlapped pairs of passes, None for schedules and models without them (C, S) [s]."""
     overlaps = find_schedule(question.schedule).overlaps_pairs
-    if not (overlaps and question.architecture.has_experts):
+    if not (overlaps and question.network.has_experts):
         return None
     return paired_stages(question, costs, stages, kernels_PCS, launched_PCS)
 
@@ -259,7 +259,7 @@ def _stage_times(
     question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
 ) -> _RankTimes:
     """Return the times of one micro-batch on every stage."""
-    shares_G, at = group_shares(question.architecture), costs.index_C
+    shares_G, at = group_shares(question.network), costs.index_C
     each_VPKCG = costs.time_s[:, :, :, at]
     level_C, row_C = question.layouts.recompute, np.arange(question.layouts.size)
     # recomputed_s has levels on the second axis: the level of each candidate
@@ -357,7 +357,7 @@ def _spread(
     low_C, high_C = each_VC[1] / each_VC[0], each_VC[2] / each_VC[0]
     if question.tier == "bound":
         return np.ones_like(low_C), np.full_like(high_C, np.inf)
-    moe = question.architecture.has_experts
+    moe = question.network.has_experts
     named = [one.device.architecture for one in question.systems]
     ends_S2 = np.array([question.engine.errors(name, moe=moe) for name in named])
     if np.any(ends_S2 != 0.0):
@@ -372,8 +372,8 @@ def _spread(
 
 def _flop(question: TrainingQuestion, costs: MicroBatchCosts) -> tuple[FloatArray, FloatArray]:
     """Return model FLOP of a step over all GPUs, and those computed again (C,) [FLOP]."""
-    layouts, architecture, at = question.layouts, question.architecture, costs.index_C
-    layers_G = np.array([1.0, *(float(group.count) for group in architecture.layers), 1.0])
+    layouts, network, at = question.layouts, question.network, costs.index_C
+    layers_G = np.array([1.0, *(float(group.count) for group in network.layers), 1.0])
     # every rank of a tensor- or context-parallel group has its own part of a micro-batch
     parts_C = layouts.tp * layouts.cp * layouts.global_batch / layouts.micro_batch
     # products of frozen weights have no gradients of weights
@@ -397,4 +397,4 @@ def layers_of_busiest(question: TrainingQuestion, steps: TrainingSteps, at: int)
         float(stages.over_ranks(part_CS)[at, rank])
         for part_CS in (stages.first_CS, stages.layers_CS, stages.last_CS)
     )
-    return np.array([embedding, *(layers * group_shares(question.architecture)), head])
+    return np.array([embedding, *(layers * group_shares(question.network)), head])

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.networks import MoeFfn
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.schedules import stages_of_ranks
 from perfatlas.training.step.pipeline import stages_held, sum_over_ranks
 
 if TYPE_CHECKING:
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.pipeline import HeldStages
@@ -81,28 +80,28 @@ class StageColumns:
         return sum_over_ranks(values_CS, self.held)
 
 
-def group_shares(architecture: Architecture) -> FloatArray:
+def group_shares(network: Network) -> FloatArray:
     """Return the share of the layers in each group (G - 2,).
 
     Args:
-        architecture: The model.
+        network: The network.
     """
-    counts = np.array([float(group.count) for group in architecture.layers])
+    counts = np.array([float(group.count) for group in network.layers])
     shares: FloatArray = counts / counts.sum()
     return shares
 
 
-def moe_share(architecture: Architecture) -> float:
+def moe_share(network: Network) -> float:
     """Return the share of the layers that have routed experts.
 
     Args:
-        architecture: The model.
+        network: The network.
     """
-    shares_G = group_shares(architecture)
+    shares_G = group_shares(network)
     return sum(
         float(share)
-        for share, group in zip(shares_G, architecture.layers, strict=True)
-        if isinstance(group.ffn, MoeFfn)
+        for share, group in zip(shares_G, network.layers, strict=True)
+        if group.experts is not None
     )
 
 
@@ -136,7 +135,7 @@ def _embeddings_of_head(question: TrainingQuestion, embedding_C: FloatArray) -> 
         embedding_C: Parameters of the embedding (C,).
     """
     pp_C, vpp_C = question.layouts.pp, question.layouts.vpp
-    if question.architecture.tie_word_embeddings:
+    if question.network.tie_word_embeddings:
         return np.where(pp_C == 1, -embedding_C, 0.0)
     ranks = stages_of_ranks(question.schedule, 2, int(vpp_C.max())).tolist()
     ends = {0, max(max(stages) for stages in ranks)}
@@ -157,9 +156,9 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
     Limits: Layers of different kinds are spread evenly over the stages. The reduction of gradients
         between copies of the embedding is not counted.
     """
-    layouts, architecture, recipe = question.layouts, question.architecture, question.recipe
+    layouts, network, recipe = question.layouts, question.network, question.recipe
     layers_CS = stage_layers(
-        architecture.num_layers,
+        network.num_layers,
         layouts,
         recipe.first_stage_layers,
         recipe.last_stage_layers,
@@ -167,7 +166,7 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
     )
     stages_C1 = (layouts.pp * layouts.vpp)[:, None]
     position_S = np.arange(layers_CS.shape[1])
-    shares_G, at = group_shares(architecture), costs.index_C
+    shares_G, at = group_shares(network), costs.index_C
     saved_LCG = costs.saved_bytes_LUG[:, at]
     held = {name: values[at] for name, values in costs.parameters._asdict().items()}
     ends_CG = np.zeros_like(held["dense_CG"])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.networks import parameter_counts
 from perfatlas.training.layouts import take_layouts
 from perfatlas.training.work import Work, model_operators, rank_parameters
 
@@ -173,9 +172,9 @@ def checkpoint_bytes(question: TrainingQuestion) -> FloatArray:
     Args:
         question: The candidates.
     """
-    each, architecture = state_bytes(question), question.architecture
-    deeper = replace(architecture, mtp_layers=question.recipe.mtp_depth)
-    counts = parameter_counts(deeper)
+    each, network = state_bytes(question), question.network
+    deeper = replace(network, mtp_layers=question.recipe.mtp_depth)
+    counts = deeper.parameters()
     ends = counts.embedding + counts.lm_head
     layers = counts.total - ends + (counts.mtp if question.recipe.mtp_depth else 0)
     states = layers * each.states + ends * each.end_states
@@ -191,11 +190,11 @@ def _adapter_parameters(question: TrainingQuestion) -> float:
     one = np.ones(1)
     first = take_layouts(question.layouts, np.zeros(1, np.int64))
     whole = replace(first, tp=one, cp=one, ep=one, expert_tp=one)
-    architecture, modules = question.architecture, question.modules
+    network, modules = question.network, question.modules
     formats, routing = question.priced_formats, question.distribution
-    rows = model_operators(Work(architecture, formats, routing, modules, question.recipe), whole)
-    trained_G = rank_parameters(architecture, rows, whole).trained_dense_CG[0]
-    layers_G = np.array([1.0, *(float(group.count) for group in architecture.layers), 1.0])
+    rows = model_operators(Work(network, formats, routing, modules, question.recipe), whole)
+    trained_G = rank_parameters(network, rows, whole).trained_dense_CG[0]
+    layers_G = np.array([1.0, *(float(group.count) for group in network.layers), 1.0])
     return float(trained_G @ layers_G)
 
 

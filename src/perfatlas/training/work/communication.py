@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.networks import MoeFfn
 from perfatlas.operators import ACTIVATION_BYTES, GroupedGemm, with_fields
 from perfatlas.parallelism import expert_groups_reached
 from perfatlas.training.work.operators import Part, Row
@@ -19,7 +18,7 @@ from perfatlas.training.work.recomputation import CORE, FULL, NEVER, SELECTIVE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.networks import Architecture, LayerGroup
+    from perfatlas.networks import Network, Segment
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
@@ -62,7 +61,7 @@ class Exchange(NamedTuple):
 
 
 def rank_exchanges(
-    architecture: Architecture,
+    network: Network,
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,
@@ -72,7 +71,7 @@ def rank_exchanges(
     """Return the collectives of one micro-batch, segment by segment.
 
     Args:
-        architecture: The model.
+        network: The network.
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
         engine: The training engine, with its overlaps.
@@ -85,13 +84,13 @@ def rank_exchanges(
     """
     found: list[Exchange] = []
     if bool(np.any(layouts.tp > 1)):
-        found += _tensor(architecture, rows, layouts, engine)
+        found += _tensor(network, rows, layouts, engine)
     if bool(np.any(layouts.cp > 1)):
         whole = routes.context == "all_gather"
         found += _gathered_context(rows, layouts) if whole else _ring(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
         again = SELECTIVE if "moe" in modules else FULL
-        experts = _experts(architecture, rows, layouts, engine, routes)
+        experts = _experts(network, rows, layouts, engine, routes)
         found += (
             one._replace(recomputed_at=again) if one.recomputed_at == FULL else one
             for one in experts
@@ -140,7 +139,7 @@ def _blocks(rows: Sequence[Row]) -> Iterator[_Block]:
 
 
 def _tensor(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
+    network: Network, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
 ) -> Iterator[Exchange]:
     """Yield the collectives around tensor-parallel products.
 
@@ -148,7 +147,7 @@ def _tensor(
     gathers the input again beside the input gradient, and scatters beside the weight gradient.
     Without it, the output is reduced in the forward pass and the input gradient in the backward.
     """
-    size_C = layouts.tokens * architecture.hidden_size * ACTIVATION_BYTES
+    size_C = layouts.tokens * network.hidden_size * ACTIVATION_BYTES
     divided_C = layouts.token_ranks > 1
     whole_C = np.where(divided_C, 0.0, size_C)
     parts_C = np.where(divided_C, size_C, 0.0)
@@ -248,7 +247,7 @@ def _ring(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
 
 
 def _experts(
-    architecture: Architecture,
+    network: Network,
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,
@@ -263,7 +262,7 @@ def _experts(
         whole = with_fields(
             operator,
             experts=operator.experts * layouts.ep,
-            top_k=np.full_like(own_C, _top_k(architecture, row.segment)),
+            top_k=np.full_like(own_C, _top_k(network, row.segment)),
         )
         copies_C, ranks_C, stride_C = _journeys(whole, layouts, routes)
         sent_C = own_C * np.where(layouts.ep > 1, copies_C, 0.0)
@@ -316,17 +315,17 @@ def _journeys(
     return reached_C, groups_C, stride_C
 
 
-def layer_of(architecture: Architecture, segment: int) -> LayerGroup:
+def layer_of(network: Network, segment: int) -> Segment:
     """Return the layers of a segment; multi-token prediction has those of the last group.
 
     Args:
-        architecture: The model.
+        network: The network.
         segment: Position of the segment.
     """
-    return architecture.layers[min(segment, len(architecture.layers)) - 1]
+    return network.layers[min(segment, len(network.layers)) - 1]
 
 
-def _top_k(architecture: Architecture, segment: int) -> float:
+def _top_k(network: Network, segment: int) -> float:
     """Return the experts per token of a segment."""
-    ffn = layer_of(architecture, segment).ffn
-    return float(ffn.top_k) if isinstance(ffn, MoeFfn) else 0.0
+    experts = layer_of(network, segment).experts
+    return float(experts.top_k) if experts else 0.0

@@ -5,13 +5,12 @@ Shape legend: C candidates. The count of an operator is per layer of its segment
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.networks import GqaAttention, StepTokens, draft_operators, step_operators
+from perfatlas.networks import HEAD_OPERATORS, StepTokens
 from perfatlas.operators import (
     ACTIVATION_BYTES,
     COPIES,
@@ -37,7 +36,7 @@ from perfatlas.training.work.recomputation import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfatlas.networks import Architecture, LayerGroup, ModelFormats
+    from perfatlas.networks import ModelFormats, Network, Segment
     from perfatlas.operators import Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.recipe import Recipe
@@ -51,7 +50,6 @@ _FUSED_CASTS: Final = (
     "down_projection",
     "shared_expert_down_projection",
 )
-_HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 # own: an operator with weights of its own, or none. frozen: weights without gradients. adapter: a
 # low-rank product beside them. tied: weights that another operator holds. again: runs only when
 # selective recomputation repeats it.
@@ -101,7 +99,7 @@ class Work(NamedTuple):
     """What a micro-batch computes.
 
     Args:
-        architecture: The model.
+        network: The network.
         formats: Number formats.
         distribution: Routing of tokens to experts.
         modules: What selective recomputation runs again.
@@ -109,7 +107,7 @@ class Work(NamedTuple):
         gradient_bytes: Bytes of an accumulated gradient.
     """
 
-    architecture: Architecture
+    network: Network
     formats: ModelFormats
     distribution: str
     modules: RecomputedModules = RecomputedModules()
@@ -134,26 +132,21 @@ def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
         quantization of weights, once per step, is not counted; the experts' gradients include
         quantizers as their forward pass does.
     """
-    architecture = work.architecture
     rows: list[Row] = []
-    last, tokens = len(architecture.layers) + 1, _tokens(layouts, work.recipe)
-    for position, group in enumerate(architecture.layers):
-        one_layer = replace(architecture, layers=(replace(group, count=1),))
-        whole = step_operators(one_layer, work.formats, Phase.FORWARD, tokens)
+    groups = work.network.layers
+    last, tokens = len(groups) + 1, _tokens(layouts, work.recipe)
+    for segment in (0, 1, last, *range(2, last)):
+        whole = work.network.segment_operators(segment, work.formats, Phase.FORWARD, tokens)
         for operator in _on_rank(whole, work, layouts):
-            if operator.name == EMBEDDING:
-                if position == 0:
-                    rows += _trained(operator, 0, work)
-            elif operator.name in _HEAD_OPERATORS:
-                if position == 0:
-                    rows += _trained(operator, last, work)
+            if segment in (0, last):
+                rows += _trained(operator, segment, work)
             else:
-                rows += _of_layer(operator, position + 1, group, work)
+                rows += _of_layer(operator, segment, groups[segment - 1], work)
     rows += _predicted_ahead(work, layouts, last)
     return tuple(rows)
 
 
-def _of_layer(operator: Operator, segment: int, group: LayerGroup, work: Work) -> Iterator[Row]:
+def _of_layer(operator: Operator, segment: int, group: Segment, work: Work) -> Iterator[Row]:
     """Yield the passes of an operator of a layer, and of its adapters."""
     level, share = repetition(operator, work.modules, _key_share(group))
     yield from _trained(operator, segment, work, level, share)
@@ -194,13 +187,12 @@ def accumulation_of(operator: Operator, segment: int, work: Work) -> Iterator[Ro
     yield Row(added, segment, Part.WEIGHT_GRADIENT)
 
 
-def _key_share(group: LayerGroup) -> float:
+def _key_share(group: Segment) -> float:
     """Return the share of keys in a fused projection of queries, keys and values."""
-    mixer = group.mixer
-    if not isinstance(mixer, GqaAttention):
+    if group.qkv_widths is None:
         return 0.0
-    keys = mixer.num_kv_heads * mixer.head_dim
-    return keys / (mixer.num_heads * mixer.head_dim + keys * 2)
+    queries, keys, _ = group.qkv_widths
+    return keys / (queries + keys * 2)
 
 
 def _trained(
@@ -222,15 +214,13 @@ def _predicted_ahead(work: Work, layouts: Layouts, last: int) -> Iterator[Row]:
     depth = work.recipe.mtp_depth
     if depth == 0:
         return
-    whole = draft_operators(
-        work.architecture, work.formats, Phase.FORWARD, _tokens(layouts, work.recipe)
-    )
+    whole = work.network.draft_operators(work.formats, Phase.FORWARD, _tokens(layouts, work.recipe))
     each = tuple(_on_rank(whole, work, layouts))
     for operator in each * depth:
-        if operator.name == EMBEDDING or operator.name in _HEAD_OPERATORS:
+        if operator.name == EMBEDDING or operator.name in HEAD_OPERATORS:
             yield from (row._replace(role="tied") for row in _trained(operator, last, work))
         else:
-            yield from _of_layer(operator, last, work.architecture.layers[-1], work)
+            yield from _of_layer(operator, last, work.network.layers[-1], work)
 
 
 def _tokens(layouts: Layouts, recipe: Recipe) -> StepTokens:
@@ -253,7 +243,7 @@ def _on_rank(whole: tuple[Operator, ...], work: Work, layouts: Layouts) -> Itera
     plan = PlanColumns(
         tp=layouts.tp, pp=one, cp=layouts.cp, attention_dp=one, ep=one, moe_tp=one, dp=one
     )
-    for operator in shard_operators(whole, plan, work.architecture):
+    for operator in shard_operators(whole, plan, work.network):
         if operator.communicates or _cast_before(operator, work):
             continue
         if isinstance(operator, GroupedGemm):

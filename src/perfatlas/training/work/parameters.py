@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.networks import parameter_counts
 from perfatlas.training.work.operators import Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.work.operators import Row
@@ -37,20 +36,18 @@ class RankParameters(NamedTuple):
     trained_expert_CG: FloatArray
 
 
-def rank_parameters(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts
-) -> RankParameters:
+def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> RankParameters:
     """Return the parameters of one rank.
 
     Args:
-        architecture: The model.
+        network: The network.
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
 
     Limits: Norms, biases and convolutions are counted in the mean over all layers, and repeated on
         every tensor-parallel rank (below 0.2% of the weights).
     """
-    segments = len(architecture.layers) + 2
+    segments = len(network.layers) + 2
     dense_CG, expert_CG, adapters_CG = np.zeros((3, layouts.size, segments))
     whole_C = np.zeros(layouts.size)  # of all layers in products, on one GPU
     for row in rows:
@@ -62,7 +59,7 @@ def rank_parameters(
         if row.role == "adapter":
             adapters_CG[:, row.segment] += held_C
             continue
-        layers = architecture.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
+        layers = network.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
         if operator.routed:
             expert_CG[:, row.segment] += held_C
             ranks_C = layouts.ep * layouts.expert_tp
@@ -70,11 +67,11 @@ def rank_parameters(
             dense_CG[:, row.segment] += held_C
             ranks_C = layouts.tp if operator.tensor_parallel else np.ones(layouts.size)
         whole_C += layers * (each_C * ranks_C)
-    counts = parameter_counts(architecture)
-    vocabulary_C = np.ceil(architecture.vocab_size / layouts.tp) * architecture.hidden_size
+    counts = network.parameters()
+    vocabulary_C = np.ceil(network.embedding_rows / layouts.tp) * network.hidden_size
     dense_CG[:, 0] = vocabulary_C
     small_C = np.maximum(counts.total - counts.embedding - counts.lm_head - whole_C, 0.0)
-    dense_CG[:, 1:-1] += small_C[:, None] / architecture.num_layers
+    dense_CG[:, 1:-1] += small_C[:, None] / network.num_layers
     if any(row.role == "adapter" for row in rows):
         return RankParameters(
             dense_CG + adapters_CG, expert_CG, adapters_CG, np.zeros_like(expert_CG)

@@ -21,7 +21,7 @@ from perfatlas.training.work.recomputation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.profiles import TrainingEngine
@@ -33,7 +33,7 @@ _KEPT_SHARES: Final = {"gate_up_projection": 0.5, "up_projection": 1.0}
 
 
 def saved_bytes(
-    architecture: Architecture,
+    network: Network,
     rows: Sequence[Row],
     layouts: Layouts,
     engine: TrainingEngine,
@@ -49,7 +49,7 @@ def saved_bytes(
     `dropped_share` says. Frozen layers keep no inputs, but their adapters do.
 
     Args:
-        architecture: The model.
+        network: The network.
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
         engine: The training engine.
@@ -62,7 +62,7 @@ def saved_bytes(
         attention. Of quantized products, engines with `quantized_activations` keep the quantized
         input instead of the 16-bit one; transposed copies are made when they are needed.
     """
-    segments = len(architecture.layers) + 2
+    segments = len(network.layers) + 2
     kept_CG, attention_CG, dropped_CG, ends_CG = np.zeros((4, layouts.size, segments))
     for row in rows:
         if row.part != Part.FORWARD or row.role == "again":
@@ -77,7 +77,7 @@ def saved_bytes(
         if recomputed and isinstance(row.operator, GroupedGemm):
             dropped_CG[:, row.segment] += row.operator.activation().write_bytes
         dropped_CG[:, row.segment] += own_C * dropped_share(row.operator, modules)
-    width_C = layouts.tokens * architecture.hidden_size * ACTIVATION_BYTES
+    width_C = layouts.tokens * network.hidden_size * ACTIVATION_BYTES
     full_CG = ends_CG + (width_C / layouts.token_ranks)[:, None] * _inputs(rows, segments)
     kept_scores_CG = 0.0 if "core_attn" in modules.modules else attention_CG
     selective_CG = kept_CG - dropped_CG + kept_scores_CG

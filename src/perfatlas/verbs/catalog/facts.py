@@ -56,20 +56,20 @@ def system_facts(name: str) -> dict[str, Any]:
 
 def model_rows() -> list[dict[str, Any]]:
     """Return one row per model."""
-    from perfatlas.networks import model_names, parameter_counts, resolve_model
+    from perfatlas.networks import model_names, resolve_model
 
     rows = []
     for name in model_names():
-        architecture = resolve_model(name).architecture
-        counts = parameter_counts(architecture)
+        network = resolve_model(name).network
+        counts = network.parameters()
         rows.append(
             {
                 "name": name,
-                "architecture": architecture.model_type,
-                "layers": sum(group.count for group in architecture.layers),
+                "architecture": network.model_type,
+                "layers": sum(group.count for group in network.layers),
                 "parameters": counts.total,
                 "active_parameters": counts.active,
-                "format": architecture.checkpoint.gemm_format or "bf16",
+                "format": network.checkpoint.gemm_format or "bf16",
             }
         )
     return rows
@@ -81,37 +81,33 @@ def model_facts(name: str) -> dict[str, Any]:
     Args:
         name: Name as the user wrote it.
     """
-    from perfatlas.networks import parameter_counts, resolve_model
+    from perfatlas.networks import resolve_model
 
     model = resolve_model(name)
-    architecture, counts = model.architecture, parameter_counts(model.architecture)
+    network, counts = model.network, model.network.parameters()
     return {
         "id": model.name,
         "parameters": counts.total,
         "active_parameters": counts.active,
-        "architecture": architecture.model_type,
-        "layers": sum(group.count for group in architecture.layers),
-        "hidden_size": architecture.hidden_size,
-        "vocab_size": architecture.vocab_size,
-        "max_position_embeddings": architecture.max_position_embeddings,
-        "tie_word_embeddings": architecture.tie_word_embeddings,
-        "mtp_layers": architecture.mtp_layers,
+        "architecture": network.model_type,
+        "layers": sum(group.count for group in network.layers),
+        "hidden_size": network.hidden_size,
+        "vocab_size": network.vocab_size,
+        "max_position_embeddings": network.max_position_embeddings,
+        "tie_word_embeddings": network.tie_word_embeddings,
+        "mtp_layers": network.mtp_layers,
         "layer_groups": _layer_groups(model),
         "parameter_parts": asdict(counts),
-        "checkpoint": asdict(architecture.checkpoint),
+        "checkpoint": asdict(network.checkpoint),
         "source": model.source,
-        "notes": list(architecture.notes),
+        "notes": list(network.notes),
     }
 
 
 def _layer_groups(model: Model) -> list[dict[str, Any]]:
     return [
-        {
-            "count": group.count,
-            "mixer": _named(group.mixer),
-            "ffn": _named(group.ffn),
-        }
-        for group in model.architecture.layers
+        {"count": group.count} | {name: _named(part) for name, part in parts.items()}
+        for group, parts in zip(model.network.layers, model.network.describe_layers(), strict=True)
     ]
 
 

@@ -33,7 +33,7 @@ class FileKind:
 
 def _model_type(path: str) -> str:
     """Return the model_type of a config.json, whatever file of the current folder it is."""
-    return resolve_model(str(Path(path).absolute())).architecture.model_type
+    return resolve_model(str(Path(path).absolute())).network.model_type
 
 
 FILES: Final[Mapping[str, FileKind]] = {

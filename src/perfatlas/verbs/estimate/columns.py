@@ -256,7 +256,8 @@ def _evaluated(
         return None
     found.count(evaluation)
     found.add_tiers(rows_C, evaluation)
-    found.add_bounds(rows_C, evaluation, PHASES if alone else PHASES[number : number + 1])
+    phases = question.model.network.phases if alone else PHASES[number : number + 1]
+    found.add_bounds(rows_C, evaluation, phases)
     memory = evaluation.memory
     place = {row: position for position, row in enumerate(rows_C.tolist())}
     found.resolution.refusals.refuse(

@@ -15,33 +15,195 @@ from perfatlas.reliability.fleet.closed_form import (
     Expected,
     expected_goodput,
     known_mtti_s,
+    late_detection_remarks,
     restart_remark,
+    snapshots_in_flight,
 )
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
-from perfatlas.reliability.fleet.model import initial_ages_text, recovery_policies
-from perfatlas.reliability.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
-from perfatlas.scenario.fields import complete_scenario
-from perfatlas.verbs.goodput.deadline_probability import (
-    check_date,
-    deadline_probability,
-    deadline_remarks,
+from perfatlas.reliability.fleet.model import (
+    NARROWER,
+    NINETY,
+    NO_REPAIR_TIMES,
+    initial_ages_text,
+    mean_repair_s,
+    rate_interval,
+    recovery_policies,
+    scaled_rates,
 )
+from perfatlas.reliability.fleet.simulator import (
+    Outcome,
+    exact_sum,
+    loss_probability,
+    simulate,
+    simulate_until,
+)
+from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
 from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
-from perfatlas.verbs.goodput.rate_interval import NARROWER, rate_interval, scaled_rates
-from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
+from perfatlas.verbs.goodput.topology import units_of_another_size
 from perfatlas.verbs.goodput.training_step import measured_step
-from perfatlas.verbs.goodput.unused_options import half_width_text, unused_in_run
+from perfatlas.verbs.goodput.unused_options import (
+    half_width_text,
+    unused_fleet_options,
+    unused_in_run,
+)
 from perfatlas.verbs.goodput.what_if import Gains, single_changes, unevaluated_changes
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Strategy
     from perfatlas.verbs.goodput.training_step import StepFacts
+
+
+def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
+    """Return remarks on a job, its fleet and its strategy, as sentences.
+
+    Args:
+        inputs: The fields.
+        ready: The job.
+    """
+    notes = [*_of_repairs(ready), *_overlaps(ready.strategy)]
+    if inputs.system is not None:
+        notes += filter(None, [units_of_another_size(inputs.system, ready.job.fleet)])
+    notes += late_detection_remarks(ready.job, ready.strategy)
+    maintenance = ready.strategy.maintenance
+    if maintenance is not None and maintenance.every_s >= ready.job.horizon_s:
+        notes.append(
+            f"the first maintenance is due after {maintenance.every_s / DAY_S:g} d, but only"
+            f" {ready.job.horizon_s / DAY_S:g} d are simulated: increase duration_s"
+        )
+    return [*notes, *_of_spares(ready), *unused_fleet_options(inputs, ready)]
+
+
+def _of_spares(ready: FleetJob) -> list[str]:
+    """Return a remark on spares in the ratio of the fleet."""
+    fleet, count = ready.job.fleet, ready.strategy.spares.count
+    if not (ready.spares_are_default and fleet.spares and count):
+        return []
+    others = counted(fleet.units - fleet.spares, "other unit")
+    ref = f" ({fleet.spares_ref})" if fleet.spares_ref else ""
+    stated = f"the fleet has {fleet.spares:,} for {others}{ref}, scaled to this job"
+    return [f"spares = {count:,} by default: {stated}; set spares to change this"]
+
+
+def _all_units(units: int) -> str:
+    return f"all {units:,} units" if units > 1 else "the only unit"
+
+
+def _of_repairs(ready: FleetJob) -> list[str]:
+    """Return remarks on zero repair times, or on waiting for all repairs."""
+    fleet, strategy, units = ready.job.fleet, ready.strategy, ready.job.units
+    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+    out = [c for c in fleet.causes if c.effect == "stops" and c.takes != "nothing"]
+    if not out:
+        return []
+    if any(times[cause.repair or fleet.repairs[0].name] for cause in out):
+        if strategy.spares.count != 0 or strategy.shrink is not None:
+            return []
+        left = fleet.units - units
+        why = (
+            f"the job is on {_all_units(units)} of the fleet and waits for every repair; use fewer"
+            " gpus to leave spares"
+        )
+        if left:
+            why = (
+                f"the job waits for every repair, and {counted(left, 'unit')} of the fleet are"
+                " idle; set spares to use them"
+            )
+        return [f"there are no spares: {why}"]
+    returns = "the job never waits for units and spares have no effect"
+    if fleet.repairs is not NO_REPAIR_TIMES:
+        return [f"repairs take no time in this fleet: a failed unit returns at once, so {returns}"]
+    note = (
+        "repair times are not given: failed units are assumed to return at once, as if their"
+        f" availability were 100%, so {returns}; add a [[repair]] table with repair times"
+        " (docs/fleet.md)"
+    )
+    return [note]
+
+
+def _overlaps(strategy: Strategy) -> list[str]:
+    """Return remarks on snapshots due before the previous one is durable."""
+    notes = []
+    for level in strategy.levels:
+        due_s = level.every * strategy.interval_s
+        count = float(snapshots_in_flight(due_s, level.write_s, level.lag_s))
+        if count > 1.0:
+            notes.append(
+                f"snapshots overlap: {level.name} is due after every {significant(due_s, 4)} s of"
+                " work and"
+                f" durable {significant(level.lag_s, 4)} s later, so up to {count:.0f} are in"
+                " flight at once;"
+                " memory and bandwidth are assumed to suffice; a longer checkpoint_interval_s"
+                " needs less"
+            )
+    return notes
+
+
+REPLICAS: Final = 500  # replicas per level and run; some seconds
+
+
+def check_date(inputs: FleetGoodput, ready: FleetJob) -> None:
+    """Raise for an impossible deadline.
+
+    Args:
+        inputs: The fields.
+        ready: The job.
+
+    Raises:
+        InvalidSpecError: The deadline is before the work can be done or after the job is abandoned.
+    """
+    if inputs.finish_by_s is None or inputs.work_s is None:
+        return
+    if not inputs.work_s < inputs.finish_by_s < ready.job.horizon_s:
+        raise InvalidSpecError(
+            f"finish_by_s = {inputs.finish_by_s:g}: expected more than work_s = {inputs.work_s:g}"
+            f" and less than {ready.job.horizon_s:g}, the horizon of the simulation"
+        )
+
+
+def deadline_probability(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+    """Return the probability of missing the deadline, where one is set.
+
+    Args:
+        inputs: The fields.
+        ready: The job.
+
+    Returns:
+        late_probability with its 90% interval; nothing without finish_by_s.
+    """
+    if inputs.finish_by_s is None or inputs.work_s is None:
+        return {}
+    tail = loss_probability(
+        ready.job,
+        ready.strategy,
+        inputs.finish_by_s - inputs.work_s,
+        replicas=REPLICAS,
+        seed=inputs.seed,
+    )
+    low, high = tail.interval(NINETY)
+    return {
+        "finish_by_s": inputs.finish_by_s,
+        "late_probability": tail.probability,
+        "late_probability_low": low,
+        "late_probability_high": high,
+    }
+
+
+def deadline_remarks(results: dict[str, Any]) -> list[str]:
+    """Return remarks on the probability of missing the deadline.
+
+    Args:
+        results: Results of the answer.
+    """
+    if results.get("late_probability", 1.0) > 0.0:
+        return []
+    return ["no copy of any replica missed finish_by_s: the event is too rare for the simulation"]
+
 
 MOST_FAILURES: Final = 100_000_000  # total of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000

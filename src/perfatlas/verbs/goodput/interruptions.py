@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfatlas.quantities import InvalidSpecError, counted, repr_for_error, significant
-from perfatlas.reliability.fleet.model import PublishedRate, find_rate
+from perfatlas.reliability.fleet.model import NARROWER, NINETY, PublishedRate, find_rate
 from perfatlas.sampling import exact_rate_interval
 from perfatlas.verbs.goodput.question import DAY_S, SimpleGoodput
-from perfatlas.verbs.goodput.rate_interval import NARROWER, NINETY
 from perfatlas.vocabulary.metrics import gpu_hours
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from perfatlas.report.charts import (
     BLUE,
@@ -16,6 +13,7 @@ from perfatlas.report.charts import (
     BarChart,
     Histogram,
     Waterfall,
+    shares_of_bins,
 )
 from perfatlas.report.pages import (
     Chart,
@@ -100,9 +98,7 @@ def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Sectio
     else:
         title, axis = "Distribution of the goodput", Axis("goodput of a simulated run", "%")
         values = list(columns["goodput"])
-    counts, edges = np.histogram(values, bins=min(MOST_BINS, 5 + math.isqrt(len(values))))
-    centres = ((edges[:-1] + edges[1:]) / 2.0).tolist()
-    shares = (counts / len(values)).tolist()
+    centres, shares = shares_of_bins(values, MOST_BINS)
     figure = Histogram(centres, shares, axis, Axis("share of simulated runs", "%"))
     return Section(title=title, blocks=[Chart(figure=figure, title=title)])
 

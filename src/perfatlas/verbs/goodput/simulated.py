@@ -15,6 +15,7 @@ from perfatlas.reliability.fleet.laws import (
     weibull_of_mean,
 )
 from perfatlas.reliability.fleet.model import (
+    NARROWER,
     Cause,
     Fleet,
     Job,
@@ -33,7 +34,6 @@ from perfatlas.verbs.goodput.interruptions import (
     nodes_of,
     simple_assumptions,
 )
-from perfatlas.verbs.goodput.rate_interval import NARROWER
 from perfatlas.verbs.goodput.unused_options import half_width_text
 
 if TYPE_CHECKING:

@@ -120,9 +120,9 @@ def measured_step(inputs: Goodput) -> StepFacts:
 
 
 def _counts(model: str) -> ParameterCounts:
-    from perfatlas.networks import parameter_counts, resolve_model
+    from perfatlas.networks import resolve_model
 
-    return parameter_counts(resolve_model(model).architecture)
+    return resolve_model(model).network.parameters()
 
 
 def _multiplied(counts: ParameterCounts) -> int:

@@ -22,10 +22,10 @@ from perfatlas.reliability.fleet.model import (
     Spares,
     Strategy,
     not_memoryless,
+    scaled_rates,
 )
 from perfatlas.reliability.fleet.simulator import chosen_interval_s, simulate
 from perfatlas.verbs.goodput.fleet_job import whole_units
-from perfatlas.verbs.goodput.rate_interval import scaled_rates
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:

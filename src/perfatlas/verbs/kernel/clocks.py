@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
-    from perfatlas.machines.gpu.devices import DeviceColumns
-    from perfatlas.machines.gpu.tiers import GatheredOperators
+    from perfatlas.machines import DeviceColumns, GatheredOperators
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError

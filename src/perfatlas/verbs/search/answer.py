@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,13 +20,13 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.report.text import format_share, format_value
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.resolution import read_scenario
-from perfatlas.verbs.search.choices import SIZES
-from perfatlas.verbs.search.default_plan import default_plan_note
-from perfatlas.verbs.search.find import find, within_slos
+from perfatlas.scenario.resolution import planned_scenario, read_scenario
+from perfatlas.verbs.search.choices import EXCHANGE, SIZES
+from perfatlas.verbs.search.find import PLAN, find, joined, ranked, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
     DRAFTER,
@@ -48,16 +49,16 @@ from perfatlas.verbs.search.leaders import (
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.plan_nodes import placement_of
 from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.progress import SearchProgress
 from perfatlas.verbs.search.question import read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
     deficit,
     estimate_fields,
     frontier_rows,
+    plan_row,
 )
-from perfatlas.verbs.search.runner_up import runner_up_lacks, tied_plans
 from perfatlas.verbs.search.shortfall import fewer_plans_note, no_plan, no_simulated_plan
+from perfatlas.verbs.search.text import plan_name, plan_text
 from perfatlas.verbs.search.why import (
     SIMULATION,
     gain_of_next_load,
@@ -66,15 +67,222 @@ from perfatlas.verbs.search.why import (
     ranking_notes,
     reason_of,
 )
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.find import Columns, Found
     from perfatlas.verbs.search.leaders import Leader
     from perfatlas.verbs.search.question import SearchInputs
+
+EVERY_S: Final = 2.0  # between two lines about closed forms
+SHOWN: Final = ("ttft_s", "tpot_s")
+
+
+class SearchProgress:
+    """Tells how a search goes on, in lines.
+
+    Args:
+        tell: Receives each line.
+        inputs: The search.
+    """
+
+    def __init__(self, tell: Callable[[str], None], inputs: SearchInputs) -> None:
+        """Start with nothing priced."""
+        self._tell, self._inputs = tell, inputs
+        self._names = tuple(dict.fromkeys((*inputs.objectives, *SHOWN)))
+        self._told = time.monotonic()
+        self._best: Leader | None = None
+
+    def priced(self, found: Found, best: list[Columns]) -> None:
+        """Tell how many candidates are priced, and the best of them, every few seconds.
+
+        Args:
+            found: The families so far.
+            best: Their candidates, in parts.
+        """
+        if time.monotonic() - self._told < EVERY_S:
+            return
+        known = replace(found, candidates=joined(best), by_frontier=False)
+        words = "none meets all limits yet"
+        if within_slos(known, self._inputs):
+            place = int(ranked(known, self._inputs)[0])
+            words = f"best so far {self._row(plan_row(known, place, self._inputs))}"
+        self._tell(f"{known.size:,} candidates priced; {words}")
+        self._told = time.monotonic()
+
+    def simulated(self, leader: Leader, number: int, count: int) -> None:
+        """Tell the metrics of a simulated plan, and the best of those so far.
+
+        Args:
+            leader: The plan.
+            number: Its number, from 1.
+            count: Plans to simulate.
+        """
+        least = self._inputs.min_slo_probability
+        if self._best is None or leader.order(least) < self._best.order(least):
+            self._best = leader
+        place = "best so far" if leader is self._best else f"behind {self._name(self._best.row)}"
+        if leader.row["method"] != "simulate":
+            told = f"plan {number} of {count}, {self._name(leader.row)}: not simulated; {place}"
+        else:
+            misses = "" if leader.probability >= least else "misses a limit, "
+            told = f"simulated {number} of {count}: {misses}{self._row(leader.row)}; {place}"
+        self._tell(told)
+
+    def _name(self, row: Mapping[str, Any]) -> str:
+        """Return a plan with what else the search varies."""
+        return plan_name(row, vars(self._inputs))
+
+    def _row(self, row: Mapping[str, Any]) -> str:
+        """Return plan, load, objectives and latencies of a row."""
+        load = row.get("concurrency") or row.get("batch")
+        told = [
+            f"{METRICS[name].short_label} {format_value(name, row[name])}"
+            for name in self._names
+            if row.get(name) is not None
+        ]
+        loaded = f" at {load:,} in flight" if load else ""
+        if self._inputs.has_limits:
+            told.append(f"P(SLO) {format_share(row['slo_probability'])}")
+        return f"{self._name(row)}{loaded}: {', '.join(told)}"
+
+
+LATENCY: Final = "request_latency_s"
+OF_LATENCY: Final = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
+CLOSE: Final = 1e-9  # relative difference of loads of a GPU that are equal
+
+
+def runner_up_lacks(
+    first: Mapping[str, Any], second: Mapping[str, Any], held: str, objective: str
+) -> str:
+    """Return why the second plan is worse by the objective, "" where plan and metrics tell it.
+
+    Args:
+        first: Row of the best plan.
+        second: Row of the next one.
+        held: What prevents a higher load of the next one.
+        objective: The metric that ranks them, one.
+
+    Example:
+        >>> from perfatlas.verbs.search.answer import runner_up_lacks
+        >>> first = {"gpus": 8, "concurrency": 64, "request_latency_s": 11.1}
+        >>> second = {"gpus": 8, "concurrency": 56, "request_latency_s": 11.2}
+        >>> rate = "output_tokens_per_s_per_gpu"
+        >>> runner_up_lacks(first, second, "the KV cache holds no more requests", rate)
+        '56 requests in flight instead of 64, as the KV cache holds no more requests'
+        >>> runner_up_lacks(first, {**second, "concurrency": 64}, "", rate)
+        'requests take 11.2 s instead of 11.1 s'
+        >>> runner_up_lacks(first, {**second, "gpus": 12}, "", "gpus")
+        '12 GPUs instead of 8'
+    """
+    if objective == "gpus":
+        more = f"{second['gpus']:,} GPUs instead of {first['gpus']:,}"
+        return more if second["gpus"] > first["gpus"] else ""
+    if objective == LATENCY:
+        longer = [name for name in OF_LATENCY if _is_longer(name, first, second)]
+        return " and ".join(
+            f"{OF_LATENCY[name]} {_instead(name, first, second)}" for name in longer
+        )
+    if "decode_workers" in second:
+        return held
+    loads = [int(row.get("concurrency") or row["batch"] * row["dp"]) for row in (first, second)]
+    if loads[1] / second["gpus"] < loads[0] / first["gpus"] * (1.0 - CLOSE):
+        on = f" on {second['gpus']:,} GPUs" if second["gpus"] != first["gpus"] else ""
+        instead = f" on {first['gpus']:,}" if on else ""
+        return f"{loads[1]:,} requests in flight{on} instead of {loads[0]:,}{instead}, as {held}"
+    if _is_longer(LATENCY, first, second):
+        return f"requests take {_instead(LATENCY, first, second)}"
+    return ""
+
+
+def tied_plans(deficit: float, gain: float) -> str:
+    """Return that two plans tie as their best loads are not known exactly, "" if they do not.
+
+    Args:
+        deficit: How much worse the second plan is.
+        gain: How much worse it is than at the next load that is searched, which misses a limit.
+
+    Example:
+        >>> from perfatlas.verbs.search.answer import tied_plans
+        >>> tied_plans(0.02, 0.09).startswith("the two tie, as its limit lies between two")
+        True
+        >>> tied_plans(0.1, 0.09)
+        ''
+    """
+    if not 0.0 < deficit < gain:
+        return ""
+    return "the two tie, as its limit lies between two loads"
+
+
+def _is_longer(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Return whether a latency is longer, as far as its text tells."""
+    values = first[name], second[name]
+    if None in values:
+        return False
+    longer: bool = values[1] > values[0]
+    return longer and format_value(name, values[1]) != format_value(name, values[0])
+
+
+def _instead(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    return f"{format_value(name, second[name])} instead of {format_value(name, first[name])}"
+
+
+def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
+    """Return by how much the best plan beats the one that `estimate` chooses for its GPUs.
+
+    Both are at their best loads by closed forms.
+
+    Args:
+        found: The candidates.
+        best: The best plan.
+        inputs: The search.
+
+    Returns:
+        "" where the best plan is no better, or `estimate` chooses none that was searched: for two
+        pools, with sizes that are set, or where it does not fit. With several objectives there is
+        no single best load.
+    """
+    if inputs.mode == "disaggregated" or inputs.pinned or len(inputs.objectives) > 1:
+        return ""
+    usual = _default_plan(found, best, inputs)
+    if usual is None or all(int(best.row.get(n, 1)) == (getattr(usual, n) or 1) for n in SIZES):
+        return ""
+    columns = found.leading
+    same = columns["family"] == columns["family"][best.place]
+    for name in PLAN:
+        size = getattr(usual, name)
+        same &= (columns[name] == size) if size is not None else True
+    places = np.flatnonzero(same)
+    if not places.size:
+        return ""
+    meets = columns["slo_probability"][places] >= inputs.min_slo_probability
+    text = plan_text(plan_row(found, int(places[0]), inputs))
+    chosen = f"the plan that estimate chooses for {best.row['gpus']:,} GPUs ({text})"
+    if not np.any(meets):
+        return f"{chosen} does not meet the limits"
+    first, second = columns["score"][best.place], np.max(columns["score"][places[meets]])
+    behind = deficit(float(first), float(second), inputs) or 0.0
+    if behind <= 0.0:  # the simulation ranks another one first
+        return ""
+    share = format_share(behind)
+    return f"{chosen} is {share} worse than the first by closed forms, each at its best load"
+
+
+def _default_plan(found: Found, best: Leader, inputs: SearchInputs) -> Scenario | None:
+    """Return the scenario of the best plan with the plan of its GPUs; None without one."""
+    fields = found.families[int(found.leading["family"][best.place])].fields
+    left_out = (*SIZES, *EXCHANGE, "gpus", "concurrency", "redundant_experts")
+    asked = {name: value for name, value in fields.items() if name not in left_out}
+    load = {} if inputs.concurrency is None else {"concurrency": inputs.concurrency}
+    try:
+        return planned_scenario(read_scenario({**asked, **load, "gpus": best.row["gpus"]}))
+    except PerfatlasError:
+        return None
+
 
 __all__ = ["RESULTS", "SearchAnswer", "search"]
 SHORTEST_S: Final = 1e-9
@@ -316,8 +524,8 @@ def _launched(
     """Return the commands that launch a plan, and notes on what they leave out."""
     longest = int(sum(inputs.mix.longest))
     model = resolve_model(inputs.model)
-    stored = model.architecture.checkpoint.gemm_format or "bf16"
-    plan = {**best, **_options(inputs), DRAFTER: model.architecture.mtp_layers > 0}
+    stored = model.network.checkpoint.gemm_format or "bf16"
+    plan = {**best, **_options(inputs), DRAFTER: model.network.mtp_layers > 0}
     plan |= _node_devices(best, inputs)
     commands = launch_commands(launcher, model.name, plan, longest, stored)
     own = needed_checkpoint(launcher, plan, stored), left_out_note(launcher, plan)

@@ -14,7 +14,7 @@ from perfatlas.verbs.search.launch_nodes import commands_of_nodes, left_out_node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.networks import Architecture
+    from perfatlas.networks import Network
 
 LAUNCHES: Final = "data/launch_arguments.toml"
 POOLS: Final = ("prefill", "decode")
@@ -56,23 +56,23 @@ def whole_fields(engine: str) -> tuple[str, ...]:
     return tuple(launch_rules().get(engine, {}).get("whole", ()))
 
 
-def divides_prompts(engine: str, architecture: Architecture) -> bool:
+def divides_prompts(engine: str, network: Network) -> bool:
     """Return whether an engine runs a model with context parallelism in prefill.
 
     Args:
         engine: Name of the engine, without a version.
-        architecture: The model.
+        network: The network.
 
     Example:
         >>> from perfatlas.networks import resolve_model
         >>> from perfatlas.verbs.search.launch import divides_prompts
-        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").architecture
+        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
         >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)
         (True, False)
     """
     models = launch_rules()["context_parallel"].get(engine, "")
     if models == "sparse":
-        return any(getattr(group.mixer, "indexer", None) for group in architecture.layers)
+        return any(group.selects_keys for group in network.layers)
     return bool(models)
 
 

@@ -22,6 +22,7 @@ from perfatlas.scenario.deployments import (
     steady_state,
 )
 from perfatlas.scenario.resolution import read_scenario
+from perfatlas.serving.requests import caches_of
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.limits import (
@@ -36,7 +37,6 @@ from perfatlas.verbs.search.limits import (
 from perfatlas.verbs.search.points import LOADS, costs
 from perfatlas.verbs.search.pool_rows import HIT_RATE, POOL_PLAN
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
-from perfatlas.verbs.search.trace_reuse import caches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.serving.requests import Caches
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.limits import Met
     from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.trace_reuse import Caches
 
 # requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
 MOST_IN_FLIGHT: Final = 65_536

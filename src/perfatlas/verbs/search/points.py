@@ -19,9 +19,9 @@ from perfatlas.inference import (
 )
 from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
+from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns
 from perfatlas.studies import refused_by_rule
-from perfatlas.verbs.search.trace_reuse import caches_of
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:

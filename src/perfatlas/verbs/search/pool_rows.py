@@ -45,7 +45,7 @@ def pool_row(
         inputs: The search.
     """
     first = int(columns["family"][place])
-    dense = not families[first].base.model.architecture.has_experts
+    dense = not families[first].base.model.network.has_experts
     row = _settings(families[first : first + 2], inputs) | _formats(families[first : first + 2])
     for role, family in zip(ROLES, families[first : first + 2], strict=True):
         row[f"{role}_system"] = family.fields["system"]
@@ -123,7 +123,7 @@ def _settings(families: Sequence[Family], inputs: SearchInputs) -> dict[str, Any
 def _formats(families: Sequence[Family]) -> dict[str, Any]:
     """Return the formats of both pools, with their names where they differ, and draft tokens."""
     named: dict[str, Any] = {}
-    has_experts = families[0].base.model.architecture.has_experts
+    has_experts = families[0].base.model.network.has_experts
     for name in ("gemm", "moe") if has_experts else ("gemm",):
         own = [getattr(family.base.formats, name) for family in families]
         if len(set(own)) == 1:

@@ -12,6 +12,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
+from perfatlas.serving.requests import PREFIX_AWARE
 from perfatlas.verbs.search.choices import (
     DEPTH,
     SIZES,
@@ -32,7 +33,6 @@ from perfatlas.verbs.search.request_mix import (
     equal_requests,
     given_classes,
 )
-from perfatlas.verbs.search.trace_reuse import PREFIX_AWARE
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
     Formats,

@@ -13,12 +13,11 @@ import numpy as np
 from perfatlas.inference import RequestClasses
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.deployments import RequestSample
-from perfatlas.serving.requests import LONGEST_TOKENS, prefix_reuse
+from perfatlas.serving.requests import LONGEST_TOKENS, TraceReuse, prefix_reuse
 from perfatlas.serving.traces import read_requests
-from perfatlas.verbs.search.trace_reuse import TraceReuse
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.search.trace_reuse import Caches
+    from perfatlas.serving.requests import Caches
 
 HEAVIEST: Final = 1e9  # weight of a class
 PARTS: Final = (2, 3)  # numbers of a class: isl, osl and its weight

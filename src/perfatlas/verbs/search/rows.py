@@ -84,7 +84,7 @@ def _row(
         return pool_row(columns, place, families, inputs)
     family = families[int(columns["family"][place])]
     row = _named(family, inputs)
-    dense = not family.base.model.architecture.has_experts
+    dense = not family.base.model.network.has_experts
     row |= {n: int(columns[n][place]) for n in COUNTED if not (dense and n in EXPERTS)}
     if row["attention_dp"] == 1:  # no exchange
         row = {name: value for name, value in row.items() if name not in EXCHANGE}
@@ -112,7 +112,7 @@ def _named(family: Family, inputs: SearchInputs) -> dict[str, Any]:
     named: dict[str, Any] = {"system": family.fields["system"]}
     named |= settings_row(family, inputs)
     named["gemm_format"] = formats.gemm
-    if family.base.model.architecture.has_experts:
+    if family.base.model.network.has_experts:
         named["moe_format"] = formats.moe
     named["kv_format"] = formats.kv
     if family.base.drafts:

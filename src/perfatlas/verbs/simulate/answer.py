@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from perfatlas.answer import (
     Answer,
     AnsweredRun,
@@ -16,10 +18,13 @@ from perfatlas.answer import (
     step_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
     client_note,
+    common_entries,
+    draws,
     interval_note,
     kind_column,
     kinds_evidence,
@@ -29,13 +34,15 @@ from perfatlas.scenario.deployments import (
     reseeded,
     reserved_blocks_note,
     resolve_traffic,
+    resolved_kinds,
     run_traffic,
     seeds_note,
+    service,
     slowed,
     traffic_warnings,
 )
 from perfatlas.scenario.fields import Traffic, plain_values
-from perfatlas.scenario.resolution import with_formats
+from perfatlas.scenario.resolution import pool_plan, resolved_plan, with_formats
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
@@ -50,7 +57,6 @@ from perfatlas.serving.outcome import (
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.arrival_spread import arrival_spread, draws_traffic, widened
-from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.energy import (
     Spent,
     energy_results,
@@ -61,9 +67,7 @@ from perfatlas.verbs.simulate.energy import (
     spent_energy,
     unknown_power,
 )
-from perfatlas.verbs.simulate.probed_options import probed_options
 from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
 from perfatlas.verbs.simulate.results import (
     containing_predictions,
     end_of_interval,
@@ -83,9 +87,11 @@ from perfatlas.verbs.simulate.steady_results import (
 )
 from perfatlas.verbs.simulate.typical_steps import typical_step_rows
 from perfatlas.verbs.simulate.unused_in_run import unused_changes, unused_in_run
+from perfatlas.vocabulary.fields import value_text
+from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments import Priced
@@ -94,6 +100,177 @@ if TYPE_CHECKING:
     from perfatlas.verbs.simulate.run_length import Run
 
     OnProgress = Callable[[float], bool]
+
+MOST: Final = 20_000  # requests of a run that is repeated: tenths of a second
+CHOICES: Final[Mapping[str, Sequence[Any]]] = {
+    "mixed_chunk": (True, False),
+    "measured_at": ("client", "engine"),
+    "autoscale_metric": ("waiting", "requests"),
+    "requests_to_s": (None,),
+}
+# their other values are half and twice as much
+NUMBERS: Final = (
+    *("autoscale_target", "autoscale_period_s", "autoscale_tolerance", "autoscale_down_after_s"),
+    *("balance_abs_threshold", "balance_rel_threshold", "cache_threshold"),
+    *("ssd_cache_bytes", "prefill_batch"),
+)
+SAME: Final = ("arrival_N", "first_token_N", "finished_N", "replica_N", "cached_N")
+
+
+def probed_options(
+    run: Run,
+    outcome: Outcome,
+    scenario: Scenario,
+    again: Callable[[Mapping[str, Any]], tuple[Traffic, Scenario]],
+    known: Priced,
+) -> list[str]:
+    """Return the options whose other values give the same run, as sentences.
+
+    Args:
+        run: What ran, of one seed.
+        outcome: What happened to its requests.
+        scenario: What serves it.
+        again: Returns traffic and scenario with some fields changed.
+        known: Tables of prices of earlier calls.
+
+    Limits: Options that other remarks name are left out. Longer runs than `MOST` requests are not
+        repeated. Numbers are compared with half and twice as much, where these are legal, so that
+        a value between them may still have an effect.
+    """
+    if outcome.arrival_N.size > MOST or outcome.interrupted:
+        return []
+    notes, told = [], " ".join(unused_in_run(run.traffic, scenario, outcome))
+    for name, value in _given((run.traffic, scenario), (*CHOICES, *NUMBERS)).items():
+        if f"{name} = " in told:
+            continue
+        tried = {
+            other: _runs_alike(run, outcome, again, {name: other}, known)
+            for other in _others(name, value)
+        }
+        same = [other for other, alike in tried.items() if alike is not None]
+        if same and all(tried[other] for other in same):
+            listed = " or ".join("none" if one is None else value_text(one) for one in same)
+            notes.append(f"{name} = {value_text(value)} (also {listed})")
+    if not notes:
+        return []
+    return [f"without effect on this run: {', '.join(notes)}; all requests have the same times"]
+
+
+def _given(inputs: tuple[Traffic, Scenario], names: Collection[str]) -> dict[str, Any]:
+    """Return the options that are set."""
+    return {
+        name: getattr(one, name)
+        for one in inputs
+        for name in names
+        if name in one.model_fields_set and getattr(one, name) is not None
+    }
+
+
+def _others(name: str, value: Any) -> list[Any]:  # noqa: ANN401 - of any field
+    if name in CHOICES:
+        return [other for other in CHOICES[name] if other != value]
+    if isinstance(value, int):
+        return sorted({max(value // 2, 1), 2 * value} - {value})
+    return [value / 2.0, 2.0 * value]
+
+
+def _runs_alike(
+    run: Run,
+    outcome: Outcome,
+    again: Callable[[Mapping[str, Any]], tuple[Traffic, Scenario]],
+    change: Mapping[str, Any],
+    known: Priced,
+) -> bool | None:
+    """Return whether a change gives the same times of all requests, None if it is not legal."""
+    try:
+        traffic, scenario = again(change)
+        traffic = traffic.model_copy(
+            update={"num_requests": run.traffic.num_requests, "seed": run.traffic.seed}
+        )
+        resolved = resolve_traffic(traffic, scenario)
+        ready = reseeded(service(scenario, traffic, resolved, known), traffic.seed)
+        other = run_traffic(ready, resolved, Control())
+    except PerfatlasError:
+        return None
+    if ready.seen != run.ready.seen or other.preemptions != outcome.preemptions:
+        return False
+    return all(np.array_equal(getattr(other, one), getattr(outcome, one)) for one in SAME)
+
+
+def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
+    """Return the lengths of generated requests, if set by isl and osl.
+
+    Args:
+        traffic: The traffic.
+        scenario: Gives isl and osl.
+    """
+    drawn = traffic.requests is None and traffic.lengths_from is None
+    return {"isl": scenario.isl, "osl": scenario.osl} if drawn else {}
+
+
+def resolved_fields(ready: Service, traffic: Traffic, scenario: Scenario) -> dict[str, Any]:
+    """Return the resolved fields of an answer: common limits, engine, plans and seed.
+
+    Args:
+        ready: What serves the traffic.
+        traffic: The traffic.
+        scenario: The deployment.
+    """
+    limits = [
+        {
+            "max_num_seqs": int(pool.question.limits.max_num_seqs[0]),
+            "max_num_batched_tokens": pool.limits.max_num_batched_tokens,
+        }
+        for pool in ready.pools
+    ]
+    settings = common_entries(limits) if ready.heterogeneous or limits[0] == limits[-1] else {}
+    settings |= common_entries([{"engine": pool.question.profile.id} for pool in ready.pools])
+    settings["mode"] = scenario.mode
+    if draws(traffic, scenario):
+        settings["seed"] = traffic.seed
+    if ready.heterogeneous:
+        return settings | {"replica_kinds": resolved_kinds(ready)}
+    for role, pool in ready.named.items():
+        workers = int(pool.question.plan.dp[0])
+        settings |= {**pool_plan(role, pool.question), f"{role}_workers": workers}
+    if not ready.named:
+        plan = resolved_plan(ready.entry.question)
+        if traffic.max_replicas and scenario.dp is None:
+            del plan["dp"]  # with an autoscaler, the initial number
+        settings |= plan
+    return settings
+
+
+def cost_results(results: Mapping[str, Any], usd_per_gpu_hour: float | None) -> dict[str, Any]:
+    """Return the cost per hour and per million output tokens; empty without a price.
+
+    Under an autoscaler the GPUs of provisioned replicas are paid for, not those of all replicas.
+    Throughput has an interval, and the cost of tokens the opposite one.
+
+    Args:
+        results: Results of a simulation.
+        usd_per_gpu_hour: Price of one GPU-hour [USD].
+    """
+    if usd_per_gpu_hour is None:
+        return {}
+    tokens_per_s, each = results["output_tokens_per_s"], results["output_tokens_per_s_per_gpu"]
+    if "replicas_on_average" in results and tokens_per_s and each:
+        gpus = tokens_per_s / each
+    else:
+        gpus = results["gpus"]
+    usd_per_hour = gpus * usd_per_gpu_hour
+
+    def per_million(name: str) -> float | None:
+        return usd_per_million_tokens(usd_per_hour, results.get(name))
+
+    costs = {
+        "usd_per_hour": usd_per_hour,
+        "usd_per_million_output_tokens": per_million("output_tokens_per_s"),
+    }
+    if "output_tokens_per_s_low" in results:
+        costs["usd_per_million_output_tokens_low"] = per_million("output_tokens_per_s_high")
+        costs["usd_per_million_output_tokens_high"] = per_million("output_tokens_per_s_low")
+    return costs
 
 
 SERIES_ROWS: Final = 2000  # rows of the sampled time series

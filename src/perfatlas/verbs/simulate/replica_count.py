@@ -1,30 +1,41 @@
-"""The smallest deployment that meets its SLOs: replicas, or prefill and decode workers."""
+"""The smallest deployment that meets its SLOs: replicas, or prefill and decode workers.
+
+All steps are slower or faster than predicted together. The probability that a size meets the SLOs
+is that of step times no longer than the longest with which it does.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployments import price_ends, prices_at, refuse_unused_options
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
+from perfatlas.scenario.deployments import (
+    price_ends,
+    prices_at,
+    refuse_unused_options,
+    resolve_traffic,
+)
 from perfatlas.scenario.fields import plain_values
+from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.verbs.simulate.answer import Simulation, simulation_of
 from perfatlas.verbs.simulate.judged_sizes import (
     ONE_POOL,
     TWO_POOLS,
     SizeSearch,
     beyond_capacity,
+    confirmed,
     judge,
     load_on,
     load_on_one,
+    refuse_unmeetable,
 )
 from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.replica_search import smallest_number
 from perfatlas.verbs.simulate.request_rate import NO_SLO
 from perfatlas.verbs.simulate.results import containing_predictions
 from perfatlas.verbs.simulate.run_length import FIRST, sized_run
-from perfatlas.verbs.simulate.slo_probability import PROBABLE, slo_probability
 from perfatlas.verbs.simulate.worker_search import fewest_workers
 
 if TYPE_CHECKING:
@@ -34,6 +45,100 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.verbs.simulate.judged_sizes import Size
     from perfatlas.verbs.simulate.run_length import Run
+
+PROBABLE: Final = 0.8  # the default of a search for deployments
+HIGHEST: Final = 0.999
+BISECTIONS: Final = 4
+
+
+def slo_probability(
+    search: SizeSearch, size: Size, ends: Mapping[str, tuple[StepScale, ...]]
+) -> float:
+    """Return the probability that a size meets the SLOs.
+
+    Args:
+        search: The search that found it: it meets them at the predicted step times.
+        size: The size.
+        ends: Scales of step times at the ends of their 90% interval, of which it has the upper one.
+
+    Raises:
+        KeyboardInterrupt: The search was stopped.
+
+    Limits: At least 0.5 and at most `HIGHEST`; from below, to 0.02.
+    """
+
+    def meets(probability: float) -> bool:
+        moved = search.at_prices(prices_at(ends, probability))
+        met = judge(moved, size).verdict == "met"
+        search.tried = moved.tried
+        return met
+
+    low, high = (PROBABLE, HIGHEST) if meets(PROBABLE) else (0.5, PROBABLE)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if meets(middle) else (low, middle)
+    return low
+
+
+LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
+
+
+def smallest_number(search: SizeSearch) -> Size:
+    """Return the smallest number of replicas that meets the SLOs, as a size.
+
+    Args:
+        search: The search, updated in place.
+
+    Raises:
+        InfeasibleError: No number of replicas meets them.
+        InvalidSpecError: More replicas are needed than a simulation supports.
+        KeyboardInterrupt: The search was stopped.
+    """
+    first, most = _limits(search)
+    refuse_unmeetable(search)
+    met, missed, step = first, first - 1, 1
+    while judge(search, (met,)).verdict != "met":
+        if met >= most:
+            raise _too_many(search, most)
+        missed, met, step = met, min(met + step, most), 2 * step
+    while met - missed > 1:
+        middle = (met + missed) // 2
+        if judge(search, (middle,)).verdict == "met":
+            met = middle
+        else:
+            missed = middle
+    if search.slower:
+        return (met,)
+    while not confirmed(search, (met,)):
+        if met >= most:
+            raise _too_many(search, most)
+        met += 1
+    return (met,)
+
+
+def _too_many(search: SizeSearch, most: int) -> InfeasibleError:
+    return InfeasibleError(
+        f"no number of replicas up to {most:,} meets the SLOs: {search.judged[(most,)].reason}"
+    )
+
+
+def _limits(search: SizeSearch) -> tuple[int, int]:
+    """Return the number of replicas that the capacity asks for, and the largest that is tried."""
+    most = MAX_SCHEDULERS // search.scenario.attention_dp
+    if not search.each:
+        requests = resolve_traffic(search.traffic, search.of(search.one)).requests
+        return 1, min(most, int(requests.isl_N.size))
+    (each,) = search.each
+    first = math.floor(each.share) + 1
+    if first > most:
+        raise InvalidSpecError(
+            f"request_rate = {each.requests_per_s:g}: {first:,} replicas of"
+            f" {significant(each.capacity_requests_per_s, 4)} requests/s are needed, and a"
+            " simulation"
+            f" supports at most {counted(most, 'replica')}; scale the traffic down"
+        )
+    return first, min(LARGEST * first, most)
+
 
 _SEARCHED: Final = (*ONE_POOL, *TWO_POOLS, "gpus")
 _RESULTS: Final = {"dp": "required_replicas"} | {name: f"required_{name}" for name in TWO_POOLS}

@@ -102,7 +102,7 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
 
     asked = question_of(inputs)
     found: dict[int, tuple[dict[str, Any], Sequence[str]] | PerfatlasError] = {}
-    for problem in layout_problems(asked.architecture, asked.layouts, asked.schedule):
+    for problem in layout_problems(asked.network, asked.layouts, asked.schedule):
         for at in problem.broken_C.nonzero()[0].tolist():
             found.setdefault(at, InvalidSpecError(problem.sentence(at)))
     valid = [at for at in range(len(inputs)) if at not in found]
@@ -143,8 +143,8 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         zero=inputs.zero or str(question.engine.zero),
         sequence_parallel=bool(layouts.sequence_parallel[0]),
         gradient_format=question.gradient_format,
-        dispatcher=question.dispatcher if question.architecture.has_experts else None,
-        dispatch_format=question.dispatch_format if question.architecture.has_experts else None,
+        dispatcher=question.dispatcher if question.network.has_experts else None,
+        dispatch_format=question.dispatch_format if question.network.has_experts else None,
         moment_format=question.moment_format,
         tensor_overlap=question.engine.tiled_tensor_overlap if inputs.tp > 1 else None,
     )

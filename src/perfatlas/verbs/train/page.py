@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
@@ -21,6 +19,8 @@ from perfatlas.report.charts import (
     PipelineChart,
     StackedBars,
     Waterfall,
+    first_and_last,
+    highest_points,
 )
 from perfatlas.report.pages import (
     Chart,
@@ -42,8 +42,6 @@ from perfatlas.verbs.train.text import batch_line, layout_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
     from perfatlas.report.pages import Page
     from perfatlas.training.step import StepTimeline
@@ -165,7 +163,7 @@ def _memory(memory: Mapping[str, Any]) -> Section:
 
 def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Section:
     """Return the memory of the fullest rank over the step, with its high-water mark."""
-    time_s, used = _thinned(timeline.memory_time_s, timeline.memory_bytes)
+    time_s, used = highest_points(timeline.memory_time_s, timeline.memory_bytes, MOST_PASSES)
     states = sum(memory[f"{name}_bytes"] for name in ("weights", "gradients", "optimizer"))
     ends = [0.0, float(time_s[-1])]
 
@@ -188,16 +186,6 @@ def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Sect
     return Section(title=title, blocks=[note, Chart(figure=figure, title=title)])
 
 
-def _thinned(time_s: NDArray[Any], used: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return at most some thousand points of a curve, each the highest of its interval."""
-    if time_s.size <= MOST_PASSES:
-        return time_s, used
-    starts = np.unique(np.linspace(0, time_s.size - 1, MOST_PASSES).astype(np.int64))
-    highest = np.maximum.reduceat(used, starts)
-    highest[-1] = used[-1]
-    return time_s[starts], highest
-
-
 def _pipeline(timeline: StepTimeline) -> Section:
     """Return the passes of all ranks; of a long step its beginning and its end."""
     passes = timeline.passes
@@ -206,14 +194,10 @@ def _pipeline(timeline: StepTimeline) -> Section:
     if count <= MOST_PASSES:
         return Section(title=title, blocks=[Chart(figure=PipelineChart(passes), title=title)])
     half = MOST_PASSES // 2
-    order = np.argsort(passes["start_s"], kind="stable")
-    parts = {"beginning": order[:half], "end": order[-half:]}
+    parts = zip(("beginning", "end"), first_and_last(passes, half), strict=True)
     charts = [
-        Chart(
-            figure=PipelineChart({name: column[at] for name, column in passes.items()}),
-            title=f"{title}, {name} of the step",
-        )
-        for name, at in parts.items()
+        Chart(figure=PipelineChart(some), title=f"{title}, {name} of the step")
+        for name, some in parts
     ]
     note = (
         f"The step has {count:,} passes; the first and the last {half:,} are shown. --trace writes"

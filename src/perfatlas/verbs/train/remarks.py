@@ -42,7 +42,7 @@ def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tup
         question: The candidates.
         steps: Their steps.
     """
-    kind = "moe" if question.architecture.has_experts else "dense"
+    kind = "moe" if question.network.has_experts else "dense"
     peak_C = steps.step_s_C * question.layouts.gpus * steps.peak_flop_per_s_C
     pretrains = question.tier != "bound" and not question.recipe.lora_rank
     said: list[tuple[str, ...]] = []

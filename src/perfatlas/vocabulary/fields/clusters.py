@@ -16,7 +16,8 @@ Duration = Annotated[float, Number(unit="s", at_least=1e-6, at_most=1e12)]
 Pause = Annotated[float, Number(unit="s", at_least=0.0, at_most=1e12)]
 Share = Annotated[float, Number(unit="fraction", above=0.0, at_most=1.0)]
 Seed = Annotated[int, Number(at_least=0, at_most=LARGEST_SEED)]
-FleetName = Annotated[str, Text(), Catalog("fleets")]
+FLEETS: Final = ("perfatlas.reliability.fleet.model:shipped_fleets",)
+FleetName = Annotated[str, Text(), Catalog("fleets", FLEETS)]
 
 SEED: Final = Row("Seed of random draws.", elsewhere=("random_seed", "rng_seed"))
 FLEET: Final = Row(

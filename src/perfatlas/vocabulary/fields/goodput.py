@@ -55,6 +55,11 @@ NODES_MATTER: Final = WithMessage(
 )
 
 
+RateName = Annotated[
+    str, Text(), Catalog("rates", ("perfatlas.reliability.fleet.model:published_rates",))
+]
+
+
 @group("Job", 1)
 class ResilientJob:
     """Checkpointing and restart of the job."""
@@ -127,7 +132,7 @@ class JobFailures:
     ] = None
     node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None
     failure_rate: Annotated[
-        Annotated[str, Text(), Catalog("rates")] | None,
+        RateName | None,
         Row(
             "Published failure rate, such as llama3_node_unexpected or rsc1_node.",
             needs=NO_FLEET,

@@ -60,10 +60,12 @@ class Catalog:
     """The catalog that a name belongs to, for completion and suggestions.
 
     Args:
-        name: One of models, systems, engines, formats, fleets, rates.
+        name: One of models, systems, engines, training_engines, formats, fleets, rates.
+        listed_by: Functions without arguments that return its names, each as "module:function".
     """
 
     name: str
+    listed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,11 @@ class Field:
     def catalog(self) -> str:
         """The catalog that its names belong to, or ""."""
         return next((part.name for part in self.parts if isinstance(part, Catalog)), "")
+
+    @property
+    def listed_by(self) -> tuple[str, ...]:
+        """Functions that return the names of its catalog, each as "module:function"."""
+        return next((part.listed_by for part in self.parts if isinstance(part, Catalog)), ())
 
     @property
     def is_file(self) -> bool:

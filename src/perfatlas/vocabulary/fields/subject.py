@@ -9,10 +9,11 @@ from perfatlas.vocabulary.fields.numbers import Number
 from perfatlas.vocabulary.fields.rows import POOLS, Catalog, Row, Text, group
 
 Tier = Literal["auto", "bound", "physics", "measured"]
-ModelName = Annotated[str, Text(), Catalog("models")]
-SystemName = Annotated[str, Text(), Catalog("systems")]
-EngineName = Annotated[str, Text(), Catalog("engines")]
-FormatName = Annotated[str, Text(), Catalog("formats")]
+ModelName = Annotated[str, Text(), Catalog("models", ("perfatlas.networks:model_names",))]
+SystemName = Annotated[str, Text(), Catalog("systems", ("perfatlas.hardware:system_names",))]
+ENGINES: Final = ("perfatlas.engines:engine_names", "perfatlas.engines:engine_ids")
+EngineName = Annotated[str, Text(), Catalog("engines", ENGINES)]
+FormatName = Annotated[str, Text(), Catalog("formats", ("perfatlas.formats:formats",))]
 InputDistribution = Literal["random", "zeros"]
 ClockRatio = Annotated[float, Number(unit="ratio", at_least=0.05, at_most=2)]
 

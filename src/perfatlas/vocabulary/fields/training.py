@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields.conditions import Fact
 from perfatlas.vocabulary.fields.numbers import Count, Size
@@ -19,12 +19,19 @@ def _digit(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+TRAINING_ENGINES: Final = (
+    "perfatlas.training.profiles:training_engine_names",
+    "perfatlas.training.profiles:training_engine_ids",
+)
+TrainingEngineName = Annotated[str, Text(), Catalog("training_engines", TRAINING_ENGINES)]
+
+
 @group("Scenario", 1)
 class TrainingEngineChoice:
     """The training engine."""
 
     engine: Annotated[
-        Annotated[str, Text(), Catalog("training_engines")],
+        TrainingEngineName,
         Row(
             "Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's), generic"
             " (none of these: a wider interval) or ideal (no host time), optionally with a version,"

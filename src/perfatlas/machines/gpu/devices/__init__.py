@@ -1,4 +1,4 @@
-"""Devices as columns, and their silicon."""
+"""Silicon of devices, as columns that physics models read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.machines.gpu.devices.devices import (
-        DeviceColumns as DeviceColumns,
-        device_peak as device_peak,
-    )
     from perfatlas.machines.gpu.devices.silicon import (
         BANDWIDTH as BANDWIDTH,
         CLOCK as CLOCK,

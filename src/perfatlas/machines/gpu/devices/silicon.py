@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.machines.gpu.devices.devices import device_peak
+from perfatlas.machines.contract import device_peak
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,11 +43,11 @@ def silicon_row(device: Device, format_name: str) -> FloatArray:
         device_peak(device, format_name) * device.sustained_clock_hz / device.peak_clock_hz
     )
     row_S[BANDWIDTH] = device.memory_bandwidth
-    row_S[SM_COUNT] = device.sm_count
+    row_S[SM_COUNT] = device.number("sm_count")
     row_S[CLOCK] = device.sustained_clock_hz
-    row_S[L2] = device.l2_bytes
-    row_S[EXPONENTIALS] = device.exponentials_per_sm_clock
-    row_S[SHARED_MEMORY] = device.shared_memory_bytes
+    row_S[L2] = device.number("l2_bytes")
+    row_S[EXPONENTIALS] = device.number("exponentials_per_sm_clock")
+    row_S[SHARED_MEMORY] = device.number("shared_memory_bytes")
     return row_S
 
 

@@ -1,4 +1,4 @@
-"""Registry of the declarations in the folders of `kernels`: from operators to physics models.
+"""Registry of the declarations in the folders of `gpu`: from operators to physics models.
 
 Every folder with a module `shape` is found; there is no other list.
 """
@@ -57,7 +57,7 @@ def _found() -> _Found:
     shapes: dict[str, KernelShape] = {}
     for module in iter_modules(home.__path__):
         place = f"{home.__name__}.{module.name}.shape"
-        if find_spec(place) is None:
+        if not module.ispkg or find_spec(place) is None:
             continue
         declarations: tuple[OperatorKernels, ...] = import_module(place).DECLARATIONS
         for one in declarations:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.machines.gpu.devices import DeviceColumns
+    from perfatlas.machines.contract import DeviceColumns
     from perfatlas.operators import FloatArray, Operator
 
 

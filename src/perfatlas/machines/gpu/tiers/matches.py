@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
+    from perfatlas.machines.contract import DeviceColumns
     from perfatlas.machines.gpu.declarations import StandIn
-    from perfatlas.machines.gpu.devices import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
 
 _PRODUCTS: Final = ("gemm", "moe")

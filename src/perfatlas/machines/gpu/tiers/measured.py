@@ -25,11 +25,11 @@ from perfatlas.machines.gpu.shapes import (
     physics_model,
     residuals_by_distance,
 )
-from perfatlas.machines.gpu.tiers.quantized_rows import holds_quantization
 from perfatlas.measurements.calibrations import base_family
 from perfatlas.measurements.residuals import (
     Correction,
     cached_residuals,
+    holds_quantization,
     producers_hash,
     with_rows_of,
 )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from perfatlas.networks.hf_config.blocks import assemble, choose_ffns, group_layers, mla, moe
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, MoeFfn
+    from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.hf_config.fields import Fields
+    from perfatlas.networks.layers import MoeFfn
 
 MODEL_TYPES = ("deepseek_v3", "kimi_k2", "kimi_k25")
 

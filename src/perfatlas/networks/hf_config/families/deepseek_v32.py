@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import SparseIndexer
 from perfatlas.networks.hf_config.blocks import assemble, choose_ffns, group_layers, mla
 from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers, sparse_layers
+from perfatlas.networks.layers import SparseIndexer
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import CompressedAttention, SparseIndexer
 from perfatlas.networks.hf_config.blocks import assemble, group_layers
 from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers
+from perfatlas.networks.layers import CompressedAttention, SparseIndexer
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture

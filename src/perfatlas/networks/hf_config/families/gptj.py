@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import DenseFfn
 from perfatlas.networks.hf_config.blocks import assemble, gqa, group_layers
+from perfatlas.networks.layers import DenseFfn
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture

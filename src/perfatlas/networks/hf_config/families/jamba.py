@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import Ffn, Mamba1
 from perfatlas.networks.hf_config.blocks import assemble, dense, gqa, group_layers, moe
+from perfatlas.networks.layers import Ffn, Mamba1
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture

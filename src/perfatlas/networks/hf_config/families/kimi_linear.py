@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import GatedDeltaNet
 from perfatlas.networks.hf_config.blocks import assemble, choose_ffns, group_layers, mla
 from perfatlas.networks.hf_config.families.deepseek_v3 import experts, mtp_layers, sparse_layers
+from perfatlas.networks.layers import GatedDeltaNet
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, MlaAttention, MoeFfn
+    from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.hf_config.fields import Fields
+    from perfatlas.networks.layers import MlaAttention, MoeFfn
 
 MODEL_TYPES = ("kimi_linear",)
 

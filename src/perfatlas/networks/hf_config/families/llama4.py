@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from perfatlas.networks.hf_config.blocks import assemble, dense, gqa, group_layers, layer_types, moe
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, Ffn, GqaAttention
+    from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.hf_config.fields import Fields
+    from perfatlas.networks.layers import Ffn, GqaAttention
 
 MODEL_TYPES = ("llama4", "llama4_text")
 

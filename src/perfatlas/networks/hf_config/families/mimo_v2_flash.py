@@ -16,8 +16,9 @@ from perfatlas.networks.hf_config.blocks import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, GqaAttention
+    from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.hf_config.fields import Fields
+    from perfatlas.networks.layers import GqaAttention
 
 MODEL_TYPES = ("mimo_v2_flash",)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import DenseFfn, SparseIndexer
 from perfatlas.networks.hf_config.blocks import assemble, flags, gqa, group_layers, moe
+from perfatlas.networks.layers import DenseFfn, SparseIndexer
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture

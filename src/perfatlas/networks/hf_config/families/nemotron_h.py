@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import DenseFfn, Ffn, Mamba2, Mixer, MoeFfn
+from perfatlas.networks.dimensions import MAX_LAYERS
 from perfatlas.networks.hf_config.blocks import assemble, gqa, group_layers, moe
-from perfatlas.networks.hf_config.fields import MAX_LAYERS
+from perfatlas.networks.layers import DenseFfn, Ffn, Mamba2, Mixer, MoeFfn
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture

@@ -6,12 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import DenseFfn
+from perfatlas.networks.dimensions import MAX_LAYERS
 from perfatlas.networks.hf_config.blocks import assemble, gqa, group_layers
-from perfatlas.networks.hf_config.fields import MAX_LAYERS, Fields
+from perfatlas.networks.hf_config.fields import Fields
+from perfatlas.networks.layers import DenseFfn
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, GqaAttention
+    from perfatlas.networks.architecture import Architecture
+    from perfatlas.networks.layers import GqaAttention
 
 MODEL_TYPES = ("nemotron-nas",)
 

@@ -9,8 +9,9 @@ from perfatlas.networks.hf_config.blocks import assemble, dense, group_layers, m
 from perfatlas.networks.hf_config.families.qwen3_next import hybrid_mixers
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, Ffn
+    from perfatlas.networks.architecture import Architecture
     from perfatlas.networks.hf_config.fields import Fields
+    from perfatlas.networks.layers import Ffn
 
 MODEL_TYPES = ("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")
 

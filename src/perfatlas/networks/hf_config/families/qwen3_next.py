@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.networks.architecture import GatedDeltaNet, GqaAttention
 from perfatlas.networks.hf_config.blocks import (
     assemble,
     choose_ffns,
@@ -15,6 +14,7 @@ from perfatlas.networks.hf_config.blocks import (
     moe_layers,
     shared_expert_moe,
 )
+from perfatlas.networks.layers import GatedDeltaNet, GqaAttention
 
 if TYPE_CHECKING:
     from perfatlas.networks.architecture import Architecture

@@ -16,7 +16,8 @@ from perfatlas.networks.hf_config.blocks import (
 from perfatlas.networks.hf_config.fields import Fields
 
 if TYPE_CHECKING:
-    from perfatlas.networks.architecture import Architecture, GqaAttention
+    from perfatlas.networks.architecture import Architecture
+    from perfatlas.networks.layers import GqaAttention
 
 MODEL_TYPES = ("step3p5", "step3p7")
 

@@ -58,6 +58,14 @@ if TYPE_CHECKING:
         pack as pack,
         ticks as ticks,
     )
+    from perfatlas.reliability.fleet.model.rate_uncertainty import (
+        NARROWER as NARROWER,
+        NINETY as NINETY,
+        NORMAL_90 as NORMAL_90,
+        NORMAL_95 as NORMAL_95,
+        rate_interval as rate_interval,
+        scaled_rates as scaled_rates,
+    )
     from perfatlas.reliability.fleet.model.shipped import (
         read_evidence as read_evidence,
         resolve_fleet as resolve_fleet,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
-from perfatlas.reliability.fleet.closed_form import optimal_interval_s, renewal_efficiency
+from perfatlas.reliability.fleet.closed_form import best_goodput
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.training_steps import check_experts, read_without_layout
 from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
@@ -26,6 +24,8 @@ from perfatlas.vocabulary.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps import TrainInputs
@@ -81,10 +81,12 @@ class LayoutSearchInputs(
         counts = tuple(sorted({most, *powers}))
         if self.objective != "effective_step_time_s":
             return counts
-        goodput_C = self.goodput(np.array(counts, np.float64))
-        return tuple(np.array(counts)[goodput_C > LEAST_GOODPUT].tolist())
+        goodputs = self.goodput(counts)
+        return tuple(
+            gpus for gpus, goodput in zip(counts, goodputs, strict=True) if goodput > LEAST_GOODPUT
+        )
 
-    def goodput(self, gpus: FloatArray) -> FloatArray:
+    def goodput(self, gpus: ArrayLike) -> FloatArray:
         """Return the goodput of jobs at their best checkpoint interval (C,).
 
         Args:
@@ -92,11 +94,13 @@ class LayoutSearchInputs(
 
         Source: `perfatlas goodput`, its exact form: nodes fail independently and without memory.
         """
-        devices = resolve_system(self.system).node.devices
-        mtti_s = float(self.node_mtbf_s or 0.0) / np.ceil(gpus / devices)
-        write_s, restart_s = float(self.checkpoint_write_s or 0.0), float(self.restart_s or 0.0)
-        interval_s = optimal_interval_s(write_s, mtti_s)
-        return np.asarray(renewal_efficiency(interval_s, write_s, restart_s, mtti_s).value_C)
+        return best_goodput(
+            gpus,
+            devices=resolve_system(self.system).node.devices,
+            node_mtbf_s=float(self.node_mtbf_s or 0.0),
+            write_s=float(self.checkpoint_write_s or 0.0),
+            restart_s=float(self.restart_s or 0.0),
+        )
 
     def on(self, gpus: int) -> TrainInputs:
         """Return the step of these fields without any parallelism.

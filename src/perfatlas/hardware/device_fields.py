@@ -1,0 +1,264 @@
+"""Fields of devices that every kind of machine shares, and how fields are declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.files import Field, Flag, Number, Text, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
+# Formats computed by the matrix units; their dense peaks scale with the units' width.
+MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
+LINK_KINDS: Final = ("nvlink", "nvlink_mesh", "pcie", "infinity_fabric", "ici", "upi")
+
+# Consumers of a field.
+OPERATORS: Final = ("matrix products", "attention", "experts")
+KERNELS: Final = (*OPERATORS, "elementwise operators")
+INSIDE: Final = ("collectives inside a scale-up domain",)
+BETWEEN: Final = ("collectives between nodes",)
+COLLECTIVES: Final = (*INSIDE, *BETWEEN)
+MEMORY: Final = ("KV cache capacity",)
+OFFLOADING: Final = ("KV cache offloading",)
+RULES: Final = ("rules of engines",)
+POWER: Final = ("power and energy",)
+
+
+@dataclass(frozen=True)
+class SpecField(Field[Value]):
+    """A field of a spec; `into` is its attribute, by default the last part of the path.
+
+    Args:
+        read_by: What may use its value; empty for descriptive fields.
+        default: Value [SI] of a device that does not state it; None for none.
+        primary: Whether it defines a chip; peaks follow from primary fields where a base is given.
+        factor: Its label among the sensitivities of an estimate, "" for fields that are none. Of
+            the fields of all kinds, `studies` has them.
+    """
+
+    read_by: tuple[str, ...] = ()
+    default: float | None = None
+    primary: bool = False
+    factor: str = ""
+
+
+def text(
+    meaning: str, *choices: str, required: bool = True, read_by: tuple[str, ...] = ()
+) -> SpecField:
+    """Return a field with a text, one of the choices if there are any."""
+    return SpecField(Text(choices=choices), required=required, read_by=read_by, meaning=meaning)
+
+
+def number(
+    meaning: str,
+    measure: tuple[str, str],
+    bounds: tuple[float, float],
+    *read_by: str,
+    into: str = "",
+    default: float | None = None,
+) -> SpecField:
+    """Return a field with a number.
+
+    Args:
+        meaning: Description.
+        measure: Dimension for `parse_quantity` and its SI unit; "whole" is a count.
+        bounds: Least and most [SI]. Ranges are wide: they catch a missing unit ("6" for 6 TB/s),
+            not an unusual chip.
+        *read_by: What may use its value.
+        into: Its attribute.
+        default: Value of a device that does not state it; None for none.
+    """
+    dimension, unit = measure
+    whole = dimension == "whole"
+    reader = Number(
+        dimension="count" if whole else dimension,
+        unit=unit,
+        least=bounds[0],
+        most=bounds[1],
+        whole=whole,
+    )
+    return SpecField(
+        reader,
+        required=default is None,
+        read_by=read_by,
+        into=into,
+        default=default,
+        meaning=meaning,
+    )
+
+
+def count(meaning: str, *read_by: str, least: float = 1) -> SpecField:
+    """Return a field with a whole number."""
+    return number(meaning, ("whole", ""), (least, 1e9), *read_by)
+
+
+def ratio(meaning: str, bounds: tuple[float, float], *read_by: str) -> SpecField:
+    """Return a field with a number without a unit."""
+    return number(meaning, ("count", ""), bounds, *read_by)
+
+
+def size(meaning: str, *read_by: str, into: str = "") -> SpecField:
+    """Return a field with a number of bytes."""
+    return number(meaning, ("bytes", "B"), (1e3, 1e16), *read_by, into=into)
+
+
+def rate(meaning: str, *read_by: str, into: str = "") -> SpecField:
+    """Return a field with bytes per second."""
+    return number(meaning, ("bytes_per_s", "B/s"), (1e6, 1e18), *read_by, into=into)
+
+
+def latency(meaning: str, *read_by: str, into: str = "") -> SpecField:
+    """Return a field with a time."""
+    return number(meaning, ("s", "s"), (0.0, 1.0), *read_by, into=into)
+
+
+def flag(meaning: str, *read_by: str) -> SpecField:
+    """Return a field that is true or false."""
+    return SpecField(Flag(), required=True, read_by=read_by, meaning=meaning)
+
+
+def optional(declared: SpecField) -> SpecField:
+    """Return a field that files may omit."""
+    return replace(declared, required=False)
+
+
+def primary(declared: SpecField) -> SpecField:
+    """Return a field that defines a chip."""
+    return replace(declared, primary=True)
+
+
+def factor(label: str, declared: SpecField) -> SpecField:
+    """Return a primary field to which an estimate has a sensitivity."""
+    return replace(declared, primary=True, factor=label)
+
+
+def _peak(name: str, *read_by: str) -> SpecField:
+    return optional(number(f"dense {name} peak", ("flop_per_s", "FLOP/s"), (1e8, 1e20), *read_by))
+
+
+def _clock(meaning: str, *read_by: str, into: str) -> SpecField:
+    return primary(number(meaning, ("hz", "Hz"), (1e6, 1e11), *read_by, into=into))
+
+
+def _power(meaning: str, *read_by: str, into: str) -> SpecField:
+    return number(meaning, ("w", "W"), (0.01, 1e6), *read_by, into=into)
+
+
+def identity(*architectures: str) -> dict[str, SpecField]:
+    """Return the fields that name a device, and its peaks.
+
+    Args:
+        *architectures: Architectures of the kind of machine.
+    """
+    return {
+        "device.kind": text("kind of machine, by default gpu", required=False, read_by=KERNELS),
+        "device.vendor": text("vendor"),
+        "device.architecture": text(
+            "family of instructions and kernels", *architectures, read_by=(*RULES, *POWER)
+        ),
+        "device.calibration_relative": text(
+            "measured system whose kernels this device borrows",
+            required=False,
+            read_by=(*KERNELS, *COLLECTIVES, *POWER),
+        ),
+        "device.year": number("year of introduction", ("whole", ""), (1990, 2100)),
+        "device.peak.bf16": _peak("bf16", *OPERATORS),
+        "device.peak.fp16": _peak("fp16", "fp16 operators"),
+        "device.peak.tf32": _peak("tf32"),
+        "device.peak.fp32": _peak("fp32"),
+        "device.peak.fp64": _peak("fp64"),
+        "device.peak.fp8": _peak("fp8", "fp8 operators"),
+        "device.peak.fp4": _peak("fp4", "fp4 operators"),
+        "device.peak.int8": _peak("int8", "int8 operators"),
+    }
+
+
+PACKAGES: Final[Mapping[str, SpecField]] = {
+    "device.packages": count("packages of one device"),
+    "device.dies": count("compute dies of one device"),
+}
+CLOCKS: Final[Mapping[str, SpecField]] = {
+    "device.clock.peak": _clock(
+        "clock at which the dense peaks are stated", *KERNELS, *POWER, into="peak_clock_hz"
+    ),
+    "device.clock.boost": _clock("highest clock", *POWER, into="boost_clock_hz"),
+    "device.clock.sustained": _clock(
+        "clock at which kernels run", *KERNELS, into="sustained_clock_hz"
+    ),
+}
+BOARD: Final[Mapping[str, SpecField]] = {
+    "device.memory.capacity": primary(
+        size("memory that a process can allocate", *MEMORY, into="memory_bytes")
+    ),
+    "device.memory.bandwidth": primary(
+        rate("peak memory bandwidth: stacks x rate of one stack", *KERNELS, into="memory_bandwidth")
+    ),
+    "device.scale_up.domain_size": primary(
+        count("devices of a scale-up domain, such as one NVLink domain", *BETWEEN)
+    ),
+    "device.scale_up.links": primary(
+        number("scale-up links of one device", ("whole", ""), (0, 1e6))
+    ),
+    "device.scale_up.bandwidth": primary(
+        rate("bandwidth of all scale-up links, per direction", *COLLECTIVES)
+    ),
+    "device.scale_up.latency": latency(
+        "latency of one hop inside the scale-up domain", into="latency_s"
+    ),
+    "device.scale_up.in_network_reduction": flag(
+        "whether switches of the domain reduce", *COLLECTIVES
+    ),
+    "device.scale_up.kind": text(
+        "kind of scale-up link", *LINK_KINDS, read_by=(*COLLECTIVES, *POWER)
+    ),
+    "device.host_link.bandwidth": rate(
+        "bandwidth to the host, per direction", *OFFLOADING, into="host_link_bandwidth"
+    ),
+    "device.overhead_ratio": number(
+        "fixed costs of kernels relative to those of the borrowed ones",
+        ("count", ""),
+        (1e-6, 1e6),
+        *KERNELS,
+        *COLLECTIVES,
+        default=1.0,
+    ),
+    "device.tdp": primary(_power("power limit of one device", *KERNELS, *POWER, into="tdp_w")),
+    "device.idle": _power("power of an idle device", *POWER, into="idle_w"),
+}
+# Label of the values that an estimate depends on, most influential first.
+CITED_FIRST: Final[Mapping[str, str]] = {
+    "device.memory.bandwidth": "memory bandwidth",
+    "device.memory.capacity": "memory",
+    **{f"device.peak.{name}": "peaks" for name in MATRIX_FORMATS},
+}
+CITED_CLOCKS: Final[Mapping[str, str]] = {
+    "device.clock.peak": "peak clock",
+    "device.clock.sustained": "clock",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceKind:
+    """A kind of machine as hardware files describe it: a row `KIND` in its module of `kinds`.
+
+    Args:
+        name: Value of `device.kind`, and name of the folder of `machines` that prices it.
+        fields: All fields of its devices by path, in the order in which they are shown. Numbers
+            that `Device` has no attribute for are in `Device.further`.
+        unit: Name of the units that compute, such as "SM".
+        count: Field with the number of units of a device.
+        width: Field with the dense FLOP of a unit per clock: peak = units x clock x width.
+        cited: Label of the values that an estimate cites, by path, most influential first.
+        orders: (lower, upper): the first may not exceed the second.
+    """
+
+    name: str
+    fields: Mapping[str, SpecField]
+    unit: str
+    count: str
+    width: str
+    cited: Mapping[str, str] = field(default_factory=lambda: {**CITED_FIRST, **CITED_CLOCKS})
+    orders: tuple[tuple[str, str], ...] = ()

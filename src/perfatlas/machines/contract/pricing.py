@@ -1,0 +1,174 @@
+"""Prices of operators and answers about devices, each from the machine of the device's kind.
+
+Shape legend: C candidates, O operators, X candidates on one kind of machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.machines.contract.gathered import GatheredOperators
+from perfatlas.machines.contract.machine import KernelChoice
+from perfatlas.machines.contract.table import find_machine
+from perfatlas.operators import take_candidates, with_fields
+from perfatlas.pricing import following_clock, merge, take
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.hardware import Device
+    from perfatlas.machines.contract.devices import DeviceColumns
+    from perfatlas.machines.contract.gathered import KernelFamily
+    from perfatlas.machines.contract.machine import Tier
+    from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.pricing import PricedOperators
+
+
+def price_operators(
+    operators: Sequence[Operator],
+    devices: DeviceColumns,
+    *,
+    family: str,
+    tier: Tier,
+    silicon_version: str = "",
+) -> PricedOperators:
+    """Return the prices of all operators on the device of each candidate.
+
+    Args:
+        operators: Columns over C candidates, without collectives.
+        devices: Device and clock of each candidate.
+        family: As in `KernelChoice`, as the others.
+        tier: Tier of pricing.
+        silicon_version: Engine version of measured tables.
+
+    Raises:
+        UnsupportedError: A device does not multiply in a format, or no machine prices its kind.
+        MissingDependencyError: Tier measured is used without the measured tables.
+
+    Limits: Assumes cold caches and back-to-back kernels of one CUDA graph.
+    """
+    return gather_operators(
+        operators, devices, family=family, tier=tier, silicon_version=silicon_version
+    ).full()
+
+
+def gather_operators(
+    operators: Sequence[Operator],
+    devices: DeviceColumns,
+    *,
+    family: str,
+    tier: Tier,
+    silicon_version: str = "",
+) -> GatheredOperators:
+    """Return operators whose shapes are gathered once, to be priced at several clocks.
+
+    Args:
+        operators: As for `price_operators`.
+        devices: Device and clock of each candidate.
+        family: As for `price_operators`.
+        tier: As for `price_operators`.
+        silicon_version: As for `price_operators`.
+
+    Raises:
+        UnsupportedError: A device does not multiply in a format, or no machine prices its kind.
+        MissingDependencyError: Tier measured is used without the measured tables.
+    """
+    kernels = KernelChoice(family, tier, silicon_version)
+    kinds = _kinds(devices)
+    if len(kinds) == 1:
+        families = find_machine(next(iter(kinds))).gather(operators, devices, kernels)
+        return GatheredOperators(families=families)
+    every = devices.index_C.size
+    groups = [
+        (
+            some_X,
+            find_machine(kind).gather(
+                [take_candidates(one, some_X, every) for one in operators],
+                devices.only(some_X),
+                kernels,
+            ),
+        )
+        for kind, some_X in kinds.items()
+    ]
+    # a kind with fewer families repeats its last one, which does not change the fastest
+    most = max(len(families) for _, families in groups)
+    return GatheredOperators(
+        families=tuple(
+            _Mixed(tuple((some_X, own[min(place, len(own) - 1)]) for some_X, own in groups))
+            for place in range(most)
+        )
+    )
+
+
+def communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:
+    """Return the share of a device that kernels of communication take from those beside them (C,).
+
+    Args:
+        devices: Device of each candidate.
+        multiprocessors: Multiprocessors that they occupy on a GPU.
+    """
+    kinds = _kinds(devices)
+    if len(kinds) == 1:
+        return find_machine(next(iter(kinds))).communication_share(devices, multiprocessors)
+    share_C = np.empty(devices.index_C.size)
+    for kind, some_X in kinds.items():
+        machine = find_machine(kind)
+        share_C[some_X] = machine.communication_share(devices.only(some_X), multiprocessors)
+    return share_C
+
+
+def issuing_units(device: Device) -> float:
+    """Return the units of a device that issue instructions, as SMs of a GPU.
+
+    Args:
+        device: The device.
+    """
+    return find_machine(device.kind).issuing_units(device)
+
+
+def _kinds(devices: DeviceColumns) -> dict[str, IntArray]:
+    """Return the positions of the candidates on each kind of machine, every one if it is one."""
+    kinds = [device.kind for device in devices.devices]
+    if len(set(kinds)) == 1:
+        return {kinds[0]: np.arange(0)}
+    kind_C = np.array(kinds)[devices.index_C]
+    return {str(kind): np.flatnonzero(kind_C == kind) for kind in np.unique(kind_C)}
+
+
+@dataclass(frozen=True)
+class _Mixed:
+    """Operators with the kernels of one family of each kind of machine.
+
+    Args:
+        parts: Positions of the candidates on each kind (X,), and their operators.
+    """
+
+    parts: tuple[tuple[IntArray, KernelFamily], ...]
+
+    @property
+    def full(self) -> PricedOperators:
+        """Prices at the clock of each candidate."""
+        return merge([own.full for _, own in self.parts], [some_X for some_X, _ in self.parts])
+
+    def take(self, some_X: IntArray) -> _Mixed:
+        """Return the operators of some candidates."""
+        parts = []
+        for own_X, family in self.parts:
+            kept = np.flatnonzero(np.isin(some_X, own_X))
+            if kept.size:
+                parts.append((kept, family.take(np.searchsorted(own_X, some_X[kept]))))
+        return _Mixed(tuple(parts))
+
+    def at(
+        self, ratio_CO: FloatArray, last_CO: FloatArray, last: PricedOperators
+    ) -> PricedOperators:
+        """Return the prices at clocks, from those at the last ones."""
+        changed = {name: getattr(last, name).copy() for name in following_clock(last)}
+        for some_X, family in self.parts:
+            found = family.at(ratio_CO[some_X], last_CO[some_X], take(last, some_X))
+            for name, values in changed.items():
+                values[some_X] = getattr(found, name)
+        return with_fields(last, **changed)

@@ -1,0 +1,391 @@
+"""Networks: operators of typed phases and the dimensions that plans, memory and training ask for.
+
+A network runs tokens through groups of identical layers; a token is whatever its operators count as
+a row of `StepTokens`: a token of text, or an image. Readers build networks; all other packages ask
+them through `Network` and `Segment` alone.
+
+Shape legend: C candidates, G segments: what runs before the layers, each group of layers, the head.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+
+from perfatlas.operators import Phase
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.networks.emission import ModelFormats, StepTokens
+    from perfatlas.operators import FloatArray, Operator
+
+DividedBy = Literal["tp", "cp", "ep", "moe_tp"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DividedSize:
+    """A size of a layer that a parallel size divides.
+
+    Args:
+        label: Name of the size in descriptions of models, such as num_heads.
+        size: Its value; 1 for a layer that is not divided.
+        by: The field of a plan that divides it.
+        copied: Whether more ranks than the size may hold copies.
+        noun: What training counts, such as "attention heads"; "" where training divides unevenly.
+        weights: Format of weights that have one row per unit: "gemm", "moe", or "" for none.
+    """
+
+    label: str
+    size: int
+    by: DividedBy
+    copied: bool = False
+    noun: str = ""
+    weights: str = ""
+
+    def allows(self, ways: FloatArray) -> NDArray[np.bool_]:
+        """Return whether the size can be divided over the given number of ranks (C,).
+
+        Args:
+            ways: Ranks (C,).
+        """
+        divides: NDArray[np.bool_] = np.mod(self.size, ways) == 0
+        if not self.copied:
+            return divides
+        copies: NDArray[np.bool_] = (ways > self.size) & (np.mod(ways, self.size) == 0)
+        return np.logical_or(divides, copies)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoutedExperts(ABC):
+    """Routed experts of a layer, with optional shared experts.
+
+    Args:
+        num_experts: Routed experts.
+        top_k: Experts per token.
+        intermediate_size: Intermediate size of a routed expert.
+        shared_intermediate_size: Total intermediate size of the shared experts, 0 for none.
+        gated: Whether experts have 3 matrices instead of 2.
+        bias: Whether experts have biases.
+        redundant_experts: Copies of popular experts that a deployment holds besides them.
+    """
+
+    num_experts: int
+    top_k: int
+    intermediate_size: int
+    shared_intermediate_size: int = 0
+    gated: bool = True
+    bias: bool = False
+    redundant_experts: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Experts that a deployment holds, copies included."""
+        return self.num_experts + self.redundant_experts
+
+    @abstractmethod
+    def width(self, hidden: int) -> int:
+        """Return the width of the routed experts' input and output.
+
+        Args:
+            hidden: Hidden size of the network.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveElements:
+    """Elements per token that a rank holds at once inside a block.
+
+    Args:
+        repeated: Elements on every tensor-parallel rank.
+        divided: Elements that tensor-parallel ranks divide.
+        experts: Experts whose workspace comes on top; None for none.
+    """
+
+    repeated: float
+    divided: float = 0.0
+    experts: RoutedExperts | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment(ABC):
+    """`count` identical layers.
+
+    The defaults are those of layers without attention, experts and sizes that a plan divides.
+    """
+
+    count: int
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return ()
+
+    @property
+    def experts(self) -> RoutedExperts | None:
+        """Routed experts, None for a layer without."""
+        return None
+
+    @property
+    def modules(self) -> frozenset[str]:
+        """Names of modules that recomputation can select, such as core_attn, mlp and moe."""
+        return frozenset()
+
+    @property
+    def qkv_widths(self) -> tuple[int, int, int] | None:
+        """Columns of queries, keys and values in a fused projection, None without one."""
+        return None
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether tokens of a sequence are processed one after another."""
+        return False
+
+    @property
+    def selects_keys(self) -> bool:
+        """Whether queries attend to keys that an indexer selects."""
+        return False
+
+    @property
+    def has_sinks(self) -> bool:
+        """Whether attention has a learned sink logit per head."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheLayout:
+    """The unsharded cache of one group of identical layers.
+
+    A tensor-parallel rank holds 1 / min(ranks, divided_by) of it: key-value heads are divided until
+    each rank has one and then replicated; a latent row is replicated on every rank.
+
+    Args:
+        kind: "attention", "latent", "index" or "state".
+        layers: Layers of the group.
+        bytes_per_token: Bytes per layer and token [bytes].
+        token_limit: Maximum tokens kept (sliding window), 0 for all.
+        constant_bytes: Bytes per layer and sequence, independent of length [bytes].
+        divided_by: Maximum number of shards: key-value heads, state heads, or 1 (replicated).
+    """
+
+    kind: str
+    layers: int
+    bytes_per_token: float = 0.0
+    token_limit: int = 0
+    constant_bytes: float = 0.0
+    divided_by: int = 1
+
+    def bytes_per_sequence(self, seq_len: FloatArray) -> FloatArray:
+        """Return the bytes of a sequence of seq_len tokens over all layers of the group (C,)."""
+        kept_C = np.minimum(seq_len, self.token_limit) if self.token_limit else seq_len
+        return self.layers * (self.constant_bytes + self.bytes_per_token * kept_C)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterCounts:
+    """Parameters of a model, by the format they are stored in.
+
+    Args:
+        total: All parameters of the network, tied embeddings counted once, without `mtp`.
+        active: `total` without the routed experts that a token does not use.
+        embedding: Input embedding.
+        lm_head: LM head with its bias; 0 if it shares the embedding.
+        dense_linear: Matrices of mixers, dense feed-forward and shared experts.
+        mixer_linear: The part of `dense_linear` that belongs to mixers.
+        expert: Matrices of the routed experts.
+        other: Norms, biases, sinks, routers, convolutions and state vectors; never quantized.
+        mtp: Multi-token-prediction layers of the checkpoint, without shared embedding and head.
+    """
+
+    total: int
+    active: int
+    embedding: int
+    lm_head: int
+    dense_linear: int
+    mixer_linear: int
+    expert: int
+    other: int
+    mtp: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFormats:
+    """Number formats from the checkpoint's quantization_config; None if not stated.
+
+    `source` quotes the config, as evidence.
+    """
+
+    gemm_format: str | None = None
+    moe_format: str | None = None
+    kv_format: str | None = None
+    attention_quantized: bool = True
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(ABC):
+    """A network: operators of typed phases, and dimensions.
+
+    Args:
+        model_type: Name of its family; engines state fusions by it.
+        hidden_size: Elements per token between layers; the most where layers differ.
+        vocab_size: Outputs per token of the head.
+        layers: Groups of identical layers; their counts sum to the depth.
+        tie_word_embeddings: Whether the head shares the embedding.
+        mtp_layers: Multi-token-prediction layers of the checkpoint (not in `layers`).
+        max_position_embeddings: Maximum sequence length; 0 for no limit.
+        checkpoint: Number formats of the checkpoint.
+        notes: Remarks for the user, such as "text part of a multimodal model".
+    """
+
+    phases: ClassVar[tuple[Phase, ...]] = (Phase.PREFILL, Phase.DECODE)
+
+    model_type: str
+    hidden_size: int
+    vocab_size: int
+    layers: tuple[Segment, ...]
+    tie_word_embeddings: bool = False
+    mtp_layers: int = 0
+    max_position_embeddings: int = 0
+    checkpoint: CheckpointFormats = CheckpointFormats()
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def step_operators(
+        self, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    ) -> tuple[Operator, ...]:
+        """Return the operators of one step of the whole network, unsharded, in execution order.
+
+        Args:
+            formats: The formats of the deployment.
+            phase: One of `phases`, or Phase.FORWARD in training.
+            tokens: The tokens of the step.
+        """
+
+    @abstractmethod
+    def segment_operators(
+        self, segment: int, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    ) -> tuple[Operator, ...]:
+        """Return the operators of one layer of a segment, whose counts are per layer.
+
+        Args:
+            segment: 0 for what runs before the layers, then the groups of layers, then the head.
+            formats: The formats of the deployment.
+            phase: One of `phases`, or Phase.FORWARD in training.
+            tokens: The tokens of the step.
+        """
+
+    @abstractmethod
+    def parameters(self) -> ParameterCounts:
+        """Return the exact parameter counts."""
+
+    @abstractmethod
+    def live_elements(self) -> tuple[LiveElements, ...]:
+        """Return the elements per token that are live inside each block of the layers."""
+
+    @property
+    def embedding_rows(self) -> int:
+        """Rows of hidden_size of the embedding before the layers, which tp divides; 0 for none."""
+        return 0
+
+    def cache_layouts(self, kv_bytes_per_element: float) -> tuple[CacheLayout, ...]:
+        """Return the cache of every group of layers that has one; () without a cache.
+
+        Args:
+            kv_bytes_per_element: Bytes of a cached key, value or latent element, scales included.
+        """
+        del kv_bytes_per_element
+        return ()
+
+    def draft_operators(
+        self, formats: ModelFormats, phase: Phase, tokens: StepTokens
+    ) -> tuple[Operator, ...]:
+        """Return the operators of one pass of a drafter, unsharded, in execution order.
+
+        Args:
+            formats: The formats of the deployment.
+            phase: Prefill or decode, or Phase.FORWARD in training.
+            tokens: The tokens of the pass.
+
+        Raises:
+            UnsupportedError: The network has no drafter.
+        """
+        del formats, phase, tokens
+        raise self._without_drafter()
+
+    def with_drafter(self) -> Self:
+        """Return the network with the drafter's layer added, for memory accounting.
+
+        Raises:
+            UnsupportedError: The network has no drafter.
+        """
+        raise self._without_drafter()
+
+    def with_redundant_experts(self, copies: int) -> Self:
+        """Return the network with copies of popular experts in each MoE layer.
+
+        Args:
+            copies: Copies in each layer.
+        """
+        del copies
+        return self
+
+    def without_windows(self, note: str) -> Self:
+        """Return the network whose layers attend to the whole cache and keep it.
+
+        Args:
+            note: Why, a sentence that its answers carry.
+        """
+        del note
+        return self
+
+    def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
+        """Return the network with other dimensions, and the dimensions, a solved one included.
+
+        Args:
+            settings: Dimensions with their values as text.
+
+        Raises:
+            InvalidSpecError: The network has no such dimensions, or they contradict each other.
+        """
+        raise InvalidSpecError(
+            f"{', '.join(settings)}: {self.model_type} has no dimensions that can be overridden;"
+            " change its file"
+        )
+
+    def describe_layers(self) -> tuple[dict[str, object], ...]:
+        """Return what each group of layers is, beside its count."""
+        return tuple({} for _ in self.layers)
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers over all groups."""
+        return sum(group.count for group in self.layers)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether any layer routes tokens to experts."""
+        return any(group.experts is not None for group in self.layers)
+
+    @property
+    def has_shared_experts(self) -> bool:
+        """Whether any layer runs a shared expert beside the routed ones."""
+        experts = (group.experts for group in self.layers)
+        return any(one is not None and one.shared_intermediate_size > 0 for one in experts)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether sequences are decoded token by token."""
+        return Phase.DECODE in self.phases
+
+    def _without_drafter(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self.model_type} does not decode token by token, so nothing can be drafted; leave"
+            " speculative_depth and mtp_depth out"
+        )

@@ -1,0 +1,344 @@
+"""Parts of the layers of a language model: mixers and feed-forwards, each with its dimensions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from perfatlas.networks.contract import DividedSize, RoutedExperts
+
+
+class Block(ABC):
+    """A mixer or a feed-forward, as its layer asks it."""
+
+    modules: ClassVar[tuple[str, ...]] = ()
+    is_recurrent: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+
+    @property
+    @abstractmethod
+    def live_width(self) -> float:
+        """Elements per token between the products of the block, before tp."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseIndexer:
+    """The lightning indexer of sparse attention: selects `top_k` keys per query.
+
+    Args:
+        num_heads: Score heads.
+        head_dim: Width of a score head.
+        top_k: Keys that a query attends to.
+        shared: The layer has no indexer of its own and attends to the keys that the indexer of an
+            earlier layer selected (GLM-5.2).
+        block_size: Keys are selected in blocks of this many, by the largest score of a block, and
+            separately by each score head (MiniMax-M3); 1: single keys, by scores summed over
+            heads (DeepSeek-V3.2).
+    """
+
+    num_heads: int
+    head_dim: int
+    top_k: int
+    shared: bool = False
+    block_size: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class GqaAttention(Block):
+    """Softmax attention; MHA, GQA and MQA differ in num_kv_heads only.
+
+    Args:
+        num_heads: Query heads.
+        num_kv_heads: Key-value heads.
+        head_dim: Width of query and key heads.
+        value_head_dim: Width of value heads (usually equal to head_dim).
+        window: Sliding window [tokens], 0 for none.
+        sinks: One learned sink logit per head.
+        qkv_bias: Biases on q, k, v.
+        output_bias: Bias on the output projection.
+        qk_norm: Normalized width: "none", "head" (per head_dim) or "full" (over all heads).
+        output_gate: The query projection also produces an output gate (qwen3_next, qwen3.5).
+        qk_norm_weight: Whether the norm has learned weights.
+        gate_per_head: The output gate has one value per head instead of one per element (Step-3.7).
+        key_is_value: Values are the unnormalized keys: there is no value projection (Gemma 4).
+        indexer: Selects the keys a query attends to (MiniMax-M3).
+    """
+
+    modules = ("core_attn",)
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    value_head_dim: int
+    window: int = 0
+    sinks: bool = False
+    qkv_bias: bool = False
+    output_bias: bool = False
+    qk_norm: str = "none"
+    output_gate: bool = False
+    qk_norm_weight: bool = True
+    gate_per_head: bool = False
+    key_is_value: bool = False
+    indexer: SparseIndexer | None = None
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (
+            DividedSize(label="num_heads", size=self.num_heads, by="tp", noun="attention heads"),
+            DividedSize(
+                label="num_kv_heads",
+                size=self.num_kv_heads,
+                by="tp",
+                copied=True,
+                noun="key-value heads",
+            ),
+        )
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        heads = self.num_heads * (self.head_dim + self.value_head_dim)
+        gate = self.num_heads * self.value_head_dim if self.output_gate else 0
+        return float(heads + gate + self.num_kv_heads * (self.head_dim + self.value_head_dim))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlaAttention(Block):
+    """Multi-head latent attention; q_lora_rank 0 means no query compression.
+
+    `output_gate`: a projection of the layer's input gates every value head's output (Kimi-K3).
+    """
+
+    modules = ("core_attn", "mla_up_proj")
+
+    num_heads: int
+    q_lora_rank: int
+    kv_lora_rank: int
+    nope_dim: int
+    rope_dim: int
+    value_head_dim: int
+    indexer: SparseIndexer | None = None
+    output_gate: bool = False
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (
+            DividedSize(label="num_heads", size=self.num_heads, by="tp", noun="attention heads"),
+        )
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        latent = 2 * (self.nope_dim + self.rope_dim + self.value_head_dim)
+        return float(self.num_heads * (latent + (self.value_head_dim if self.output_gate else 0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressedAttention(Block):
+    """Attention over a window and over keys that stand for several tokens (DeepSeek-V4).
+
+    Args:
+        num_heads: Query heads; all share one row per key, which is key and value.
+        head_dim: Width of a head and of that row.
+        q_lora_rank: Query compression.
+        output_groups: Groups of heads in the first output projection.
+        output_rank: Width of a group's output.
+        window: Recent tokens with keys of their own.
+        ratio: Tokens per compressed key, 0 for none.
+        indexer: Selects compressed keys; None: all are used.
+    """
+
+    num_heads: int
+    head_dim: int
+    q_lora_rank: int
+    output_groups: int
+    output_rank: int
+    window: int
+    ratio: int = 0
+    indexer: SparseIndexer | None = None
+
+    @property
+    def series(self) -> int:
+        """Overlapping series of keys in a compressor: two where keys are selected."""
+        return 1 if self.indexer is None else 2
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (
+            DividedSize(label="num_heads", size=self.num_heads, by="tp"),
+            DividedSize(label="o_groups", size=self.output_groups, by="tp"),
+        )
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        return float(self.num_heads * 2 * self.head_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedDeltaNet(Block):
+    """Gated delta net (qwen3_next, qwen3.5): linear attention with a d_k x d_v state per head.
+
+    `decay_rank`: width between the two projections of a decay per key channel (Kimi delta
+    attention); 0 for one decay per value head.
+    """
+
+    is_recurrent = True
+
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+    decay_rank: int = 0
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (
+            DividedSize(label="linear-attention key heads", size=self.num_key_heads, by="tp"),
+            DividedSize(label="linear-attention value heads", size=self.num_value_heads, by="tp"),
+        )
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        key = self.num_key_heads * self.key_head_dim
+        return float(2 * key + 3 * self.num_value_heads * self.value_head_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mamba2(Block):
+    """Mamba-2 state-space mixer (nemotron_h)."""
+
+    is_recurrent = True
+
+    num_heads: int
+    head_dim: int
+    state_size: int
+    num_groups: int
+    conv_kernel: int
+    conv_bias: bool = True
+    projection_bias: bool = False
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (
+            DividedSize(label="Mamba-2 heads", size=self.num_heads, by="tp"),
+            DividedSize(label="Mamba-2 num_groups", size=self.num_groups, by="tp", copied=True),
+        )
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        inner = self.num_heads * self.head_dim
+        return float(3 * inner + 2 * self.num_groups * self.state_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mamba1(Block):
+    """Mamba selective scan (jamba)."""
+
+    is_recurrent = True
+
+    intermediate_size: int
+    state_size: int
+    time_step_rank: int
+    conv_kernel: int
+    conv_bias: bool = True
+    projection_bias: bool = False
+    inner_norms: bool = False
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (DividedSize(label="Mamba intermediate_size", size=self.intermediate_size, by="tp"),)
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        return 4.0 * self.intermediate_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseFfn(Block):
+    """Feed-forward network; gated: gate, up and down (3 matrices), otherwise up and down."""
+
+    modules = ("mlp",)
+
+    intermediate_size: int
+    gated: bool = True
+    bias: bool = False
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        return (
+            DividedSize(
+                label="intermediate_size",
+                size=self.intermediate_size,
+                by="tp",
+                noun="columns of the feed-forward network",
+                weights="gemm",
+            ),
+        )
+
+    @property
+    def live_width(self) -> float:
+        """Elements per token between the products, before tp."""
+        return float((3 if self.gated else 2) * self.intermediate_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoeFfn(RoutedExperts):
+    """Routed experts with optional shared experts.
+
+    Args:
+        shared_gate: Whether a sigmoid gate scales the shared expert (qwen2_moe, qwen3_next).
+        router_bias: Whether the router has a bias, such as DeepSeek's score correction.
+        latent_size: Width of the routed experts' input and output, projected from and to the
+            hidden size around dispatch and combine (Nemotron 3, Kimi-K3); 0 for the hidden size.
+    """
+
+    shared_gate: bool = False
+    router_bias: bool = False
+    latent_size: int = 0
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of modules that recomputation can select."""
+        return ("moe", "moe_act", *(("shared_experts",) if self.shared_intermediate_size else ()))
+
+    @property
+    def divided_sizes(self) -> tuple[DividedSize, ...]:
+        """Sizes that a plan divides."""
+        held = "experts with copies" if self.redundant_experts else "num_experts"
+        width, shared = self.intermediate_size, self.shared_intermediate_size
+        return (
+            DividedSize(label=held, size=self.slots, by="ep", noun="experts"),
+            DividedSize(
+                label="moe_intermediate_size",
+                size=width,
+                by="moe_tp",
+                noun="columns of an expert",
+                weights="moe",
+            ),
+            DividedSize(label="shared-expert width", size=shared, by="tp", weights="gemm"),
+        )
+
+    def width(self, hidden: int) -> int:
+        """Return the width of the routed experts' input and output."""
+        return self.latent_size or hidden
+
+
+Mixer = GqaAttention | MlaAttention | CompressedAttention | GatedDeltaNet | Mamba2 | Mamba1
+Ffn = DenseFfn | MoeFfn

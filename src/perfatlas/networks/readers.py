@@ -1,0 +1,68 @@
+"""Readers of networks: what turns the files of one format into networks."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from perfatlas.networks.contract import Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """The files of one format.
+
+    Args:
+        name: Name of the format.
+        suffixes: How names of its files end, such as ".json".
+        read: Returns the network of a file. It raises an error of `quantities` for what it cannot
+            read; `OSError` and `ValueError` become one that names the file.
+        in_folders: Name of the file to read where a folder is given, "" if none is.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[Path], Network]
+    in_folders: str = ""
+
+
+_REGISTERED: dict[str, Reader] = {}
+
+
+def register_reader(reader: Reader) -> None:
+    """Add a reader from outside the package, or replace the one of its name.
+
+    Args:
+        reader: The reader.
+    """
+    _REGISTERED[reader.name] = reader
+
+
+def readers() -> tuple[Reader, ...]:
+    """Return all readers: `READER` in the module `reader` of each folder of `networks`.
+
+    Example:
+        >>> from perfatlas.networks.readers import readers
+        >>> [reader.name for reader in readers()][:1]
+        ['hf_config']
+    """
+    return (*_in_folders(), *_REGISTERED.values())
+
+
+@cache
+def _in_folders() -> tuple[Reader, ...]:
+    package = "perfatlas.networks"
+    folders = sorted(
+        entry.name
+        for entry in resources.files(package).iterdir()
+        if entry.is_dir() and entry.joinpath("reader.py").is_file()
+    )
+    modules = [importlib.import_module(f"{package}.{name}.reader") for name in folders]
+    return tuple(module.READER for module in modules)

@@ -1,0 +1,106 @@
+"""What the prefix caches of a deployment have of the prompts of a trace.
+
+Shape legend: N requests, K classes, P points, H blocks of prompts that repeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.serving.requests import prefix_reuse
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.parallelism import PlanColumns
+    from perfatlas.serving.requests import Requests
+    from perfatlas.serving.requests.reuse_distance import PrefixReuse
+
+PREFIX_AWARE: Final = "prefix_aware"
+MOST_KEPT: Final = 32  # numbers of caches whose reuse is kept
+
+
+class Caches(NamedTuple):
+    """The prefix caches of deployments.
+
+    Args:
+        number: Caches, each of which receives one of so many requests (P,).
+        tokens: Capacity of each [tokens] (P,).
+    """
+
+    number: FloatArray
+    tokens: FloatArray
+
+
+def caches_of(plan: PlanColumns, kv_capacity_tokens: FloatArray, routing: str) -> Caches:
+    """Return the prefix caches of plans: one of each attention-DP rank of each replica.
+
+    Args:
+        plan: The plans (P,).
+        kv_capacity_tokens: KV cache of a replica [tokens] (P,).
+        routing: round_robin, where each cache receives one of so many requests, or prefix_aware,
+            where all together are one cache.
+    """
+    number = plan.dp * plan.attention_dp
+    tokens = kv_capacity_tokens / plan.attention_dp
+    if routing == PREFIX_AWARE:
+        return Caches(np.ones_like(number), number * tokens)
+    return Caches(number, tokens)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TraceReuse:
+    """Prompts of a trace of which some repeat the start of earlier ones.
+
+    Args:
+        requests: The requests, with hashes of their prompts.
+        class_N: Class of each request (N,).
+        count_K: Requests of each class (K,).
+    """
+
+    requests: Requests
+    class_N: IntArray
+    count_K: IntArray
+
+    def mean_cached(self, caches: Caches) -> FloatArray:
+        """Return the mean prompt tokens of each class that caches have (K, P).
+
+        Args:
+            caches: The caches of deployments.
+        """
+        mean_KP = np.zeros((self.count_K.size, caches.number.size))
+        for number in np.unique(caches.number).tolist():
+            some = np.flatnonzero(caches.number == number)
+            for k, (needed_H, total_H) in enumerate(_by_class(self, int(number))):
+                place = np.searchsorted(needed_H, caches.tokens[some], side="right")
+                mean_KP[k, some] = total_H[place] / self.count_K[k]
+        return mean_KP
+
+    def cached_tokens(self, caches: Caches) -> IntArray:
+        """Return the prompt tokens of each request that the caches of a deployment have (N,).
+
+        Args:
+            caches: Those of one deployment.
+        """
+        reuse = prefix_reuse(self.requests, int(caches.number[0]))
+        return reuse.cached_tokens(float(caches.tokens[0]), self.class_N.size)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _by_class(trace: TraceReuse, caches: int) -> tuple[tuple[IntArray, IntArray], ...]:
+    """Return the capacities from which blocks of each class are found, and the tokens up to there.
+
+    The tokens have one entry more: those of no block.
+    """
+    reuse: PrefixReuse = prefix_reuse(trace.requests, caches)
+    known = np.flatnonzero(reuse.repeats)
+    order = known[np.argsort(reuse.needed_H[known], kind="stable")]
+    class_H = trace.class_N[reuse.request_H[order]]
+    found = []
+    for k in range(trace.count_K.size):
+        own = order[class_H == k]
+        found.append((reuse.needed_H[own], np.append(0, np.cumsum(reuse.saved_H[own]))))
+    return tuple(found)

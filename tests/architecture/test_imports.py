@@ -1,0 +1,35 @@
+"""Imports that the contracts of pyproject.toml cannot name."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from tests.architecture.sources import ROOT, tree_of
+
+SOURCE: Final = ROOT / "src"
+# files of a verb that declare, read or show: what they compute with is below the verbs
+WITHOUT_NUMPY: Final = ("declaration", "groups", "metrics", "question", "command", "text", "page")
+
+
+def test_validation_imports_interfaces_of_packages() -> None:
+    deep = [
+        f"{path.relative_to(ROOT)}: {node.module}"
+        for path in sorted((ROOT / "validation").rglob("*.py"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas.")
+        if node.module != "perfatlas.interface"
+        and not SOURCE.joinpath(*(node.module or "").split(".")).is_dir()
+    ]
+    assert deep == [], "export the names in the __init__.py of their package"
+
+
+def test_verbs_declare_read_and_show_without_numpy() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((SOURCE / "perfatlas" / "verbs").rglob("*.py"))
+        if path.stem in WITHOUT_NUMPY
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Import) and any(one.name == "numpy" for one in node.names)
+    ]
+    assert found == [], "move what computes below the verbs"
