@@ -47,15 +47,15 @@ golden: $(STAMP) ## compare every recorded answer to its last digit, or to a rel
 	$(BIN)/python -m tests.golden.compare --jobs 2 --tolerance $(or $(TOL),0)
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
-	$(BIN)/python -m validation kernels --page docs/validation-kernels.md
+	$(BIN)/python -m validation kernels --page validation/pages/kernels.md
 	$(BIN)/python -m validation measured --page docs/tier-measured.md
 	$(BIN)/python -m validation steps
-	$(BIN)/python -m validation traffic --page docs/validation-traffic.md
-	$(BIN)/python -m validation outside --page docs/validation-outside.md
+	$(BIN)/python -m validation traffic --page validation/pages/traffic.md
+	$(BIN)/python -m validation outside --page validation/pages/outside.md
 	$(BIN)/python -m validation fleet
 	-$(BIN)/python -m tests.laws.random_questions 800
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0 -m 'study or hypothesis' --hypothesis-profile=thorough
-	$(BIN)/python docs/figures.py
+	$(BIN)/python -m validation.figures
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py

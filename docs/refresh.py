@@ -33,7 +33,8 @@ NEEDS_EXTRA = 6  # exit code of a command whose optional package is not installe
 
 def documents() -> list[Path]:
     """Return every Markdown file that may quote a command."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    folders = (ROOT / "docs", ROOT / "validation" / "pages")
+    return [ROOT / "README.md", *sorted(page for one in folders for page in one.rglob("*.md"))]
 
 
 def words_of(command: str) -> tuple[str, list[str]]:

@@ -51,6 +51,7 @@ TOTALS: Final[dict[str, Callable[[], int]]] = {
     "wheel.text_lines": lambda: _lines("src", *TEXT),
     "validation.code_lines": lambda: _lines("validation", ".py"),
     "tests.code_lines": lambda: _lines("tests", ".py"),
+    "validation.words": lambda: _words("validation"),
     "documents.words": lambda: _words("docs"),
     "interface.fields": lambda: len({name for one in questions() for name in verb_fields(one)}),
     "interface.metrics": _metrics,

@@ -29,10 +29,14 @@ def _refresh() -> ModuleType:
     return module
 
 
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
 REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
 # pages that quote the output of a study over thousands of runs
-STUDIES: Final = ("validation-serving.md", "validation-blocks.md")
+STUDIES: Final = ("validation/pages/serving.md", "validation/pages/blocks.md")
 MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -81,8 +85,8 @@ FOREIGN: Final = frozenset(
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.study] * (path.name in STUDIES)) for path in QUOTED],
-    ids=[path.relative_to(ROOT).as_posix() for path in QUOTED],
+    [pytest.param(path, marks=[pytest.mark.study] * (_name(path) in STUDIES)) for path in QUOTED],
+    ids=[_name(path) for path in QUOTED],
 )
 def test_every_output_quoted_in_a_document_is_what_the_command_prints(
     path: Path,
@@ -188,20 +192,20 @@ def test_every_option_that_a_document_names_exists(capsys: pytest.CaptureFixture
 def test_missed_goals_have_the_figures_of_their_pages() -> None:
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in (ROOT / "docs" / "validation-goals.md").read_text("utf-8").splitlines()
+        for line in (ROOT / "validation" / "pages" / "goals.md").read_text("utf-8").splitlines()
         if line.startswith("| ") and "](" in line
     ]
     assert len(rows) == 20
     for goal, reached, page, *_ in rows:
         found = LINK.search(page)
         assert found is not None, goal
-        text = (ROOT / "docs" / found[1]).read_text("utf-8")
+        text = (ROOT / "validation" / "pages" / found[1]).read_text("utf-8")
         for figure in re.findall(r"-?\d[\d.,]*\d(?:%| µs| ms| GB/s| TFLOP/s)?", reached):
             assert figure in text, f"{goal}: {found[1]} does not have {figure}"
 
 
 def test_the_summary_of_serving_runs_is_that_of_its_table() -> None:
-    text = (ROOT / "docs" / "validation-serving.md").read_text("utf-8")
+    text = (ROOT / "validation" / "pages" / "serving.md").read_text("utf-8")
     for models in ("all", "dense", "with experts"):
         row = re.search(rf"^\| {models} \|(.*)\|$", text, re.MULTILINE)
         printed = re.search(rf"^{models} +(\d,\d+ .*)$", text, re.MULTILINE)

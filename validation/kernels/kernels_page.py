@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from validation.scoring import CellScore
 
-REGENERATE: Final = "python -m validation kernels --page docs/validation-kernels.md"
+REGENERATE: Final = "python -m validation kernels --page validation/pages/kernels.md"
 TITLES: Final = {
     "own": "Own calibration, all rows",
     "unseen-shapes": "Unseen shapes",

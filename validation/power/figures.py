@@ -53,7 +53,7 @@ LENGTHS: Final = {"isl": 128, "osl": 256}  # assumed: that publication states no
 def clock_figures() -> list[tuple[str, float, float]]:
     """Return published figures of clocks, locks and racks: name, published value, prediction.
 
-    Source: reference of each figure in docs/validation-power.md.
+    Source: reference of each figure in validation/pages/power.md.
 
     Limits: The published decodes are those of four models with some 4B parameters in bf16, 1 to 32
         sequences; Qwen3-4B stands for them.

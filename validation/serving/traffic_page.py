@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Row = dict[str, Any]
-REGENERATE: Final = "python -m validation traffic --page docs/validation-traffic.md"
+REGENERATE: Final = "python -m validation traffic --page validation/pages/traffic.md"
 PARTS: Final = {
     "totals": ("models",),
     "by_engine": ("backend",),

@@ -1,9 +1,9 @@
 """Draw the figures of the validation pages as SVG.
 
-`python docs/figures.py` scores the published serving runs and the printed cache capacities again
-(it needs `pip install 'perfatlas[silicon]'` and half a minute), reads the recorded errors of
-kernels and of the failure simulator, and writes docs/figures. `--check` exits 1 where a figure is
-out of date.
+`python -m validation.figures` scores the published serving runs and the printed cache capacities
+again (it needs `pip install 'perfatlas[silicon]'` and half a minute), reads the recorded errors of
+kernels and of the failure simulator, and writes validation/pages/figures. `--check` exits 1 where
+a figure is out of date.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[1]
-FOLDER: Final = ROOT / "docs" / "figures"
+FOLDER: Final = ROOT / "validation" / "pages" / "figures"
 SAMPLES: Final = ROOT / "validation" / "data" / "kernel_samples.toml"
 WIDTH: Final = 760
 PANEL: Final = 210  # side of a scatter panel
@@ -205,7 +205,7 @@ def kernel_figures() -> dict[str, str]:
 
 def fleet_figures() -> dict[str, str]:
     """Return the largest deviations that the page of the failure simulator records."""
-    page = (ROOT / "docs" / "validation-fleet.md").read_text("utf-8")
+    page = (ROOT / "validation" / "pages" / "fleet.md").read_text("utf-8")
     found = re.findall(r"^\| ([a-z ,]+) \| (\d+) \| ([\d.]+) \| ([\d.]+) \|", page, re.MULTILINE)
     rows = [
         Dots(f"{name} ({points})", [float(largest) / 4.0], float(expected) / 4.0)
@@ -230,7 +230,7 @@ def main() -> int:
             continue
         stale += 1
         if "--check" in sys.argv[1:]:
-            sys.stderr.write(f"{path.relative_to(ROOT)}: run python docs/figures.py\n")
+            sys.stderr.write(f"{path.relative_to(ROOT)}: run python validation/figures.py\n")
         else:
             path.write_text(content, "utf-8")
     return int(bool(stale) and "--check" in sys.argv[1:])
