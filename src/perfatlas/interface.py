@@ -12,7 +12,7 @@ def lazy_names(package: str, file: str) -> tuple[object, object, list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package.
 
     Type checkers and editors read the imports under `if TYPE_CHECKING:` of its `__init__.py`; at
-    run time each module is imported when one of its names is first used.
+    run time its source is read, and each module is imported when one of its names is first used.
 
     Args:
         package: Its `__name__`.
@@ -22,6 +22,8 @@ def lazy_names(package: str, file: str) -> tuple[object, object, list[str]]:
         alias.name: node.module
         for block in ast.parse(Path(file).read_bytes()).body
         if isinstance(block, ast.If)
+        and isinstance(block.test, ast.Name)
+        and block.test.id == "TYPE_CHECKING"
         for node in block.body
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names

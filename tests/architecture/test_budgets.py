@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from collections import Counter
 
 from tests.architecture.sources import ROOT, tree_of
 
@@ -9,6 +10,8 @@ SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "validation").rglob("*
 MAX_FILE_LINES = 700
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
+MAX_MODULES = 25
+LISTED = ("families",)
 
 
 def _functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -77,3 +80,14 @@ def test_every_module_can_be_imported() -> None:
 def test_no_room_is_a_drawer() -> None:
     rooms = {p.parent.name for p in SOURCES}
     assert not rooms & {"utils", "common", "core", "helpers", "tools"}
+
+
+def test_no_folder_is_crowded() -> None:
+    """Folders whose modules are found by listing may hold any number of them."""
+    modules = Counter(path.parent for path in SOURCES if path.name != "__init__.py")
+    crowded = {
+        str(folder.relative_to(ROOT)): count
+        for folder, count in modules.items()
+        if count > MAX_MODULES and folder.name not in LISTED
+    }
+    assert crowded == {}, f"more than {MAX_MODULES} modules: divide the folder by subject"

@@ -18,6 +18,7 @@ SUFFIXES: Final = frozenset((".py", ".pyi", ".toml", ".md", ".html"))
 # files and folders whose texts are revised
 REVISED: Final = (
     "src/perfatlas",
+    "validation",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",

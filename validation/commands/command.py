@@ -116,7 +116,7 @@ def blocks(
     output = output or Output()
     if output.json:
         set_fields = {"system": system, "engine": engine}
-        print_json(envelope("validate blocks", results=results, scenario=set_fields))
+        print_json(envelope("validation blocks", results=results, scenario=set_fields))
         return 0
     console = open_terminal(sys.stdout)
     if not results["cells"]:
@@ -148,7 +148,7 @@ def capacity(*, output: Output | None = None) -> int:
     results = validate_capacity()
     output = output or Output()
     if output.json:
-        print_json(envelope("validate capacity", results=results, scenario={}))
+        print_json(envelope("validation capacity", results=results, scenario={}))
         return _gate(results)
     console = open_terminal(sys.stdout)
     tables = [
@@ -190,7 +190,7 @@ def plans(*, output: Output | None = None) -> int:
 
     output, results = output or Output(), validate_plans()
     if output.json:
-        print_json(envelope("validate plans", results=results, scenario={}))
+        print_json(envelope("validation plans", results=results, scenario={}))
     else:
         _print(results, PLAN_HEADINGS, verbose=output.verbose)
     return _gate(results)
@@ -221,7 +221,7 @@ def _compare(
     results = scorers[verb](system, tuple(operator or ()), protocol, rows=rows, progress=_progress)
     set_fields = {"system": system, "operator": operator, "protocol": protocol, "rows": rows}
     if output.json:
-        print_json(envelope(f"validate {verb}", results=results, scenario=set_fields))
+        print_json(envelope(f"validation {verb}", results=results, scenario=set_fields))
     else:
         _print_cells(results, "cells" if system else "medians", verbose=output.verbose)
     return _gate(results)
@@ -244,7 +244,7 @@ def _progress(score: CellScore) -> None:
 def _show(verb: str, results: Mapping[str, Any], *, output: Output) -> int:
     """Print a validation; return 0, or 7 if it lists failures."""
     if output.json:
-        print_json(envelope(f"validate {verb}", results=results, scenario={}))
+        print_json(envelope(f"validation {verb}", results=results, scenario={}))
     else:
         printed = {n: v for n, v in results.items() if n not in FOR_MACHINES}
         _print(printed, STEP_HEADINGS, verbose=output.verbose)

@@ -175,7 +175,7 @@ def _anchor(figure: Figure) -> Anchor:
             )
     raise InvalidSpecError(
         f"{figure.source}: {figure.metric} has neither a rule nor a reason to decline it: add one "
-        "to data/fleet/declined.toml"
+        "to validation/data/declined.toml"
     )
 
 

@@ -58,7 +58,7 @@ def fleet(
         results = validate_fleet(figures)
     if json:
         set_fields = {"figures": None if figures is None else str(figures)}
-        print_json(envelope("validate fleet", results=results, scenario=set_fields))
+        print_json(envelope("validation fleet", results=results, scenario=set_fields))
     else:
         console = open_terminal(sys.stdout)
         _print_agreement(console, results, verbose=verbose)

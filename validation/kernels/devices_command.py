@@ -65,7 +65,7 @@ def devices(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None =
         write_devices_page(page, results)
         return 0
     if json:
-        print_json(envelope("validate devices", results=results, scenario={}))
+        print_json(envelope("validation devices", results=results, scenario={}))
         return 0
     console = open_terminal(sys.stdout)
     for name, title, columns in TABLES:

@@ -55,7 +55,7 @@ def measured(
     results = validate_measured(system or (), operator or (), _progress)
     if json:
         set_fields = {"system": system, "operator": operator}
-        print_json(envelope("validate measured", results=results, scenario=set_fields))
+        print_json(envelope("validation measured", results=results, scenario=set_fields))
         return 0
     from perfatlas.report.text import TitledRows, open_terminal, print_tables
 

@@ -53,7 +53,7 @@ def published(*, json: Annotated[bool, SWITCH] = False) -> int:
 
     results = validate_published()
     if json:
-        print_json(envelope("validate published", results=results, scenario={}))
+        print_json(envelope("validation published", results=results, scenario={}))
         return 0
     console = open_terminal(sys.stdout)
     named = [_spelled(row) for row in results["named"]]

@@ -114,7 +114,7 @@ def power(
     if json:
         print_json(
             envelope(
-                "validate power", results=results, scenario={"measurements": str(measurements)}
+                "validation power", results=results, scenario={"measurements": str(measurements)}
             )
         )
         return 0

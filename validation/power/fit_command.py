@@ -31,7 +31,7 @@ def energies(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = Fal
     ]
     if json:
         asked = {"measurements": str(measurements)}
-        print_json(envelope("validate energies", results={"parameters": rows}, scenario=asked))
+        print_json(envelope("validation energies", results={"parameters": rows}, scenario=asked))
         return 0
     from perfatlas.report.text import open_terminal, print_rows
 

@@ -59,7 +59,7 @@ def outside(
         write_outside_page(page, results)
         return 0
     if json:
-        print_json(envelope("validate outside", results=results, scenario={}))
+        print_json(envelope("validation outside", results=results, scenario={}))
         return 0
     console = open_terminal(sys.stdout)
     for name, title, columns in TABLES:

@@ -33,7 +33,7 @@ def sources(*, json: Annotated[bool, SWITCH] = False) -> int:
 
     results = validate_sources()
     if json:
-        print_json(envelope("validate sources", results=results, scenario={}))
+        print_json(envelope("validation sources", results=results, scenario={}))
         return 0
     console = open_terminal(sys.stdout)
     rows = [*results["sources"], *results["pooled"]]

@@ -118,7 +118,7 @@ def traffic(
 
     found = validate_traffic()
     if json:
-        print_json(envelope("validate traffic", results=found, scenario={}))
+        print_json(envelope("validation traffic", results=found, scenario={}))
     else:
         _print_found(found, verbose=verbose)
     return _gate(found)

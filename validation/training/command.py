@@ -46,7 +46,7 @@ def training(*, json: Annotated[bool, SWITCH] = False, page: WrittenFile | None 
 
         write_training_page(page, results)
     if json:
-        print_json(envelope("validate training", results=results, scenario={}))
+        print_json(envelope("validation training", results=results, scenario={}))
         return 0
     console = open_terminal(sys.stdout)
     for name, columns in HEADINGS.items():

@@ -175,7 +175,7 @@ def _run(words: list[str], tree: Callable[[], App] | None) -> int:
     try:
         code = _run_command(tree() if tree else _commands(), words)
     except (CycloptsError, PerfatlasError) as problem:
-        refused = refused_command(problem, words)
+        refused = refused_command(problem, [] if tree else words)
         if "--json" in words:
             print_json(refused.answer)
         _tell(refused.text)

@@ -18,6 +18,7 @@ class Command(NamedTuple):
         table: Where columns of questions become columns of answers, as "module:function".
         row: Where the number of a row, from 0, and its fields become an answer, as
             "module:function", for commands without `table`. A command with either can be swept.
+        note: What a message about an unknown command below it adds.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Command(NamedTuple):
     needs: str = ""
     table: str = ""
     row: str = ""
+    note: str = ""
 
     @property
     def line(self) -> str:

@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from perfatlas.quantities import InvalidSpecError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -37,11 +39,16 @@ _REGISTERED: dict[str, Reader] = {}
 
 
 def register_reader(reader: Reader) -> None:
-    """Add a reader from outside the package, or replace the one of its name.
+    """Add a reader from outside the package.
 
     Args:
         reader: The reader.
+
+    Raises:
+        InvalidSpecError: A reader of this name exists.
     """
+    if any(known.name == reader.name for known in readers()):
+        raise InvalidSpecError(f"reader {reader.name} already exists; rename it")
     _REGISTERED[reader.name] = reader
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
-# Names of `models`: operators that cp does not divide, and those reduced with the experts.
+# Names of `networks`: operators that cp does not divide, and those reduced with the experts.
 _UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")
 # What runs between the experts and the reduction of their sums: shared experts, whose sums are
 # reduced with them, and the projection out of a latent width.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.parallelism.plan import PlanColumns
 
-# The head's GEMM in `models`, and the weights that are stored twice.
+# The head's GEMM in `networks`, and the weights that are stored twice.
 _HEAD: Final = "lm_head"
 _EXPANSION: Final = "kv_b_projection"
 _ABSORBED: Final = ("latent_q_absorb", "latent_v_expand")

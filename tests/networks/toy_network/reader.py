@@ -196,8 +196,19 @@ class _Emission:
 
 
 def read_network(path: Path) -> ConvNetwork:
-    """Return the network of a file."""
-    table = tomllib.loads(path.read_text("utf-8"))
+    """Return the network of a file.
+
+    Raises:
+        InvalidSpecError: A key is missing or has another type, or the layers do not fit.
+    """
+    try:
+        return _network(path, tomllib.loads(path.read_text("utf-8")))
+    except (KeyError, TypeError) as problem:
+        raise InvalidSpecError(f"{path}: missing or of another type: {problem}") from problem
+
+
+def _network(path: Path, table: dict[str, Any]) -> ConvNetwork:
+    """Return the network of a table."""
     shape = (int(table["image"]["channels"]), int(table["image"]["size"]))
     groups, widest = [], 0
     for number, group in enumerate(table["layers"], 1):

@@ -83,8 +83,8 @@ def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     if words[:1] == ["catalog"] and words[1:2] and words[1] in KINDS_FIRST:
         rest = " ".join(words[1:])
         return f"{text.rstrip('.')}. The catalog comes first: perfatlas catalog systems {rest}"
-    if isinstance(problem, UnknownCommandError) and _command(words):
-        return f"{text} {_help(words)}"
+    if isinstance(problem, UnknownCommandError):
+        return f"{text} {_note(words)}".rstrip()
     hint = _table_hint(words)
     return f"{text.rstrip('.')}. {hint}" if hint else text
 
@@ -108,11 +108,12 @@ def _table_hint(words: Sequence[str]) -> str:
     )
 
 
-def _help(words: Sequence[str]) -> str:
-    """Return what the command that words begin with is for."""
+def _note(words: Sequence[str]) -> str:
+    """Return what the command that words begin with adds to a message about an unknown one."""
     from perfatlas.declarations import commands
 
-    return f"`perfatlas {_command(words)}`: {commands()[_command(words)][1].help}"
+    name = _command(words)
+    return commands()[name][1].note if name else ""
 
 
 def _command(words: Sequence[str]) -> str:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
         GatheredOperators as GatheredOperators,
         KernelFamily as KernelFamily,
     )
-    from perfatlas.machines.contract.machine import (
-        KernelChoice as KernelChoice,
-        Machine as Machine,
-        Tier as Tier,
-    )
     from perfatlas.machines.contract.pricing import (
         communication_share as communication_share,
         gather_operators as gather_operators,
@@ -28,6 +23,11 @@ if TYPE_CHECKING:
         price_operators as price_operators,
     )
     from perfatlas.machines.contract.repricing import repriced as repriced
+    from perfatlas.machines.contract.row import (
+        KernelChoice as KernelChoice,
+        Machine as Machine,
+        Tier as Tier,
+    )
     from perfatlas.machines.contract.table import register as register
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

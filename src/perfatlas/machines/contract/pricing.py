@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.machines.contract.gathered import GatheredOperators
-from perfatlas.machines.contract.machine import KernelChoice
+from perfatlas.machines.contract.row import KernelChoice
 from perfatlas.machines.contract.table import find_machine
 from perfatlas.operators import take_candidates, with_fields
 from perfatlas.pricing import following_clock, merge, take
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.machines.contract.devices import DeviceColumns
     from perfatlas.machines.contract.gathered import KernelFamily
-    from perfatlas.machines.contract.machine import Tier
+    from perfatlas.machines.contract.row import Tier
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
 
@@ -130,10 +130,10 @@ def issuing_units(device: Device) -> float:
 
 
 def _kinds(devices: DeviceColumns) -> dict[str, IntArray]:
-    """Return the positions of the candidates on each kind of machine, every one if it is one."""
+    """Return the positions of the candidates on each kind of machine."""
     kinds = [device.kind for device in devices.devices]
     if len(set(kinds)) == 1:
-        return {kinds[0]: np.arange(0)}
+        return {kinds[0]: np.arange(devices.index_C.size)}
     kind_C = np.array(kinds)[devices.index_C]
     return {str(kind): np.flatnonzero(kind_C == kind) for kind in np.unique(kind_C)}
 

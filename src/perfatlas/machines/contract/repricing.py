@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from perfatlas.machines.contract.devices import DeviceColumns
     from perfatlas.machines.contract.gathered import KernelFamily
-    from perfatlas.machines.contract.machine import KernelChoice
+    from perfatlas.machines.contract.row import KernelChoice
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
-    from perfatlas.machines.contract.machine import Machine
+    from perfatlas.machines.contract.row import Machine
 
 _PACKAGE: Final = "perfatlas.machines"
 _LOADED: Final[dict[str, Machine]] = {}

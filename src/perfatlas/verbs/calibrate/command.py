@@ -65,6 +65,11 @@ def calibrate(
         own: Your own measurements.
         json: Print one JSON object.
     """
+    if system == "power":
+        raise UsageError(
+            "the energies of events are fitted in a clone of the repository of perfatlas:"
+            " `python -m validation energies`, or with all scores `make validate`"
+        )
     flags = own or MeasurementFlags()
     if system is not None and flags.device is not None:
         raise UsageError(f"two devices: {system!r} and --device {flags.device!r}; set one")

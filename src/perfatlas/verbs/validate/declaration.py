@@ -10,9 +10,10 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="validate",
-            help=(
-                "Compare predictions with your own measurements; the scores of perfatlas itself"
-                " are computed by `make validate` in a clone of its repository."
+            help="Compare predictions with your own measurements.",
+            note=(
+                "The scores of perfatlas itself are computed in a clone of its repository, one by"
+                " `python -m validation NAME`, all by `make validate`."
             ),
         ),
         Command(

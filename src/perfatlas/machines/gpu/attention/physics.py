@@ -109,7 +109,7 @@ def prefill_attention_time_s(
 
     Args:
         shape_UD: Columns of `PREFILL_ATTENTION_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
+        silicon_US: Columns of `machines.gpu.devices.silicon`; PEAK is that of the product.
         parameters_UP: Columns of `PREFILL_ATTENTION_PARAMETERS`.
 
     Source:
@@ -135,7 +135,7 @@ def decode_attention_time_s(
 
     Args:
         shape_UD: Columns of `DECODE_ATTENTION_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
+        silicon_US: Columns of `machines.gpu.devices.silicon`; PEAK is that of the product.
         parameters_UP: Columns of `DECODE_ATTENTION_PARAMETERS`.
 
     Source:

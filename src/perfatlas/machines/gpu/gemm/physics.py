@@ -86,7 +86,7 @@ def gemm_time_s(
 
     Args:
         shape_UD: Columns of GEMM_SHAPE (U, D).
-        silicon_US: Columns of `kernels.silicon` (U, S).
+        silicon_US: Columns of `machines.gpu.devices.silicon` (U, S).
         parameters_UP: Columns of GEMM_PARAMETERS (U, P).
 
     Returns:

@@ -61,7 +61,7 @@ def key_scores_prefill_time_s(
 
     Args:
         shape_UD: Columns of `KEY_SCORES_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
+        silicon_US: Columns of `machines.gpu.devices.silicon`; PEAK is that of the product.
         parameters_UP: Columns of `KEY_SCORES_PREFILL_PARAMETERS`.
 
     Source:
@@ -85,7 +85,7 @@ def key_scores_decode_time_s(
 
     Args:
         shape_UD: Columns of `KEY_SCORES_DECODE_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
+        silicon_US: Columns of `machines.gpu.devices.silicon`; PEAK is that of the product.
         parameters_UP: Columns of `KEY_SCORES_DECODE_PARAMETERS`.
 
     Source:

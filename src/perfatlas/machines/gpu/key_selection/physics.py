@@ -50,7 +50,7 @@ def key_selection_time_s(
 
     Args:
         shape_UD: Columns of `KEY_SELECTION_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`.
+        silicon_US: Columns of `machines.gpu.devices.silicon`.
         parameters_UP: Columns of `KEY_SELECTION_PARAMETERS`.
 
     Source:

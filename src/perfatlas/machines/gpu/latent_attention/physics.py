@@ -90,7 +90,7 @@ def mla_prefill_time_s(
 
     Args:
         shape_UD: Columns of `MLA_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
+        silicon_US: Columns of `machines.gpu.devices.silicon`; PEAK is that of the product.
         parameters_UP: Columns of `MLA_PREFILL_PARAMETERS`.
 
     Source:
@@ -115,7 +115,7 @@ def mla_decode_time_s(
 
     Args:
         shape_UD: Columns of `MLA_DECODE_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
+        silicon_US: Columns of `machines.gpu.devices.silicon`; PEAK is that of the product.
         parameters_UP: Columns of `MLA_DECODE_PARAMETERS`.
 
     Source:

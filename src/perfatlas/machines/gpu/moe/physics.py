@@ -90,7 +90,7 @@ def moe_time_s(
 
     Args:
         shape_UD: Columns of MOE_SHAPE (U, D).
-        silicon_US: Columns of `kernels.silicon` (U, S).
+        silicon_US: Columns of `machines.gpu.devices.silicon` (U, S).
         parameters_UP: Columns of MOE_PARAMETERS (U, P).
 
     Returns:

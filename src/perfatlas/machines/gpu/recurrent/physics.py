@@ -85,7 +85,7 @@ def scan_prefill_time_s(
 
     Args:
         shape_UD: Columns of `SCAN_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`.
+        silicon_US: Columns of `machines.gpu.devices.silicon`.
         parameters_UP: Columns of `SCAN_PREFILL_PARAMETERS`.
 
     Source:
@@ -144,7 +144,7 @@ def scan_decode_time_s(
 
     Args:
         shape_UD: Columns of `SCAN_DECODE_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`.
+        silicon_US: Columns of `machines.gpu.devices.silicon`.
         parameters_UP: Columns of `SCAN_DECODE_PARAMETERS`.
 
     Source:
@@ -190,7 +190,7 @@ def conv_prefill_time_s(
 
     Args:
         shape_UD: Columns of `CONV_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`.
+        silicon_US: Columns of `machines.gpu.devices.silicon`.
         parameters_UP: Columns of `CONV_PREFILL_PARAMETERS`.
 
     Source:
@@ -239,7 +239,7 @@ def conv_decode_time_s(
 
     Args:
         shape_UD: Columns of `CONV_DECODE_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`.
+        silicon_US: Columns of `machines.gpu.devices.silicon`.
         parameters_UP: Columns of `CONV_DECODE_PARAMETERS`.
 
     Source:

@@ -57,7 +57,7 @@ def sparse_mla_prefill_time_s(
 
     Args:
         shape_UD: Columns of `SPARSE_MLA_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
+        silicon_US: Columns of `machines.gpu.devices.silicon`; PEAK is that of the product.
         parameters_UP: Columns of `SPARSE_MLA_PREFILL_PARAMETERS`.
 
     Source:

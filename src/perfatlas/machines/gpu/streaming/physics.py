@@ -41,7 +41,7 @@ def streaming_time_s(
 
     Args:
         shape_UD: Columns of STREAMING_SHAPE (U, D).
-        silicon_US: Columns of `kernels.silicon` (U, S).
+        silicon_US: Columns of `machines.gpu.devices.silicon` (U, S).
         parameters_UP: Columns of STREAMING_PARAMETERS (U, P).
 
     Returns:

@@ -23,9 +23,7 @@ from perfatlas.vocabulary.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps import TrainInputs
@@ -86,7 +84,7 @@ class LayoutSearchInputs(
             gpus for gpus, goodput in zip(counts, goodputs, strict=True) if goodput > LEAST_GOODPUT
         )
 
-    def goodput(self, gpus: ArrayLike) -> FloatArray:
+    def goodput(self, gpus: Sequence[int] | FloatArray) -> FloatArray:
         """Return the goodput of jobs at their best checkpoint interval (C,).
 
         Args:
