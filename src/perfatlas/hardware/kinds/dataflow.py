@@ -68,4 +68,5 @@ KIND: Final = DeviceKind(
         "device.scale_up.bandwidth": "links",
         "device.scale_up.latency": "hop",
     },
+    engine="ideal",  # a compiled schedule: no host, no kernels of an engine
 )
