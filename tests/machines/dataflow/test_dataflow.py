@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,10 @@ from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
 from perfatlas.operators import BOUND_NAMES, Gemm, Phase, Streaming
 from perfatlas.quantities import InfeasibleError, UnsupportedError
+
+if TYPE_CHECKING:
+    from perfatlas.machines import Tier
+    from perfatlas.operators import Operator, Shard
 
 LLAMA: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -32,8 +36,11 @@ FREE = (
 )
 
 
+SHARDS: tuple[Shard, Shard] = ("column", "row")
+
+
 def gemm(
-    m: float, n: float, k: float, shard: Any = "replicated", format_name: str = "bf16"
+    m: float, n: float, k: float, shard: Shard = "replicated", format_name: str = "bf16"
 ) -> Gemm:
     return Gemm(
         name="gemm",
@@ -53,7 +60,7 @@ def on(system: str) -> DeviceColumns:
     return DeviceColumns(devices=(resolve_system(system).device,), index_C=np.zeros(1, np.int64))
 
 
-def priced(operator: Any, system: str, tier: Any = "auto") -> tuple[float, str]:
+def priced(operator: Operator, system: str, tier: Tier = "auto") -> tuple[float, str]:
     found = price_operators([operator], on(system), family="", tier=tier)
     return float(found.time_s_CO[0, 0]), BOUND_NAMES[found.code_CO[0, 0]]
 
@@ -73,7 +80,7 @@ def exchanged(op: str, size: float, ranks: float, *systems: str) -> list[float]:
 
 
 def test_a_product_by_hand_is_bound_by_its_weight_feed() -> None:
-    # 2 x 4096 x 4096 bytes of weights at 40,960 per clock: 819.2 clocks, after 108 of fill, at 1 GHz
+    # 2 x 4096 x 4096 bytes of weights at 40,960 per clock of 1 ns, after 108 of fill
     time_s, bound = priced(gemm(1, 4096, 4096), "lpu")
     assert time_s == pytest.approx((108 + 2 * 4096 * 4096 / 40960) * 1e-9, rel=1e-12)
     assert bound == "memory"
@@ -98,13 +105,15 @@ def test_elements_pass_the_vector_units() -> None:
         write_bytes=np.full(1, 20480.0),
         cold_read_bytes=np.zeros(1),
     )
-    assert priced(norm, "lpu") == (pytest.approx(110e-9, rel=1e-12), "latency")
+    time_s, bound = priced(norm, "lpu")
+    assert time_s == pytest.approx(110e-9, rel=1e-12)
+    assert bound == "latency"
 
 
 def test_a_sum_over_chips_waits_for_one_synchronisation() -> None:
     match = find_schedule(resolve_system("groq_tsp_v1").device)
     assert match is not None
-    column, row = (gemm(1, 4096, 512, shard, "fp16") for shard in ("column", "row"))
+    column, row = (gemm(1, 4096, 512, one, "fp16") for one in SHARDS)
     plain, summed = (priced(one, "groq_tsp_v1") for one in (column, row))
     assert summed[0] - plain[0] == pytest.approx(match.calibration.parameters["synchronisation_s"])
     assert summed[1] == "latency"
