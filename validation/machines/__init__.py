@@ -8,7 +8,6 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from validation.machines.schedules import (
-        left_out as left_out,
         validate_machines as validate_machines,
         write_schedules as write_schedules,
     )

@@ -20,6 +20,7 @@ COLUMNS: Final = {
     "models": {
         "model": "",
         "measured_s": "published [s]",
+        "scheduled_s": "schedule [s]",
         "predicted_s": "predicted [s]",
         "error": "error",
         "low_s": "low [s]",

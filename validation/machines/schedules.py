@@ -216,6 +216,7 @@ def left_out(steps: Sequence[Step], form: Form) -> list[dict[str, Any]]:
             {
                 "model": step.model,
                 "measured_s": step.measured_s,
+                "scheduled_s": step.scheduled_s,
                 "predicted_s": predicted_s,
                 "error": predicted_s / step.measured_s - 1.0,
                 "low_s": low_s,
@@ -258,15 +259,15 @@ def validate_machines() -> dict[str, Any]:
     return {"forms": forms, "models": found[LEADING], "limits": limits, "refused": refused}
 
 
-def write_schedules() -> None:
-    """Fit the synchronisation time to all published speeds, and write its calibration."""
+def schedule_cell() -> Calibration:
+    """Return the calibration with the synchronisation time fitted to all published speeds."""
     rows = published_rows("fit")
     steps = [priced_step(row) for row in rows]
     (device,) = {row["machine"] for row in rows}
     errors = np.array(list(errors_left_out(steps, SCHEDULED).values()))
     width = half_width(steps, SCHEDULED)
     scored, constant = (left_out(steps, form) for form in FORMS.values())
-    cell = Calibration(
+    return Calibration(
         id=f"{device}/schedule/dataflow/any",
         device=device,
         operator="schedule",
@@ -288,7 +289,12 @@ def write_schedules() -> None:
         fitted="2026-11-26",
         command=COMMAND,
     )
-    path = calibration_folder() / f"{device}.toml"
+
+
+def write_schedules() -> None:
+    """Write the calibration of the machine whose speeds were published."""
+    cell = schedule_cell()
+    path = calibration_folder() / f"{cell.device}.toml"
     write_atomic(path, HEADER + format_toml({"calibration": [asdict(cell)]}))
 
 
