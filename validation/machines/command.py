@@ -27,6 +27,13 @@ COLUMNS: Final = {
         "high_s": "high [s]",
         "inside_90": "in 90%",
     },
+    "chips": {
+        "model": "",
+        "chips": "chips",
+        "tpot_s": "TPOT [s]",
+        "most_chips": "chips",
+        "most_tpot_s": "TPOT [s]",
+    },
     "limits": {
         "machine": "",
         "model": "",
@@ -43,6 +50,7 @@ COLUMNS: Final = {
 TITLES: Final = {
     "forms": "decode steps of Groq TSP v1, network left out of the fit",
     "models": "each model, with constant and interval of the other networks",
+    "chips": "predicted on the fewest chips, and on up to four times as many",
     "limits": "lower limits beside published decode steps",
     "refused": "published speeds that are not compared",
 }
