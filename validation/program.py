@@ -54,6 +54,11 @@ COMMANDS: Final = (
         run="serving.traffic_command:traffic",
     ),
     Command(
+        name="machines",
+        help="Decode steps of statically scheduled machines against published speeds.",
+        run="machines.command:machines",
+    ),
+    Command(
         name="sources",
         help="Steps of other laboratories against intervals fitted to all others.",
         run="serving.sources_command:sources",

@@ -120,13 +120,19 @@ OTHER = {
     "device.dies": 4,
     "device.year": 2031,
     "fabric.oversubscription": 8,
-    "device.scale_up.latency": "1 us",
     "device.clock.sustained": "1.5 GHz",
 }
 ELSEWHERE = {  # where the base does not state or read them
     "device.calibration_relative": ("gh200", "h100_sxm"),
     "device.l2": ("h200_sxm", "30 MB"),
     "device.tdp": ("h200_sxm", "350W"),  # a higher one changes nothing
+    "device.matrix_units": ("lpu", "2"),
+    "device.flop_per_clock_per_unit": ("lpu", "51200"),
+    "device.stream_bytes_per_clock": ("lpu", "1000"),
+    "device.feed_bytes_per_clock": ("lpu", "100"),
+    "device.vector_lanes": ("lpu", "100"),
+    "device.fill_cycles": ("lpu", "1000"),
+    "device.scale_up.latency": ("lpu", "1 us"),
     "node.topology": ("l40s", "two_switches_8"),
     "node.peer_access": ("l40s", "yes"),
 }

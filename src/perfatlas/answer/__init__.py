@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         comparison_note as comparison_note,
         joined_tiers as joined_tiers,
         limit_note as limit_note,
+        require_engine as require_engine,
         require_tier as require_tier,
         tier_names as tier_names,
     )

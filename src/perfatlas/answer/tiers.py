@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.measurements.calibrations import SUBSTITUTE_FAMILIES, find_calibration
+from perfatlas.hardware import KINDS
+from perfatlas.measurements.calibrations import (
+    SUBSTITUTE_FAMILIES,
+    find_calibration,
+    find_schedule,
+)
 from perfatlas.measurements.tables import TABLES, silicon_root, silicon_systems, table_versions
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
@@ -47,13 +52,33 @@ def require_tier(system: System, tier: str, family: str, silicon_version: str | 
         )
 
 
+def require_engine(system: System, engine: str) -> None:
+    """Refuse an engine that does not run on a kind of device.
+
+    Args:
+        system: The system.
+        engine: Name of the engine.
+
+    Raises:
+        UnsupportedError: Devices of this kind run another engine.
+    """
+    device = system.device
+    only = KINDS[device.kind].engine
+    if only not in ("", engine):
+        raise UnsupportedError(
+            f"{engine} does not run on {device.name}, a device of kind {device.kind}; set"
+            f" engine = {only}"
+        )
+
+
 def require_kernels(system: System) -> None:
     """Refuse tier physics on a device without measured kernels.
 
     Raises:
         UnsupportedError: Neither the device nor its relative has calibrations.
     """
-    if find_calibration(system.device, "gemm", "", "bf16") is None:
+    device = system.device
+    if find_calibration(device, "gemm", "", "bf16") is None and find_schedule(device) is None:
         raise UnsupportedError(
             f"tier 'physics' needs measured kernels, but {system.device.name} has none;"
             " use tier bound or auto"

@@ -22,10 +22,12 @@ from perfatlas.collectives.placement import (
     within_group,
 )
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
+from perfatlas.collectives.scheduled import DIRECT, are_scheduled, scheduled_levels
 from perfatlas.collectives.topology import with_bridges
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
+from perfatlas.measurements.calibrations import find_schedules
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
-from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, of_one_operator
+from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, merge, of_one_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -153,6 +155,20 @@ def price_collectives(
         1.342
     """
     check_op(shapes.op)
+    scheduled_S = are_scheduled(systems)
+    if scheduled_S.any() and not scheduled_S.all():
+        parts = []
+        for some_X in _places(scheduled_S[system_index_U]):
+            used, index_X = np.unique(system_index_U[some_X], return_inverse=True)
+            own = price_collectives(
+                _some(shapes, some_X),
+                systems=[systems[place] for place in used.tolist()],
+                system_index_U=index_X,
+                tier=tier,
+                implementation=implementation,
+            )
+            parts.append((some_X, own))
+        return _merged(parts)
     shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     links = link_columns(systems, system_index_U)
     group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
@@ -160,6 +176,9 @@ def price_collectives(
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound)
+    if scheduled_S.any():
+        levels = scheduled_levels(shapes.op, shapes.bytes, group, links)
+        return _on_schedule(bound, levels, systems, system_index_U)
     question = CollectiveQuery(
         op=shapes.op,
         bytes_U=shapes.bytes,
@@ -186,6 +205,31 @@ def price_collectives(
     if question.family or not engines or shapes.op != "all_reduce":
         return _compose(shapes, bound, level_times(question))
     return _fastest([_compose(shapes, bound, level_times(one)) for one in (question, *engines)])
+
+
+def _places(scheduled_U: NDArray[np.bool_]) -> list[IntArray]:
+    """Return the positions of shapes on links with a library, and of those on scheduled links."""
+    places = (np.flatnonzero(~scheduled_U), np.flatnonzero(scheduled_U))
+    return [some_X for some_X in places if some_X.size]
+
+
+def _some(shapes: CollectiveShapes, some_X: IntArray) -> CollectiveShapes:
+    """Return some of the shapes."""
+    columns = {name: getattr(shapes, name)[some_X] for name in ("bytes", "ranks", "stride")}
+    return with_fields(shapes, **columns)
+
+
+def _merged(parts: Sequence[tuple[IntArray, PricedCollectives]]) -> PricedCollectives:
+    """Return the prices of all shapes, from those on each type of links."""
+    if len(parts) == 1:
+        return parts[0][1]
+    prices = merge([own.prices for _, own in parts], [some_X for some_X, _ in parts])
+
+    def algorithms() -> NDArray[np.str_]:
+        named_U = np.concatenate([own.algorithm_U for _, own in parts])
+        return named_U[np.argsort(np.concatenate([some_X for some_X, _ in parts]))]
+
+    return PricedCollectives(prices=prices, algorithms=algorithms)
 
 
 def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
@@ -258,6 +302,31 @@ def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
         adds_U = links.fabric_adds_U > 0.0
         whole_U = np.where(adds_U, np.minimum(whole_U, shapes.bytes), whole_U)
     return links.one_link_U * whole_U
+
+
+def _on_schedule(
+    bound: _Bound,
+    levels: tuple[FloatArray, FloatArray],
+    systems: Sequence[System],
+    system_index_U: IntArray,
+) -> PricedCollectives:
+    """Return the prices of scheduled exchanges: levels add, with the errors of whole steps."""
+    latency_U, moving_U = (each_LU.sum(axis=0) for each_LU in levels)
+    matches, match_S, tails_S2 = find_schedules([system.device for system in systems])
+    time_U = np.maximum(latency_U + moving_U, bound.time_s_U)
+    low_U, high_U = time_U * np.exp(tails_S2[system_index_U]).T
+    prices = with_fields(
+        _at_bound(bound),
+        time_s_CO=time_U[:, None],
+        low_s_CO=np.minimum(np.maximum(low_U, bound.time_s_U), time_U)[:, None],
+        high_s_CO=high_U[:, None],
+        code_CO=np.where(latency_U > moving_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8)[
+            :, None
+        ],
+        match_CO=match_S[system_index_U][:, None],
+        matches=matches,
+    )
+    return PricedCollectives(prices=prices, algorithms=lambda: np.full(time_U.shape, DIRECT))
 
 
 def _in_bound(bound: _Bound) -> PricedCollectives:

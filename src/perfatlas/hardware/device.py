@@ -24,7 +24,8 @@ class ScaleUp:
         bandwidth: Per device and direction over all links [bytes/s].
         latency_s: One hop, device to device [s].
         in_network_reduction: Whether the switch reduces (NVLS).
-        kind: nvlink, nvlink_mesh (without a switch), pcie, infinity_fabric, ici or upi.
+        kind: nvlink, nvlink_mesh (without a switch), pcie, infinity_fabric, ici, upi,
+            c2c or c2c_mesh (links whose transfers a compiler schedules).
     """
 
     domain_size: int

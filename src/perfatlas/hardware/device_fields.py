@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
 # Formats computed by the matrix units; their dense peaks scale with the units' width.
 MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
-LINK_KINDS: Final = ("nvlink", "nvlink_mesh", "pcie", "infinity_fabric", "ici", "upi")
+LINK_KINDS: Final = (
+    *("nvlink", "nvlink_mesh", "pcie", "infinity_fabric", "ici", "upi"),
+    *("c2c", "c2c_mesh"),
+)
 
 # Consumers of a field.
 OPERATORS: Final = ("matrix products", "attention", "experts")
@@ -206,7 +209,7 @@ BOARD: Final[Mapping[str, SpecField]] = {
         rate("bandwidth of all scale-up links, per direction", *COLLECTIVES)
     ),
     "device.scale_up.latency": latency(
-        "latency of one hop inside the scale-up domain", into="latency_s"
+        "latency of one hop inside the scale-up domain", *COLLECTIVES, into="latency_s"
     ),
     "device.scale_up.in_network_reduction": flag(
         "whether switches of the domain reduce", *COLLECTIVES
@@ -253,6 +256,7 @@ class DeviceKind:
         width: Field with the dense FLOP of a unit per clock: peak = units x clock x width.
         cited: Label of the values that an estimate cites, by path, most influential first.
         orders: (lower, upper): the first may not exceed the second.
+        engine: The only engine that runs on its devices, "" for any.
     """
 
     name: str
@@ -262,3 +266,4 @@ class DeviceKind:
     width: str
     cited: Mapping[str, str] = field(default_factory=lambda: {**CITED_FIRST, **CITED_CLOCKS})
     orders: tuple[tuple[str, str], ...] = ()
+    engine: str = ""

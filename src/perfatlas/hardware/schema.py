@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from perfatlas.files import Entry
 
 DEFAULT_KIND: Final = "gpu"  # of a device that states none
-FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici")
-TOPOLOGIES: Final = ("rail_optimized_fat_tree", "fat_tree", "torus", "none")
+FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici", "c2c")
+TOPOLOGIES: Final = ("rail_optimized_fat_tree", "fat_tree", "torus", "dragonfly", "none")
 # Fields of nodes and fabrics.
 NODE_FIELDS: Final[Mapping[str, SpecField]] = {
     "node": text(

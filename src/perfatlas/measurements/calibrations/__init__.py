@@ -37,6 +37,12 @@ if TYPE_CHECKING:
         base_family as base_family,
         release_calibrations as release_calibrations,
     )
+    from perfatlas.measurements.calibrations.schedules import (
+        SYNCHRONISATION as SYNCHRONISATION,
+        Schedules as Schedules,
+        find_schedule as find_schedule,
+        find_schedules as find_schedules,
+    )
     from perfatlas.measurements.calibrations.transfer import (
         DIGITS as DIGITS,
         Pair as Pair,

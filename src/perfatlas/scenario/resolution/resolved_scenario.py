@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.answer import require_tier
+from perfatlas.answer import require_engine, require_tier
 from perfatlas.hardware import System, resolve_system
 from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
@@ -81,6 +81,7 @@ def candidates_of(
 
     def usable(name: str) -> System:
         system = resolve_system(name)
+        require_engine(system, profile.name)
         require_tier(system, fields["tier"], profile.kernel_family, fields["silicon_version"])
         for format_name in _needed_formats(formats[0], model.network):
             device_peak(system.device, format_name)

@@ -1,0 +1,219 @@
+"""A statically scheduled machine: the compiler places every datum and instruction.
+
+Nothing is cached and nothing waits for another, so that an operator takes its slowest stream: all
+its bytes from SRAM, all its bytes over the streams, weights and keys into the matrix units,
+arithmetic, or elements through the vector units. It begins when the one before has left its last
+result, and fills the pipeline first.
+
+Shape legend: C candidates, O operators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.machines.contract import Machine, repriced
+from perfatlas.measurements.calibrations import SYNCHRONISATION, find_schedules
+from perfatlas.operators import (
+    ACTIVATION_BYTES,
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    with_fields,
+)
+from perfatlas.pricing import PricedOperators, unpriced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.hardware import Device
+    from perfatlas.machines.contract import DeviceColumns, KernelChoice, KernelFamily
+    from perfatlas.measurements.calibrations import Schedules
+    from perfatlas.operators import FloatArray, IntArray, Operator
+
+NOTE: Final = (
+    "statically scheduled: an operator takes the slowest of SRAM, streams, weight feed (bound:"
+    " memory) and arithmetic, after its pipeline fills and chips synchronise (bound: latency)"
+)
+
+
+def gather(
+    operators: Sequence[Operator], devices: DeviceColumns, kernels: KernelChoice
+) -> tuple[KernelFamily, ...]:
+    """Return the operators priced by their streams, in tier bound by their roofline.
+
+    Args:
+        operators: Columns over candidates (O).
+        devices: Device and clock of each candidate (C,).
+        kernels: What engine and user ask for; there is one way to run an operator.
+    """
+    price = at_roofline if kernels.tier == "bound" else scheduled
+    return repriced(price)(operators, devices, kernels)
+
+
+def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
+    """Return prices in tier bound: SRAM at its bandwidth, or arithmetic at its peak (C, O).
+
+    Args:
+        operators: Columns over candidates (O).
+        devices: Device and clock of each candidate (C,).
+
+    Raises:
+        UnsupportedError: A device does not multiply in a format.
+
+    Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, with SRAM as memory.
+    """
+    shape = (devices.index_C.size, len(operators))
+    flop_CO, bytes_CO, compute_s_CO = np.zeros((3, *shape))
+    for place, operator in enumerate(operators):
+        work = operator.work()
+        flop_CO[:, place] = work.flop
+        bytes_CO[:, place] = work.cold_bytes + work.activation_bytes
+        if np.any(work.flop):
+            peak_C = devices.peak_flop_per_s(operator.compute_format)
+            compute_s_CO[:, place] = work.flop / peak_C
+    sram_s_CO = bytes_CO / devices.gather("memory_bandwidth")[:, None]
+    bound_s_CO = np.maximum(compute_s_CO, sram_s_CO)
+    return unpriced(
+        PricedOperators,
+        shape,
+        time_s_CO=bound_s_CO.copy(),
+        low_s_CO=bound_s_CO.copy(),
+        high_s_CO=bound_s_CO.copy(),
+        bound_s_CO=bound_s_CO,
+        code_CO=np.where(compute_s_CO > sram_s_CO, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8),
+        flop_CO=flop_CO,
+        memory_bytes_CO=bytes_CO,
+        chip_bytes_CO=bytes_CO,
+    )
+
+
+def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
+    """Return prices by streams, pipeline fill and synchronisation (C, O).
+
+    A device without a calibration has no synchronisation time: its times are lower limits.
+
+    Args:
+        operators: Columns over candidates (O).
+        devices: Device and clock of each candidate (C,).
+
+    Raises:
+        UnsupportedError: A device does not multiply in a format.
+
+    Source:
+        Abts et al., Think Fast, ISCA 2020, and A software-defined tensor streaming multiprocessor,
+        ISCA 2022.
+
+    Limits: One operator runs at a time on a chip: what a compiler overlaps is not modelled.
+    """
+    prices = at_roofline(operators, devices)
+    clock_C1 = (devices.gather("sustained_clock_hz") * devices.clock_ratio())[:, None]
+    streams_CO = np.stack([stream_cycles(one, devices) for one in operators], axis=1) / clock_C1
+    vector_CO = np.stack([vector_cycles(one, devices) for one in operators], axis=1) / clock_C1
+    moving_CO = np.maximum(np.maximum(prices.bound_s_CO, streams_CO), vector_CO)
+    code_CO = np.where(streams_CO > prices.bound_s_CO, BOUND_MEMORY, prices.code_CO)
+    code_CO = np.where(vector_CO == moving_CO, BOUND_COMPUTE, code_CO)
+    fitted = find_schedules(devices.devices)
+    point_s_M = [one.calibration.parameters[SYNCHRONISATION] for one in fitted.matches]
+    point_s_D = np.array([*point_s_M, 0.0])[fitted.match_D]  # the last one without a calibration
+    points_O = np.array([synchronisations(one) for one in operators])
+    fill_CO = np.broadcast_to(devices.gather("fill_cycles")[:, None] / clock_C1, moving_CO.shape)
+    waits_CO = fill_CO + point_s_D[devices.index_C][:, None] * points_O
+    return with_errors(
+        with_fields(
+            prices,
+            time_s_CO=waits_CO + moving_CO,
+            code_CO=np.where(waits_CO > moving_CO, BOUND_LATENCY, code_CO).astype(np.int8),
+            notes=(NOTE,),
+        ),
+        fitted,
+        devices.index_C,
+    )
+
+
+def stream_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
+    """Return the clocks in which operands pass the streams and the weight feed (C,).
+
+    Everything passes the streams; weights and cached keys and values of products enter the matrix
+    units, once for all rows.
+
+    Args:
+        operator: The operator.
+        devices: Device of each candidate.
+    """
+    work = operator.work()
+    moved_C = (work.cold_bytes + work.activation_bytes) / devices.gather("stream_bytes_per_clock")
+    fed_C = work.cold_bytes / devices.gather("feed_bytes_per_clock")
+    return np.where(work.flop > 0.0, np.maximum(moved_C, fed_C), moved_C)
+
+
+def vector_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
+    """Return the clocks in which elements pass the vector units, 0 for products (C,).
+
+    Args:
+        operator: The operator.
+        devices: Device of each candidate.
+    """
+    work = operator.work()
+    lanes_C = devices.gather("vector_lanes")
+    elements_C = work.activation_bytes / ACTIVATION_BYTES
+    return np.where(work.flop > 0.0, 0.0, elements_C / lanes_C)
+
+
+def synchronisations(operator: Operator) -> float:
+    """Return the synchronisation points of an operator.
+
+    Products whose sums are needed whole before the next operator have one: the output of attention
+    and that of the feed-forward. Routed experts have two, since their inputs are gathered by a
+    choice that no compiler knows.
+
+    Args:
+        operator: The operator.
+
+    Source: assumption; published decode steps of mixtures of experts take 1.5 times as long per
+        layer as those of dense models.
+    """
+    if operator.routed:
+        return 2.0
+    return 1.0 if operator.multiplies and operator.shard == "row" else 0.0
+
+
+def with_errors(prices: PricedOperators, fitted: Schedules, index_C: IntArray) -> PricedOperators:
+    """Return prices with the errors of the calibration of each device (C, O).
+
+    Args:
+        prices: Prices without errors.
+        fitted: Calibrations of the devices.
+        index_C: Device of each candidate (C,).
+    """
+    low_C1, high_C1 = np.exp(fitted.tails_D2)[index_C].T[..., None]
+    least_CO = np.maximum(prices.time_s_CO * low_C1, prices.bound_s_CO)
+    return with_fields(
+        prices,
+        low_s_CO=np.minimum(least_CO, prices.time_s_CO),
+        high_s_CO=prices.time_s_CO * high_C1,
+        match_CO=np.repeat(fitted.match_D[index_C][:, None], prices.time_s_CO.shape[1], axis=1),
+        matches=fitted.matches,
+        notes=(*prices.notes, *(note for one in fitted.matches for note in one.notes)),
+    )
+
+
+def _communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:
+    """Return no share (C,): links are scheduled beside the matrix units."""
+    del multiprocessors
+    return np.zeros(devices.index_C.size)
+
+
+def _issuing_units(device: Device) -> float:
+    """Return the matrix units of a device."""
+    return device.number("matrix_units")
+
+
+MACHINE: Final = Machine(
+    name="dataflow",
+    gather=gather,
+    communication_share=_communication_share,
+    issuing_units=_issuing_units,
+)

@@ -1,0 +1,82 @@
+"""Calibrations of statically scheduled machines: what steps take beyond their schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.measurements.calibrations.calibration import shipped_cell
+from perfatlas.measurements.calibrations.matching import CalibrationMatch, hidden_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.hardware import Device
+    from perfatlas.operators import FloatArray, IntArray
+
+SCHEDULE: Final = ("schedule", "dataflow", "any")  # operator, kernel family and format of the cell
+SYNCHRONISATION: Final = "synchronisation_s"
+
+
+def find_schedule(device: Device) -> CalibrationMatch | None:
+    """Return the calibration of the steps of a device, None if none were measured.
+
+    One cell has the time of a synchronisation point, fitted to whole decode steps, and the errors
+    of steps of models left out. It prices operators and exchanges, and is not lent to other
+    devices.
+
+    Args:
+        device: A statically scheduled device.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system
+        >>> from perfatlas.measurements.calibrations import find_schedule
+        >>> find_schedule(resolve_system("lpu").device) is None
+        True
+    """
+    cell = None if device.name in hidden_devices() else shipped_cell(device.name, *SCHEDULE)
+    if cell is None:
+        return None
+    changed = ", ".join(device.overridden)
+    note = (
+        f"{cell.id} was fitted on {device.name} before {changed} changed: its synchronisation"
+        " time stays, and the error of that is not known"
+    )
+    return CalibrationMatch(
+        calibration=cell,
+        own=not changed,
+        quantiles=cell.residual_quantiles,
+        notes=(note,) if changed else (),
+        own_kernels=True,
+    )
+
+
+class Schedules(NamedTuple):
+    """The calibrations of devices, and their errors.
+
+    Args:
+        matches: Calibrations of those that have one.
+        match_D: Position in `matches`, -1 without one (D,).
+        tails_D2: q05 and q95 of ln(measured/predicted), 0 without a calibration (D, 2).
+    """
+
+    matches: tuple[CalibrationMatch, ...]
+    match_D: IntArray
+    tails_D2: FloatArray
+
+
+def find_schedules(devices: Sequence[Device]) -> Schedules:
+    """Return the calibrations of the steps of devices, and their errors.
+
+    Args:
+        devices: Statically scheduled devices (D).
+    """
+    found = [find_schedule(device) for device in devices]
+    known = np.array([one is not None for one in found])
+    tails = [(one.quantiles["q05"], one.quantiles["q95"]) if one else (0.0, 0.0) for one in found]
+    return Schedules(
+        matches=tuple(one for one in found if one),
+        match_D=np.where(known, np.cumsum(known) - 1, -1),
+        tails_D2=np.array(tails),
+    )
