@@ -1,0 +1,211 @@
+"""Nsight Systems profiles exported to SQLite; columns are those that the schema has."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.profiles.events import (
+    COPY,
+    KERNEL,
+    NONE,
+    Activities,
+    Launches,
+    Profile,
+    launch_kind,
+)
+from perfatlas.quantities import InvalidSpecError, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.profiles.events.columns import FloatArray, IntArray
+
+FORMAT_NAME: Final = "nsys"
+NANOSECOND_S: Final = 1e-9
+# The bits of global identifiers above the thread: what belongs to the same process has them equal.
+PROCESS_BITS: Final = 24
+KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+COPIES: Final = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
+RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+# `copyKind` of CUPTI.
+DIRECTIONS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
+MAX_ROWS: Final = 50_000_000
+_LOSS: Final = ("%drop%", "%lost%", "%not collected%", "%buffer%full%")
+
+
+def matches(head: str) -> bool:
+    """Return whether a file begins as one of this format.
+
+    Args:
+        head: Its beginning.
+    """
+    return head.startswith("SQLite format 3\0")
+
+
+def read(path: str | Path) -> Profile:
+    """Return the profile of an exported database, which is opened for reading only.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: It is damaged, or no profile of GPUs.
+    """
+    address = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        database = sqlite3.connect(address, uri=True)
+        try:
+            return _Reader(database, str(path)).profile()
+        finally:
+            database.close()
+    except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:
+        raise InvalidSpecError(
+            f"profile {printable(str(path))!r} is no valid export of Nsight Systems"
+            f" ({printable(str(error))}); export it again: nsys export --type sqlite"
+        ) from error
+
+
+class _Reader:
+    """Reads tables of one database."""
+
+    def __init__(self, database: sqlite3.Connection, path: str) -> None:
+        self.database, self.path = database, path
+        database.execute("PRAGMA trusted_schema = OFF")
+        self.tables = {
+            name: [row[1] for row in self._rows(f'PRAGMA table_info("{name}")')]
+            for (name,) in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+            if '"' not in name
+        }
+
+    def _rows(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        rows = self.database.execute(query, values).fetchmany(MAX_ROWS + 1)
+        if len(rows) > MAX_ROWS:
+            raise ValueError(f"a table has more than {MAX_ROWS:,} rows")
+        return rows
+
+    def table(self, name: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return rows of a table, None for columns that its schema does not have."""
+        has = self.tables.get(name, [])
+        if not has:
+            return []
+        wanted = ", ".join(f'"{one}"' if one in has else "NULL" for one in columns)
+        return self._rows(f'SELECT {wanted} FROM "{name}"')  # noqa: S608 - names of constants
+
+    def profile(self) -> Profile:
+        """Return the profile."""
+        if not {"StringIds", RUNTIME, KERNELS} & set(self.tables):
+            raise InvalidSpecError(
+                f"profile {printable(self.path)!r} is an SQLite database without the tables of"
+                " Nsight Systems; export one: nsys export --type sqlite report.nsys-rep"
+            )
+        texts = dict(self.table("StringIds", ("id", "value")))
+        names: dict[str, int] = {}
+        rows = []
+        wanted = ("start", "end", "deviceId", "correlationId", "globalPid", "demangledName")
+        for row in self.table(KERNELS, (*wanted, "shortName")):
+            name = texts.get(row[5]) or texts.get(row[6]) or "kernel without a name"
+            rows.append((*row[:5], KERNEL, names.setdefault(str(name), len(names))))
+        for table in COPIES:
+            stem = table.rsplit("_", maxsplit=1)[-1].lower()
+            for row in self.table(table, (*wanted[:5], "copyKind")):
+                name = f"{stem} {DIRECTIONS[row[5]]}" if row[5] in DIRECTIONS else stem
+                rows.append((*row[:5], COPY, names.setdefault(name, len(names))))
+        valid = [row for row in rows if row[0] is not None and (row[1] or 0) >= row[0]]
+        notes = [*self._losses()]
+        if len(valid) < len(rows):
+            notes.append(
+                f"{counted(len(rows) - len(valid), 'record')} without a valid time: left out"
+            )
+        if not valid:
+            notes.append("no GPU activity: record with nsys profile --trace cuda,nvtx")
+        activities, launches = self._columns(valid, texts)
+        return Profile(
+            path=self.path,
+            format=FORMAT_NAME,
+            device=self._device(),
+            activities=activities,
+            launches=launches,
+            names=tuple(names),
+            calls=(),
+            integrity=tuple(notes),
+        )
+
+    def _columns(
+        self, rows: Sequence[tuple[Any, ...]], texts: dict[int, str]
+    ) -> tuple[Activities, Launches]:
+        start_N, end_N, device_N, correlation_N, process_N, kind_N, name_N = _integers(rows, 7)
+        calls = self.table(RUNTIME, ("start", "correlationId", "globalTid", "nameId"))
+        start_L, correlation_L, thread_L, _ = _integers(calls, 4)
+        kinds = [launch_kind(str(texts.get(row[3], ""))) for row in calls]
+        kind_L = np.array([("", "kernel", "graph").index(kind) for kind in kinds], np.int64)
+        launch_N = _joined(
+            (process_N >> PROCESS_BITS, correlation_N), (thread_L >> PROCESS_BITS, correlation_L)
+        )
+        kept_L = kind_L > 0
+        kept_L[launch_N[launch_N >= 0]] = True
+        moved_L = np.append(np.cumsum(kept_L) - 1, NONE)
+        origin = min((int(one.min()) for one in (start_N, start_L) if len(one)), default=0)
+        unknown_N = np.full(len(rows), NONE, np.int64)
+        activities = Activities(
+            name_N=name_N,
+            kind_N=kind_N,
+            device_N=device_N,
+            start_s_N=_seconds(start_N - origin),
+            time_s_N=_seconds(end_N - start_N),
+            launch_N=moved_L[launch_N],
+            call_N=unknown_N,
+            instance_N=unknown_N,
+        )
+        launches = Launches(
+            start_s_L=_seconds(start_L[kept_L] - origin),
+            is_kernel_L=kind_L[kept_L] > 0,
+            is_graph_L=kind_L[kept_L] == 2,
+        )
+        return activities, launches
+
+    def _device(self) -> str:
+        """Return the name of the first GPU, "" if the export has none."""
+        named = [row[0] for row in self.table("TARGET_INFO_GPU", ("name",)) if row[0]]
+        return printable(str(named[0])) if named else ""
+
+    def _losses(self) -> list[str]:
+        """Return diagnostics of the profiler about records that it lost."""
+        if "text" not in self.tables.get("DIAGNOSTIC_EVENT", []):
+            return []
+        where = " OR ".join("text LIKE ?" for _ in _LOSS)
+        query = f"SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE {where} LIMIT 5"  # noqa: S608
+        return [
+            f"Nsight Systems says: {printable(str(text))}" for (text,) in self._rows(query, _LOSS)
+        ]
+
+
+def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:
+    """Return columns of rows as integers, NONE for missing values."""
+    if not rows:
+        return [np.zeros(0, np.int64)] * columns
+    return [
+        np.array([NONE if one is None else int(one) for one in column], np.int64)
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _joined(keys_N: tuple[IntArray, IntArray], keys_L: tuple[IntArray, IntArray]) -> IntArray:
+    """Return the position of each pair of keys among others, NONE where it is not there (N).
+
+    A schema without processes has one process.
+    """
+    process_L = keys_L[0] if (keys_N[0] != NONE).any() else np.full_like(keys_L[0], NONE)
+    known = {
+        key: at for at, key in enumerate(zip(process_L.tolist(), keys_L[1].tolist(), strict=True))
+    }
+    pairs = zip(keys_N[0].tolist(), keys_N[1].tolist(), strict=True)
+    found = [known.get(pair, NONE) if pair[1] != NONE else NONE for pair in pairs]
+    return np.array(found, np.int64)
+
+
+def _seconds(nanoseconds: IntArray) -> FloatArray:
+    return nanoseconds.astype(np.float64) * NANOSECOND_S
