@@ -87,7 +87,7 @@ def _rules(tables: dict[str, Any], path: str) -> tuple[Rule, ...]:
     return tuple(_rule(one, f"rule {number} of {path}") for number, one in enumerate(listed, 1))
 
 
-def _rule(table: Any, where: str) -> Rule:  # noqa: ANN401 - any TOML value
+def _rule(table: object, where: str) -> Rule:
     if not isinstance(table, dict) or not {"class"} < set(table) <= {"class", "kernel", "operator"}:
         raise InvalidSpecError(f"{where} needs class, and kernel, operator or both")
     if table["class"] not in CLASSES:

@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import zlib
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self, cast
 
@@ -21,6 +22,10 @@ MAX_VALUE_CHARACTERS: Final = 1 << 26  # of one value outside the array, or of o
 GZIP_MAGIC: Final = b"\x1f\x8b"
 _GAP: Final = re.compile(r"[ \t\r\n]*")
 _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
+
+
+# What the decoder raises: for text that ends or is wrong, for exponents without end, for depth.
+MALFORMED: Final = (ValueError, ArithmeticError, RecursionError)
 
 
 class _EndOfFileError(Exception):
@@ -49,6 +54,8 @@ def open_bytes(path: str | Path) -> IO[bytes]:
 class JsonStream:
     """A JSON object of which one member, an array, is read element by element.
 
+    Numbers with a fraction are decimals: microseconds since 1970 have more digits than a float.
+
     Other members are kept in `members`; a bare array is read as the array itself. After the last
     element, `truncated` tells whether the file ended before its closing bracket.
 
@@ -65,7 +72,7 @@ class JsonStream:
         self.found = False
         self._file = open_bytes(path)
         self._decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
-        self._scan = json.JSONDecoder().raw_decode
+        self._scan = json.JSONDecoder(parse_float=Decimal).raw_decode
         self._text, self._at, self._ended = "", 0, False
 
     def __enter__(self) -> Self:
@@ -131,7 +138,7 @@ class JsonStream:
                         break
                     yield value
                     at = found.end()
-            except (ValueError, RecursionError):
+            except MALFORMED:
                 pass
             self._at = at
             yield self._value()  # at the end of the chunk, or before the bracket
@@ -158,7 +165,7 @@ class JsonStream:
         while True:
             try:
                 value, end = self._scan(self._text, self._at)
-            except (ValueError, RecursionError) as error:
+            except MALFORMED as error:
                 if isinstance(error, RecursionError):
                     raise self._malformed("it is nested too deeply") from error
                 if self._ended or len(self._text) - self._at > MAX_VALUE_CHARACTERS:

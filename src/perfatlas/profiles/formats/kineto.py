@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from perfatlas.profiles.events.columns import FloatArray, IntArray
+    from perfatlas.profiles.events.columns import IntArray
 
+_Value = TypeVar("_Value", str, OperatorCall, tuple[str, str])
 FORMAT_NAME: Final = "kineto"
-MICROSECOND_S: Final = 1e-6
+NANOSECOND_S: Final = 1e-9
 DEVICE_KINDS: Final = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": COPY}
 HOST_CALLS: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime")
 OPERATORS: Final = ("cpu_op", "operator")
@@ -60,38 +61,27 @@ def matches(head: str) -> bool:
     return _BEGINNING.match(head) is not None and '"nvbench"' not in head
 
 
-class _Table:
-    """Values with a number each."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[Any, int] = {}
-
-    def number(self, value: Any) -> int:  # noqa: ANN401 - hashable
-        return self.numbers.setdefault(value, len(self.numbers))
-
-
-class _Thread(NamedTuple):
-    """Operators of one thread: start, end, call."""
-
-    start_us: array[float]
-    end_us: array[float]
-    call: array[int]
+def _number(numbers: dict[_Value, int], value: _Value) -> int:
+    """Return the number of a value, the next one for a new value."""
+    return numbers.setdefault(value, len(numbers))
 
 
 class _Records:
     """What a trace has, as flat arrays."""
 
     def __init__(self) -> None:
-        self.names, self.calls, self.threads = _Table(), _Table(), _Table()
-        self.activities: tuple[array[Any], ...] = tuple(array(kind) for kind in "qqqddqq")
-        self.launches: tuple[array[Any], ...] = tuple(array(kind) for kind in "qqdb")
-        self.operators: list[_Thread] = []
+        self.names: dict[str, int] = {}
+        self.calls: dict[OperatorCall, int] = {}
+        self.threads: dict[tuple[str, str], int] = {}
+        # rows in one array: a row is made whole before it is appended, so that none is half there
+        self.activities, self.launches = array("q"), array("q")
+        self.operators: list[array[int]] = []  # of each thread
         self.other: Counter[str] = Counter()
         self.unreadable = 0
 
-    def add(self, event: Any) -> None:  # noqa: ANN401 - any JSON value
+    def add(self, event: object) -> None:
         """Add one event; one that is not as Kineto writes them is counted."""
-        if type(event) is not dict:
+        if not isinstance(event, dict):
             self.unreadable += 1
             return
         category = event.get("cat")
@@ -101,45 +91,41 @@ class _Records:
         if category in OTHER_CATEGORIES:
             return
         try:
-            start_us, time_us = _microseconds(event)
+            start_ns, time_ns = _nanoseconds(event)
             if category in DEVICE_KINDS:
-                self._add_activity(event, DEVICE_KINDS[category], start_us, time_us)
+                self._add_activity(event, DEVICE_KINDS[category], start_ns, time_ns)
             elif category in OPERATORS:
-                self._add_operator(event, start_us, time_us)
+                self._add_operator(event, start_ns, time_ns)
             elif category in HOST_CALLS:
-                self._add_host_call(event, start_us)
+                self._add_host_call(event, start_ns)
             else:
                 self.other[category[:40]] += 1
-        except (KeyError, TypeError, ValueError, OverflowError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             self.unreadable += 1
 
     def _add_activity(
-        self, event: Mapping[str, Any], kind: int, start_us: float, time_us: float
+        self, event: Mapping[str, Any], kind: int, start_ns: int, time_ns: int
     ) -> None:
         args = event["args"]
-        name = self.names.number(str(event["name"]))
+        name = _number(self.names, str(event["name"]))
         device, correlation = int(args.get("device", 0)), int(args.get("correlation", NONE))
-        call = self.calls.number(_collective(args)) if "Collective name" in args else NONE
-        row = (name, kind, device, start_us, time_us, correlation, call)
-        for column, value in zip(self.activities, row, strict=True):
-            column.append(value)
+        call = _number(self.calls, _collective(args)) if "Collective name" in args else NONE
+        row = (name, kind, device, start_ns, time_ns, correlation, call)
+        self.activities.extend(array("q", row))
 
-    def _add_host_call(self, event: Mapping[str, Any], start_us: float) -> None:
+    def _add_host_call(self, event: Mapping[str, Any], start_ns: int) -> None:
         correlation = int(event["args"]["correlation"])
         kind = launch_kind(str(event["name"]))
-        thread = self.threads.number((str(event.get("pid")), str(event.get("tid"))))
-        row = (correlation, thread, start_us, LAUNCH_KINDS.index(kind))
-        for column, value in zip(self.launches, row, strict=True):
-            column.append(value)
+        thread = _number(self.threads, (str(event.get("pid")), str(event.get("tid"))))
+        row = (correlation, thread, start_ns, LAUNCH_KINDS.index(kind))
+        self.launches.extend(array("q", row))
 
-    def _add_operator(self, event: Mapping[str, Any], start_us: float, time_us: float) -> None:
-        thread = self.threads.number((str(event.get("pid")), str(event.get("tid"))))
+    def _add_operator(self, event: Mapping[str, Any], start_ns: int, time_ns: int) -> None:
+        thread = _number(self.threads, (str(event.get("pid")), str(event.get("tid"))))
         while len(self.operators) <= thread:
-            self.operators.append(_Thread(array("d"), array("d"), array("q")))
-        columns = self.operators[thread]
-        columns.start_us.append(start_us)
-        columns.end_us.append(start_us + time_us)
-        columns.call.append(self.calls.number(_operator_call(event)))
+            self.operators.append(array("q"))
+        row = (start_ns, start_ns + time_ns, _number(self.calls, _operator_call(event)))
+        self.operators[thread].extend(array("q", row))
 
 
 def read(path: str | Path) -> Profile:
@@ -172,7 +158,7 @@ def read(path: str | Path) -> Profile:
         " perfatlas knows: not counted"
         for name, count in records.other.most_common()
     ]
-    notes += [] if len(records.activities[0]) else [_no_activity(records)]
+    notes += [] if records.activities else [_no_activity(records)]
     rank, world_size = _ranks(stream.members.get("distributedInfo"))
     return _profile(str(path), records, stream.members, (rank, world_size), notes)
 
@@ -184,20 +170,18 @@ def _profile(
     ranks: tuple[int, int],
     notes: list[str],
 ) -> Profile:
-    name_N, kind_N, device_N = (np.array(one, np.int64) for one in records.activities[:3])
-    start_us_N, time_us_N = (np.array(one, np.float64) for one in records.activities[3:5])
-    correlation_N, own_call_N = (np.array(one, np.int64) for one in records.activities[5:])
-    correlation_L, thread_L = (np.array(one, np.int64) for one in records.launches[:2])
-    start_us_L, kind_L = (np.array(one) for one in records.launches[2:])
+    columns_N = _columns(records.activities, 7)
+    name_N, kind_N, device_N, start_ns_N, time_ns_N, correlation_N, own_call_N = columns_N
+    correlation_L, thread_L, start_ns_L, kind_L = _columns(records.launches, 4)
     launch_N = _positions(correlation_N, correlation_L)
     kept_L = kind_L > 0  # allocations and waits are no launches
     kept_L[launch_N[launch_N >= 0]] = True
     launch_N = _taken(np.cumsum(kept_L) - 1, launch_N, NONE)
-    start_us_L, kind_L, thread_L = start_us_L[kept_L], kind_L[kept_L], thread_L[kept_L]
-    call_L, instance_L = _calls_of(records, thread_L, start_us_L)
+    start_ns_L, kind_L, thread_L = start_ns_L[kept_L], kind_L[kept_L], thread_L[kept_L]
+    call_L, instance_L = _calls_of(records, thread_L, start_ns_L)
     call_L[kind_L == LAUNCH_KINDS.index("graph")] = NONE  # its kernels come of many operators
     call_N = np.where(own_call_N >= 0, own_call_N, _taken(call_L, launch_N, NONE))
-    origin_us = min((one.min() for one in (start_us_N, start_us_L) if len(one)), default=0.0)
+    origin_ns = min((one.min() for one in (start_ns_N, start_ns_L) if len(one)), default=0)
     return Profile(
         path=path,
         format=FORMAT_NAME,
@@ -206,23 +190,28 @@ def _profile(
             name_N=name_N,
             kind_N=kind_N,
             device_N=device_N,
-            start_s_N=(start_us_N - origin_us) * MICROSECOND_S,
-            time_s_N=time_us_N * MICROSECOND_S,
+            start_s_N=(start_ns_N - origin_ns) * NANOSECOND_S,
+            time_s_N=time_ns_N * NANOSECOND_S,
             launch_N=launch_N,
             call_N=call_N,
             instance_N=_taken(instance_L, launch_N, NONE),
         ),
         launches=Launches(
-            start_s_L=(start_us_L - origin_us) * MICROSECOND_S,
+            start_s_L=(start_ns_L - origin_ns) * NANOSECOND_S,
             is_kernel_L=kind_L > 0,
             is_graph_L=kind_L == LAUNCH_KINDS.index("graph"),
         ),
-        names=tuple(records.names.numbers),
-        calls=tuple(records.calls.numbers),
+        names=tuple(records.names),
+        calls=tuple(records.calls),
         rank=ranks[0],
         world_size=ranks[1],
         integrity=tuple(notes),
     )
+
+
+def _columns(rows: array[int], columns: int) -> IntArray:
+    """Return rows of one array as columns (columns, rows)."""
+    return np.array(rows, np.int64).reshape(-1, columns).T
 
 
 def _taken(values_L: IntArray, index_N: IntArray, missing: int) -> IntArray:
@@ -242,35 +231,33 @@ def _positions(key_N: IntArray, key_L: IntArray) -> IntArray:
 
 
 def _calls_of(
-    records: _Records, thread_L: IntArray, start_us_L: FloatArray
+    records: _Records, thread_L: IntArray, start_ns_L: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return the innermost operator around each launch and the number of its execution (L)."""
     call_L, instance_L = (np.full(len(thread_L), NONE, np.int64) for _ in range(2))
     executions = 0
-    for thread, operators in enumerate(records.operators):
+    for thread, rows in enumerate(records.operators):
         at = np.flatnonzero(thread_L == thread)
-        if len(at) and len(operators.call):
-            found = innermost(
-                np.array(operators.start_us), np.array(operators.end_us), start_us_L[at]
-            )
-            call_L[at] = _taken(np.array(operators.call, np.int64), found, NONE)
+        start_ns_K, end_ns_K, call_K = _columns(rows, 3)
+        if len(at) and len(call_K):
+            found = innermost(start_ns_K, end_ns_K, start_ns_L[at])
+            call_L[at] = _taken(call_K, found, NONE)
             instance_L[at] = np.where(found >= 0, found + executions, NONE)
-        executions += len(operators.call)
+        executions += len(call_K)
     return call_L, instance_L
 
 
-def _microseconds(event: Mapping[str, Any]) -> tuple[float, float]:
-    """Return start and duration of an event [µs].
+def _nanoseconds(event: Mapping[str, Any]) -> tuple[int, int]:
+    """Return start and duration of an event [ns].
 
     Raises:
-        ValueError: One is not a number, or is not possible.
+        TypeError: One is not a number.
+        ValueError: One is not possible.
     """
     start_us, time_us = event["ts"], event["dur"]
-    if isinstance(start_us, str) or isinstance(time_us, str):
-        raise TypeError
     if not (abs(start_us) < MAX_MICROSECONDS and 0 <= time_us < MAX_MICROSECONDS):
         raise ValueError
-    return float(start_us), float(time_us)
+    return round(start_us * 1000), round(time_us * 1000)
 
 
 def _operator_call(event: Mapping[str, Any]) -> OperatorCall:
@@ -359,7 +346,7 @@ def _device_name(properties: object, device_N: IntArray) -> str:
 
 
 def _no_activity(records: _Records) -> str:
-    operators = sum(len(thread.call) for thread in records.operators)
+    operators = sum(len(rows) // 3 for rows in records.operators)
     return (
         f"no GPU activity in this trace ({counted(operators, 'operator')} on the host): record with"
         " ProfilerActivity.CUDA, and synchronize before the profiler stops"

@@ -9,10 +9,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
 
 
-def innermost(start_K: FloatArray, end_K: FloatArray, moment_L: FloatArray) -> NDArray[np.int64]:
+def innermost(start_K: IntArray, end_K: IntArray, moment_L: IntArray) -> IntArray:
     """Return the index of the innermost interval around each moment, -1 without one.
 
     Args:
@@ -23,8 +23,8 @@ def innermost(start_K: FloatArray, end_K: FloatArray, moment_L: FloatArray) -> N
     Example:
         >>> import numpy as np
         >>> from perfatlas.profiles.formats.nesting import innermost
-        >>> starts, ends = np.array([0.0, 1.0]), np.array([9.0, 2.0])
-        >>> innermost(starts, ends, np.array([1.5, 5.0, 9.5])).tolist()
+        >>> starts, ends = np.array([0, 10]), np.array([90, 20])
+        >>> innermost(starts, ends, np.array([15, 50, 95])).tolist()
         [1, 0, -1]
     """
     order = np.lexsort((-end_K, start_K))
@@ -33,7 +33,7 @@ def innermost(start_K: FloatArray, end_K: FloatArray, moment_L: FloatArray) -> N
     stack: list[int] = []
     at = 0
     for position in np.argsort(moment_L, kind="stable").tolist():
-        moment = float(moment_L[position])
+        moment = int(moment_L[position])
         while at < len(sorted_start) and sorted_start[at] <= moment:
             while stack and sorted_end[stack[-1]] < sorted_start[at]:
                 stack.pop()

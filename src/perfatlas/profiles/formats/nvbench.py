@@ -11,7 +11,7 @@ from perfatlas.profiles.formats.json_stream import open_bytes
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 FORMAT_NAME: Final = "nvbench"
@@ -95,7 +95,7 @@ def _cases(
             yield OperatorCall(name, case=printable(", ".join(words))), time_s
 
 
-def _time_s(summaries: Any) -> float | None:  # noqa: ANN401 - any JSON value
+def _time_s(summaries: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the mean GPU time, None without one [s]."""
     found = {
         key: float(value["value"])
