@@ -48,6 +48,7 @@ FOREIGN: Final = frozenset(
         "--api-server-count",
         "--append-result",
         "--candidates",
+        "--csv",
         "--detail",
         "--dynamo-python",
         "--headless",
@@ -58,6 +59,7 @@ FOREIGN: Final = frozenset(
         "--enable-single-batch-overlap",
         "--enable-two-batch-overlap",
         "--host",
+        "--import",
         "--llm-python",
         "--max-concurrency",
         "--muon-tp-mode",
@@ -75,6 +77,7 @@ FOREIGN: Final = frozenset(
         "--simpy-python",
         "--streaming",
         "--tokenizer-worker-num",
+        "--type",
     }
 )
 

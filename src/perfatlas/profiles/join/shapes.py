@@ -100,6 +100,14 @@ def case_text(call: OperatorCall) -> str:
     if product is not None:
         batch = f" groups={product.groups}" if product.groups > 1 else ""
         return f"m={product.m} n={product.n} k={product.k}{batch} {product.format}".rstrip()
+    softmax = softmax_of(call)
+    if softmax is not None:
+        mask = " causal" if softmax.causal else ""
+        return (
+            f"batch={softmax.batch} q={softmax.q_len} kv={softmax.kv_len}"
+            f" heads={softmax.num_heads}/{softmax.num_kv_heads}x{softmax.head_dim}{mask}"
+            f" {softmax.format}".rstrip()
+        )
     sizes = ["x".join(map(str, shape)) for shape in call.shapes if shape]
     dtype = next((one for one, shape in zip(call.dtypes, call.shapes, strict=False) if shape), "")
     return " ".join([", ".join(sizes), dtype.removeprefix("c10::")]).strip()

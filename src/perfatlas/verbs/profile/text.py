@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
 
 MAX_OPERATORS: Final = 8  # of a brief answer
-MAX_SHAPE: Final = 28  # characters
+MAX_SHAPE: Final = 30  # characters
 MAX_NAME: Final = 34
 NAMES: Final = {
     "kineto": "Kineto trace",
