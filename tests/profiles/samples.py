@@ -15,6 +15,10 @@ MM: Final[dict[str, Any]] = {
     "Input Dims": [[64, 128], [128, 256]],
     "Input type": ["c10::BFloat16", "c10::BFloat16"],
 }
+ADD: Final[dict[str, Any]] = {
+    "Input Dims": [[1 << 16, 1024], [1, 1024], []],
+    "Input type": ["float", "float", "Scalar"],
+}
 ALL_REDUCE: Final[dict[str, Any]] = {
     "Collective name": "allreduce",
     "In msg nelems": 1 << 20,
@@ -48,7 +52,7 @@ def trace(rank: int = 0, world_size: int = 1) -> dict[str, Any]:
             launch("cudaLaunchKernel", 100.0, 1),
             launch("cudaLaunchKernelExC", 112.0, 2),
             launch("cudaMalloc", 115.0, 50),
-            event("cpu_op", "aten::add", 189.0, 5.0, **{"Input Dims": [[64, 256]]}),
+            event("cpu_op", "aten::add", 189.0, 10.0, **ADD),
             launch("cuLaunchKernel", 190.0, 3),
             launch("cudaMemcpyAsync", 195.0, 4),
             event("kernel", "sm90_xmma_gemm_bf16", 110.0, 40.0, device=0, correlation=1),

@@ -131,7 +131,7 @@ def _predicted(
             else ("the profile does not name its device")
         )
         return [NO_PREDICTION] * len(measured), "", [f"{named}: no operator has a prediction"]
-    found, notes = predictions([one.call for one in measured], resolve_system(system))
+    found, notes = predictions(measured, resolve_system(system))
     return found, system, notes
 
 

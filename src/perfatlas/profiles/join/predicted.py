@@ -15,8 +15,16 @@ from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.engines import resolve_engine
 from perfatlas.formats import get_format
 from perfatlas.machines import DeviceColumns, price_operators
-from perfatlas.operators import Attention, Gemm, Phase
-from perfatlas.profiles.join.shapes import Product, Softmax, product_of, softmax_of
+from perfatlas.operators import Attention, Gemm, Phase, Streaming
+from perfatlas.profiles.classes import CLASSES
+from perfatlas.profiles.join.shapes import (
+    Product,
+    Softmax,
+    Stream,
+    product_of,
+    softmax_of,
+    stream_of,
+)
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -26,8 +34,17 @@ if TYPE_CHECKING:
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.profiles.events import OperatorCall
+    from perfatlas.profiles.join.operators import MeasuredOperator
 
 COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
+
+
+_CLASSES: Final = {
+    "collective": ("communication",),
+    "product": ("gemm",),
+    "softmax": ("attention",),
+    "stream": ("elementwise", "norm"),
+}
 
 
 class Prediction(NamedTuple):
@@ -50,29 +67,32 @@ NO_PREDICTION: Final = Prediction()
 
 
 def predictions(
-    calls: Sequence[OperatorCall | None], system: System
+    operators: Sequence[MeasuredOperator], system: System
 ) -> tuple[list[Prediction], list[str]]:
-    """Return the prediction of each call, and why formats have none.
+    """Return the prediction of each operator, and why formats have none.
+
+    Kernels of another class in the same operator, as the fill of a buffer, have none.
 
     Args:
-        calls: The calls; None for kernels whose operator is unknown.
+        operators: The operators.
         system: The system that was measured.
     """
-    found = [NO_PREDICTION] * len(calls)
+    found = [NO_PREDICTION] * len(operators)
     notes: list[str] = []
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for at, call in enumerate(calls):
-        if call is not None and (key := _group(call)):
+    for at, one in enumerate(operators):
+        key = () if one.call is None else _group(one.call)
+        if key and CLASSES[one.code] in _CLASSES[key[0]]:
             groups[key].append(at)
     for key, places in groups.items():
-        members = [call for at in places if (call := calls[at]) is not None]
+        members = [call for at in places if (call := operators[at].call) is not None]
         try:
             priced = list(_priced(key, members, system))
         except UnsupportedError as error:
             notes.append(str(error))
             continue
-        for at, one in zip(places, priced, strict=True):
-            found[at] = one
+        for at, prediction in zip(places, priced, strict=True):
+            found[at] = prediction
     return found, notes
 
 
@@ -85,7 +105,7 @@ def _group(call: OperatorCall) -> tuple[Any, ...]:
         return ("product", product.format)
     if softmax is not None and softmax.format:
         return ("softmax", softmax.format, softmax.causal, softmax.q_len == 1)
-    return ()
+    return ("stream",) if stream_of(call) is not None else ()
 
 
 def _priced(
@@ -94,7 +114,7 @@ def _priced(
     if key[0] == "collective":
         prices = _collectives(key[1], calls, system)
     else:
-        shapes = [product_of(call) or softmax_of(call) for call in calls]
+        shapes = [product_of(call) or softmax_of(call) or stream_of(call) for call in calls]
         prices = _operators(_columns(shapes, key), system)
     columns = price_columns(prices)
     names = ("time_s", "time_s_low", "time_s_high", "bound_time_s")
@@ -102,14 +122,29 @@ def _priced(
         yield Prediction(*row)
 
 
-def _columns(shapes: Sequence[Product | Softmax | None], key: tuple[Any, ...]) -> Operator:
-    """Return products or attentions as columns of one operator."""
+_SHAPES: Final = {"product": Product, "softmax": Softmax, "stream": Stream}
+
+
+def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any, ...]) -> Operator:
+    """Return shapes of one kind as columns of one operator."""
     size = {
         name: np.array([float(getattr(one, name)) for one in shapes])
-        for name in (Product if key[0] == "product" else Softmax)._fields
+        for name in _SHAPES[key[0]]._fields
         if name not in {"format", "causal"}
     }
-    ones, number_format = np.ones(len(shapes)), get_format(key[1])
+    ones = np.ones(len(shapes))
+    if key[0] == "stream":
+        return Streaming(
+            name="activation",
+            phase=Phase.PREFILL,
+            count=ones,
+            stream="activation",
+            tokens=size["tokens"],
+            read_bytes=size["read_bytes"],
+            write_bytes=size["write_bytes"],
+            cold_read_bytes=np.zeros(len(shapes)),
+        )
+    number_format = get_format(key[1])
     if key[0] == "product":
         return Gemm(
             name="gemm",

@@ -51,6 +51,20 @@ class Softmax(NamedTuple):
     format: str
 
 
+class Stream(NamedTuple):
+    """An operator that reads its inputs and writes one output of their broadcast shape.
+
+    Args:
+        tokens: Rows of the output.
+        read_bytes: Bytes of the inputs.
+        write_bytes: Bytes of the output.
+    """
+
+    tokens: int
+    read_bytes: int
+    write_bytes: int
+
+
 # Position of both factors among the inputs, and whether the second is stored as (n, k).
 _PRODUCTS: Final = {
     "aten::mm": (0, 1, False),
@@ -70,6 +84,21 @@ _SOFTMAXES: Final = {
     "aten::_scaled_dot_product_efficient_attention": False,
     "aten::_scaled_dot_product_cudnn_attention": False,
     "aten::_efficient_attention_forward": True,
+}
+_POINTWISE: Final = frozenset(
+    f"aten::{name}{suffix}"
+    for name in (
+        *("add", "sub", "mul", "div", "neg", "pow", "sqrt", "rsqrt", "exp", "log", "tanh", "abs"),
+        *("silu", "gelu", "relu", "sigmoid", "clamp_min", "clamp", "sin", "cos", "where", "copy"),
+        *("threshold_backward", "gelu_backward", "silu_backward", "_softmax", "native_layer_norm"),
+    )
+    for suffix in ("", "_")
+)
+_BYTES: Final = {
+    **dict.fromkeys(("double", "long"), 8),
+    **dict.fromkeys(("float", "int"), 4),
+    **dict.fromkeys(("c10::BFloat16", "c10::Half"), 2),
+    **dict.fromkeys(("bool", "unsigned char", "signed char", "c10::Float8_e4m3fn"), 1),
 }
 _FORMATS: Final = {
     "c10::BFloat16": "bf16",
@@ -156,6 +185,28 @@ def softmax_of(call: OperatorCall) -> Softmax | None:
         call.causal,
         _format(call, 0),
     )
+
+
+def stream_of(call: OperatorCall) -> Stream | None:
+    """Return the bytes of a pointwise operator, softmax or norm; None for others.
+
+    Args:
+        call: The call. The output has the type of the first input.
+    """
+    if call.name not in _POINTWISE:
+        return None
+    inputs = [
+        (shape, _BYTES.get(dtype, 0))
+        for shape, dtype in zip(call.shapes, call.dtypes, strict=False)
+        if shape
+    ]
+    if not inputs or not all(prod(shape) * size for shape, size in inputs):
+        return None
+    output = max((shape for shape, _ in inputs), key=prod)
+    write_bytes = prod(output) * inputs[0][1]
+    read = inputs[1:] if call.name.startswith("aten::copy") else inputs
+    read_bytes = sum(prod(shape) * size for shape, size in read)
+    return Stream(prod(output[:-1]), read_bytes, write_bytes)
 
 
 def _format(call: OperatorCall, position: int) -> str:
