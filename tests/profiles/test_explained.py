@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.profiles import compared, explain, import_profile, read_rules
+from perfatlas.profiles import compared, explain, import_profile, read_rules, with_capture
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
-from tests.profiles.samples import NCCL, NCU, NVBENCH, event, launch, nsys_database, trace, written
+from tests.profiles.samples import (
+    ADD,
+    MM,
+    NCCL,
+    NCU,
+    NVBENCH,
+    event,
+    launch,
+    nsys_database,
+    trace,
+    written,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +124,46 @@ def test_kernels_of_a_graph(tmp_path: Path) -> None:
     assert "before the call that launched them: 1, by up to 4 µs" in told
     # 6-20: launched at 10; 25-30: inside the graph
     assert microseconds(results, "idle_host_s", "idle_device_s", "idle_unknown_s") == [4, 10, 5]
+
+
+def test_a_capture_names_the_operators_of_a_graph(tmp_path: Path) -> None:
+    """Two captures of the kernels a, b: the second has its own sizes, and c between them."""
+
+    def captured(name: str, start_us: float, correlation: int) -> dict[str, Any]:
+        return event(
+            *("cuda_runtime", "hipLaunchKernel", start_us, 1.0),
+            kernel=name,
+            correlation=correlation,
+        )
+
+    kernels = ("gemm_a", "norm_b")
+    replay = [launch("hipGraphLaunch", 0.0, 1)] + [
+        event("kernel", name, 10.0 * at, 5.0, correlation=1) for at, name in enumerate(kernels, 1)
+    ]
+    capture = [
+        event("cpu_op", "aten::mm", 0.0, 10.0, **MM),
+        captured("gemm_a", 5.0, 1),
+        event("cpu_op", "aten::_softmax", 10.5, 10.0, **ADD),
+        captured("norm_b", 15.0, 2),
+        event("cpu_op", "aten::bmm", 30.0, 10.0),
+        captured("gemm_a", 35.0, 3),
+        captured("gemm_c", 37.0, 4),
+        captured("norm_b", 39.0, 5),
+    ]
+    profile, of_graph = (
+        import_profile(written(tmp_path / name, {"traceEvents": events}))
+        for name, events in (("replay.json", replay), ("capture.json", capture))
+    )
+    named = explain([with_capture(profile, of_graph)], read_rules())
+    rows = operators(named)
+    assert (rows["aten::mm"]["shape"], rows["aten::mm"]["count"]) == ("m=64 n=256 k=128 bf16", 1)
+    assert rows["aten::_softmax"]["time_s"] == pytest.approx(5e-6)
+    assert "names the operators of 2 of 2 kernels" in " ".join(named["integrity"])
+    # captured twice with other operators: which of both was replayed is unknown
+    repeated = [*capture, captured("gemm_a", 60.0, 6), captured("norm_b", 61.0, 7)]
+    twice = import_profile(written(tmp_path / "twice.json", {"traceEvents": repeated}))
+    unknown = explain([with_capture(profile, twice)], read_rules())
+    assert set(operators(unknown)) == set(kernels)
 
 
 def test_changes_between_profiles(tmp_path: Path) -> None:

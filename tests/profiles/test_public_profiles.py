@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from perfatlas.profiles import explain, import_profile, read_rules
+from perfatlas.profiles import explain, import_profile, read_rules, with_capture
 from perfatlas.quantities import InvalidSpecError
 from validation.runs import shared_folder
 from validation.runs.shared_data import VARIABLE
@@ -165,6 +165,17 @@ def test_tables_of_benchmarks_have_a_case_for_each_result(path: Path) -> None:
         )
     assert results["kernels"] == expected
     assert results["classes"]
+
+
+def test_the_capture_names_all_kernels_of_a_graph() -> None:
+    (path,), (capture,) = (
+        FOLDER.glob(f"public/*/inference__vllm_decode_full__{name}*")
+        for name in ("graph_execution", "capture_traces")
+    )
+    profile = with_capture(import_profile(path), import_profile(capture))
+    results = explain([profile], read_rules())
+    assert "names the operators of 421 of 421 kernels" in " ".join(results["integrity"])
+    assert results["operators"][0]["name"] == "vllm::moe_forward"
 
 
 def test_two_ranks_of_a_job_are_read_together() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.profiles.events.captured import with_capture as with_capture
     from perfatlas.profiles.events.columns import (
         COPY as COPY,
         KERNEL as KERNEL,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         activities_of as activities_of,
         launch_kind as launch_kind,
         no_launches as no_launches,
+        unknown_operators as unknown_operators,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

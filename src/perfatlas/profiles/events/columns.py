@@ -87,11 +87,17 @@ class Launches:
         start_s_L: Start on the clock of the activities [s].
         is_kernel_L: Whether the call starts a kernel or a graph; others start copies.
         is_graph_L: Whether the call starts a graph of kernels.
+        name_L: Index of the name of the kernel in `Profile.names`, NONE if the call does not tell.
+        call_L: Index of the operator call around it in `Profile.calls`, NONE if unknown.
+        instance_L: Number of that execution of the operator, NONE if unknown.
     """
 
     start_s_L: FloatArray
     is_kernel_L: BoolArray
     is_graph_L: BoolArray
+    name_L: IntArray
+    call_L: IntArray
+    instance_L: IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +150,18 @@ def launch_kind(name: str) -> str:
 def no_launches() -> Launches:
     """Return launches of a profile that has none."""
     none = np.zeros(0, np.bool_)
-    return Launches(start_s_L=np.zeros(0), is_kernel_L=none, is_graph_L=none)
+    return Launches(
+        start_s_L=np.zeros(0), is_kernel_L=none, is_graph_L=none, **unknown_operators(0)
+    )
+
+
+def unknown_operators(count: int) -> dict[str, IntArray]:
+    """Return the columns of launches whose kernels and operators are not recorded.
+
+    Args:
+        count: Number of launches.
+    """
+    return {name: np.full(count, NONE, np.int64) for name in ("name_L", "call_L", "instance_L")}
 
 
 def activities_of(time_s: Sequence[float], *, kind: int = KERNEL) -> Activities:

@@ -117,7 +117,9 @@ class _Records:
         correlation = int(event["args"]["correlation"])
         kind = launch_kind(str(event["name"]))
         thread = _number(self.threads, (str(event.get("pid")), str(event.get("tid"))))
-        row = (correlation, thread, start_ns, LAUNCH_KINDS.index(kind))
+        kernel = event["args"].get("kernel")  # ROCm records its name
+        name = NONE if kernel is None else _number(self.names, str(kernel))
+        row = (correlation, thread, start_ns, LAUNCH_KINDS.index(kind), name)
         self.launches.extend(array("q", row))
 
     def _add_operator(self, event: Mapping[str, Any], start_ns: int, time_ns: int) -> None:
@@ -172,7 +174,7 @@ def _profile(
 ) -> Profile:
     columns_N = _columns(records.activities, 7)
     name_N, kind_N, device_N, start_ns_N, time_ns_N, correlation_N, own_call_N = columns_N
-    correlation_L, thread_L, start_ns_L, kind_L = _columns(records.launches, 4)
+    correlation_L, thread_L, start_ns_L, kind_L, name_L = _columns(records.launches, 5)
     launch_N = _positions(correlation_N, correlation_L)
     kept_L = kind_L > 0  # allocations and waits are no launches
     kept_L[launch_N[launch_N >= 0]] = True
@@ -200,6 +202,9 @@ def _profile(
             start_s_L=(start_ns_L - origin_ns) * NANOSECOND_S,
             is_kernel_L=kind_L > 0,
             is_graph_L=kind_L == LAUNCH_KINDS.index("graph"),
+            name_L=name_L[kept_L],
+            call_L=call_L,
+            instance_L=instance_L,
         ),
         names=tuple(records.names),
         calls=tuple(records.calls),

@@ -17,6 +17,7 @@ from perfatlas.profiles.events import (
     Launches,
     Profile,
     launch_kind,
+    unknown_operators,
 )
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
@@ -167,6 +168,7 @@ class _Reader:
             start_s_L=_seconds(start_L[kept_L] - origin),
             is_kernel_L=kind_L[kept_L] > 0,
             is_graph_L=kind_L[kept_L] == 2,
+            **unknown_operators(int(kept_L.sum())),
         )
         return activities, launches
 

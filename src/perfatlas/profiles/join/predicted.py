@@ -122,14 +122,18 @@ def _priced(
         yield Prediction(*row)
 
 
-_SHAPES: Final = {"product": Product, "softmax": Softmax, "stream": Stream}
+_SIZES: Final = {
+    "product": Product._fields,
+    "softmax": Softmax._fields,
+    "stream": Stream._fields,
+}
 
 
 def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any, ...]) -> Operator:
     """Return shapes of one kind as columns of one operator."""
     size = {
         name: np.array([float(getattr(one, name)) for one in shapes])
-        for name in _SHAPES[key[0]]._fields
+        for name in _SIZES[key[0]]
         if name not in {"format", "causal"}
     }
     ones = np.ones(len(shapes))

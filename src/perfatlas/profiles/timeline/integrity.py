@@ -48,12 +48,13 @@ def _notes(profile: Profile) -> Iterator[str]:
     launch_N = of.launch_N[is_kernel_N]
     launched_N = launch_N[launch_N >= 0]
     in_graph = int(launches.is_graph_L[launched_N].sum()) if len(launched_N) else 0
-    if in_graph > GRAPH_SHARE * kernels:
+    unnamed = int((is_kernel_N & (of.call_N < 0) & (of.launch_N >= 0)).sum())
+    if min(in_graph, unnamed) > GRAPH_SHARE * kernels:
         yield (
             f"{in_graph:,} of {counted(kernels, 'kernel')} ran in"
             f" {counted(len(np.unique(launched_N[launches.is_graph_L[launched_N]])), 'graph')}:"
-            " they have no operators and no shapes, and idle time inside a graph has no cause on"
-            " the host"
+            " most have no operators and no shapes (see --capture), and idle time inside a graph"
+            " has no cause on the host"
         )
     with_children = np.zeros(len(launches.start_s_L), np.bool_)
     with_children[of.launch_N[of.launch_N >= 0]] = True
