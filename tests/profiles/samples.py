@@ -93,6 +93,11 @@ def nsys_database(path: Path) -> Path:
                 correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);
             CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER,
                 correlationId INTEGER, globalTid INTEGER, nameId INTEGER);
+            CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, globalTid INTEGER, text TEXT,
+                textId INTEGER);
+            INSERT INTO NVTX_EVENTS VALUES (100, 900, 16777221, 'layer 1', NULL),
+                (400, 800, 16777221, 'aten::mm, op_id = 7, sizes = [[8, 64], [64, 32]]', NULL),
+                (100, 900, 33554432, NULL, 3), (450, NULL, 16777221, 'mark', NULL);
             CREATE TABLE DIAGNOSTIC_EVENT (text TEXT);
             INSERT INTO DIAGNOSTIC_EVENT VALUES ('Some events were dropped.'), ('Started.');
             """

@@ -207,6 +207,13 @@ def test_nsight_systems_by_hand(tmp_path: Path) -> None:
         0.75,
         2,
     ]
+    # by the innermost range of the thread that launched; one text is in the table of strings
+    assert {row["name"]: row["shape"] for row in results["operators"]} == {
+        "aten::mm": "m=8 n=32 k=64",
+        "cutlass::Kernel<gemm>": "",
+        "elementwise_kernel": "",
+    }
+    assert operators(results)["cutlass::Kernel<gemm>"]["count"] == 2
     assert "Nsight Systems says: Some events were dropped." in " ".join(results["integrity"])
 
 

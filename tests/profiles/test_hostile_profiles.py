@@ -98,7 +98,7 @@ def test_a_report_is_refused_with_the_command_that_exports_it(tmp_path: Path) ->
         import_profile(tmp_path / "a.nsys-rep")
     with pytest.raises(InvalidSpecError, match=r"ncu --import a\.ncu-rep --csv"):
         import_profile(tmp_path / "a.ncu-rep")
-    with pytest.raises(InvalidSpecError, match="cannot be read"):
+    with pytest.raises(InvalidSpecError, match="is a folder"):
         import_profile(tmp_path)
 
 

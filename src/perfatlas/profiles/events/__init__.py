@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         activities_of as activities_of,
         launch_kind as launch_kind,
         no_launches as no_launches,
-        unknown_operators as unknown_operators,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

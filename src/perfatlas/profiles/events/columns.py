@@ -149,19 +149,15 @@ def launch_kind(name: str) -> str:
 
 def no_launches() -> Launches:
     """Return launches of a profile that has none."""
-    none = np.zeros(0, np.bool_)
+    flags, numbers = np.zeros(0, np.bool_), np.zeros(0, np.int64)
     return Launches(
-        start_s_L=np.zeros(0), is_kernel_L=none, is_graph_L=none, **unknown_operators(0)
+        start_s_L=np.zeros(0),
+        is_kernel_L=flags,
+        is_graph_L=flags,
+        name_L=numbers,
+        call_L=numbers,
+        instance_L=numbers,
     )
-
-
-def unknown_operators(count: int) -> dict[str, IntArray]:
-    """Return the columns of launches whose kernels and operators are not recorded.
-
-    Args:
-        count: Number of launches.
-    """
-    return {name: np.full(count, NONE, np.int64) for name in ("name_L", "call_L", "instance_L")}
 
 
 def activities_of(time_s: Sequence[float], *, kind: int = KERNEL) -> Activities:

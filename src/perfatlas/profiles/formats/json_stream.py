@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self, cast
 
+from perfatlas.files import check_regular
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def open_bytes(path: str | Path) -> IO[bytes]:
     Raises:
         InvalidSpecError: It does not exist, is a folder, or may not be read.
     """
+    check_regular(path)
     try:
         with Path(path).open("rb") as file:
             is_gzip = file.read(2) == GZIP_MAGIC

@@ -38,7 +38,7 @@ OPERATORS: Final = ("cpu_op", "operator")
 # Categories that are no activity of a device: read for names, or of no use here.
 OTHER_CATEGORIES: Final = frozenset(
     (
-        *("python_function", "user_annotation", "gpu_user_annotation", "cuda_sync", "trace"),
+        *("python_function", "user_annotation", "gpu_user_annotation", "cuda_sync", "Trace"),
         *("ac2g", "async_cpu_to_gpu", "fwdbwd", "async_gpu", "cpu_instant_event", "overhead"),
     )
 )
@@ -85,11 +85,9 @@ class _Records:
             self.unreadable += 1
             return
         category = event.get("cat")
-        if event.get("ph") != "X" or type(category) is not str:
+        if type(category) is not str or category in OTHER_CATEGORIES or event.get("ph") != "X":
             return
         category = category.lower()
-        if category in OTHER_CATEGORIES:
-            return
         try:
             start_ns, time_ns = _nanoseconds(event)
             if category in DEVICE_KINDS:

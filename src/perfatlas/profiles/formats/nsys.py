@@ -15,10 +15,11 @@ from perfatlas.profiles.events import (
     NONE,
     Activities,
     Launches,
+    OperatorCall,
     Profile,
     launch_kind,
-    unknown_operators,
 )
+from perfatlas.profiles.formats.nesting import innermost
 from perfatlas.quantities import InvalidSpecError, counted, printable
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ PROCESS_BITS: Final = 24
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES: Final = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+NVTX: Final = "NVTX_EVENTS"
+PUSH_POP: Final = 59  # `eventType` of ranges that nest
+# What `torch.autograd.profiler.emit_nvtx` appends to the name of an operator.
+_APPENDED: Final = re.compile(r", (?:seq|op_id|sizes|input_op_ids)\s*=")
+_SIZES: Final = re.compile(r"sizes\s*=\s*(\[.*?\])(?:, input_op_ids|$)")
 # `copyKind` of CUPTI.
 DIRECTIONS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 MAX_ROWS: Final = 50_000_000
@@ -126,7 +132,8 @@ class _Reader:
             )
         if not valid:
             notes.append("no GPU activity: record with nsys profile --trace cuda,nvtx")
-        activities, launches = self._columns(valid, texts)
+        calls: dict[OperatorCall, int] = {}
+        activities, launches = self._columns(valid, texts, calls)
         return Profile(
             path=self.path,
             format=FORMAT_NAME,
@@ -134,43 +141,70 @@ class _Reader:
             activities=activities,
             launches=launches,
             names=tuple(names),
-            calls=(),
+            calls=tuple(calls),
             integrity=tuple(notes),
         )
 
     def _columns(
-        self, rows: Sequence[tuple[Any, ...]], texts: dict[int, str]
+        self, rows: Sequence[tuple[Any, ...]], texts: dict[int, str], calls: dict[OperatorCall, int]
     ) -> tuple[Activities, Launches]:
         start_N, end_N, device_N, correlation_N, process_N, kind_N, name_N = _integers(rows, 7)
-        calls = self.table(RUNTIME, ("start", "correlationId", "globalTid", "nameId"))
-        start_L, correlation_L, thread_L, _ = _integers(calls, 4)
-        kinds = [launch_kind(str(texts.get(row[3], ""))) for row in calls]
+        runtime = self.table(RUNTIME, ("start", "correlationId", "globalTid", "nameId"))
+        start_L, correlation_L, thread_L, _ = _integers(runtime, 4)
+        kinds = [launch_kind(str(texts.get(row[3], ""))) for row in runtime]
         kind_L = np.array([("", "kernel", "graph").index(kind) for kind in kinds], np.int64)
         launch_N = _joined(
             (process_N >> PROCESS_BITS, correlation_N), (thread_L >> PROCESS_BITS, correlation_L)
         )
         kept_L = kind_L > 0
         kept_L[launch_N[launch_N >= 0]] = True
-        moved_L = np.append(np.cumsum(kept_L) - 1, NONE)
+        launch_N = np.append(np.cumsum(kept_L) - 1, NONE)[launch_N]
         origin = min((int(one.min()) for one in (start_N, start_L) if len(one)), default=0)
-        unknown_N = np.full(len(rows), NONE, np.int64)
+        start_L, kind_L, thread_L = start_L[kept_L], kind_L[kept_L], thread_L[kept_L]
+        call_L, instance_L = self._ranges(thread_L, start_L, texts, calls)
+        call_L[kind_L == 2] = NONE  # kernels of a graph come of many operators
         activities = Activities(
             name_N=name_N,
             kind_N=kind_N,
             device_N=device_N,
             start_s_N=_seconds(start_N - origin),
             time_s_N=_seconds(end_N - start_N),
-            launch_N=moved_L[launch_N],
-            call_N=unknown_N,
-            instance_N=unknown_N,
+            launch_N=launch_N,
+            call_N=np.append(call_L, NONE)[launch_N],
+            instance_N=np.append(instance_L, NONE)[launch_N],
         )
         launches = Launches(
-            start_s_L=_seconds(start_L[kept_L] - origin),
-            is_kernel_L=kind_L[kept_L] > 0,
-            is_graph_L=kind_L[kept_L] == 2,
-            **unknown_operators(int(kept_L.sum())),
+            start_s_L=_seconds(start_L - origin),
+            is_kernel_L=kind_L > 0,
+            is_graph_L=kind_L == 2,
+            name_L=np.full(len(start_L), NONE, np.int64),
+            call_L=call_L,
+            instance_L=instance_L,
         )
         return activities, launches
+
+    def _ranges(
+        self,
+        thread_L: IntArray,
+        start_L: IntArray,
+        texts: dict[int, str],
+        calls: dict[OperatorCall, int],
+    ) -> tuple[IntArray, IntArray]:
+        """Return the innermost NVTX range around each launch and its number (L)."""
+        names = ("start", "end", "globalTid")
+        ranges = [
+            (row[0], row[1], row[2], str(row[3] or texts.get(row[4]) or ""))
+            for row in self.table(NVTX, (*names, "text", "textId", "eventType"))
+            if row[1] is not None and row[5] in (None, PUSH_POP)  # others need not be nested
+        ]
+        start_K, end_K, thread_K = _integers([row[:3] for row in ranges], 3)
+        call_K = [calls.setdefault(_operator_call(row[3]), len(calls)) for row in ranges]
+        call_L, instance_L = (np.full(len(thread_L), NONE, np.int64) for _ in range(2))
+        for thread in np.unique(thread_L).tolist():
+            at_L, at_K = np.flatnonzero(thread_L == thread), np.flatnonzero(thread_K == thread)
+            found = np.append(at_K, NONE)[innermost(start_K[at_K], end_K[at_K], start_L[at_L])]
+            call_L[at_L], instance_L[at_L] = np.append(call_K, NONE)[found], found
+        return call_L, instance_L
 
     def _device(self) -> str:
         """Return the name of the first GPU, "" if the export has none."""
@@ -182,6 +216,14 @@ class _Reader:
         texts = {str(text) for (text,) in self.table("DIAGNOSTIC_EVENT", ("text",)) if text}
         lost = [printable(text) for text in sorted(texts) if _LOSS.search(text)]
         return [f"Nsight Systems says: {text}" for text in lost[:MAX_DIAGNOSTICS]]
+
+
+def _operator_call(text: str) -> OperatorCall:
+    """Return the operator of an NVTX range, with the shapes of its inputs if the text has them."""
+    name, sizes = _APPENDED.split(text, maxsplit=1)[0], _SIZES.search(text)
+    listed = re.findall(r"\[([\d, ]*)\]", sizes[1][1:-1]) if sizes else []
+    shapes = [tuple(int(one) for one in re.findall(r"\d{1,18}", shape)) for shape in listed]
+    return OperatorCall(name, tuple(shapes))
 
 
 def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:

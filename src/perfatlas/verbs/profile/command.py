@@ -24,8 +24,7 @@ class ProfileFlags:
     """What a profile is read and compared with, and how it is written.
 
     Args:
-        capture: Trace in which the CUDA or HIP graphs were captured: names the operators of their
-            kernels.
+        capture: Trace of the capture of graphs, for the operators of their kernels.
         against: Profile to compare with: which classes and operators changed.
         rules: TOML file with rules of your own for the classes of kernels.
         verbose: Print all operators and changes.

@@ -57,7 +57,8 @@ def print_profile(console: Console, results: Facts, *, verbose: bool = False) ->
         for row in results["classes"]
     ]
     if rows:
-        print_rows(console, rows, title="\nclasses (other: matched by no rule)")
+        other = sum(row["share"] for row in results["classes"] if row["class"] == "other")
+        print_rows(console, rows, title=f"\nclasses ({format_share(other)} unclassified)")
     _print_operators(console, results["operators"], verbose=verbose)
     print_labelled(console, _predicted(results))
     if results["integrity"]:
@@ -110,13 +111,17 @@ def _print_operators(console: Console, operators: Sequence[Facts], *, verbose: b
             "count": row["count"],
             "time": _time(row["time_s"]),
             "predicted": _predicted_cell(row),
+            "roofline": "" if row["roofline_s"] is None else _time(row["roofline_s"]),
         }
         for row in shown
     ]
     if not rows:
         return
-    if not any(row["predicted"] for row in rows):
-        rows = [{key: cell for key, cell in row.items() if key != "predicted"} for row in rows]
+    priced = any(row["predicted"] for row in rows)
+    left_out = (
+        set() if priced and verbose else {"roofline"} if priced else {"predicted", "roofline"}
+    )
+    rows = [{key: row[key] for key in row if key not in left_out} for row in rows]
     print_rows(console, rows, title="\noperators")
     if len(operators) > len(shown):
         rest_s = sum(row["time_s"] for row in operators[len(shown) :])
