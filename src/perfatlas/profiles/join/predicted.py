@@ -54,7 +54,7 @@ class Prediction(NamedTuple):
         time_s: Predicted time.
         low_s: Lower end of its 90% interval.
         high_s: Upper end; None where the time is a lower limit.
-        roofline_s: Roofline.
+        roofline_s: Roofline; None where caches may hold all bytes.
     """
 
     time_s: float | None = None
@@ -118,8 +118,8 @@ def _priced(
         prices = _operators(_columns(shapes, key), system)
     columns = price_columns(prices)
     names = ("time_s", "time_s_low", "time_s_high", "bound_time_s")
-    for row in zip(*(columns[name] for name in names), strict=True):
-        yield Prediction(*row)
+    for *times_s, bound_s in zip(*(columns[name] for name in names), strict=True):
+        yield Prediction(*times_s, bound_s or None)
 
 
 _SIZES: Final = {
