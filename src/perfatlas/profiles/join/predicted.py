@@ -118,8 +118,8 @@ def _priced(
         prices = _operators(_columns(shapes, key), system)
     columns = price_columns(prices)
     names = ("time_s", "time_s_low", "time_s_high", "bound_time_s")
-    for *times_s, bound_s in zip(*(columns[name] for name in names), strict=True):
-        yield Prediction(*times_s, bound_s or None)
+    for time_s, low_s, high_s, bound_s in zip(*(columns[name] for name in names), strict=True):
+        yield Prediction(time_s, low_s, high_s, bound_s or None)
 
 
 _SIZES: Final = {
