@@ -52,6 +52,7 @@ FOREIGN: Final = frozenset(
         "--api-server-count",
         "--append-result",
         "--candidates",
+        "--csv",
         "--detail",
         "--dynamo-python",
         "--headless",
@@ -62,6 +63,7 @@ FOREIGN: Final = frozenset(
         "--enable-single-batch-overlap",
         "--enable-two-batch-overlap",
         "--host",
+        "--import",
         "--llm-python",
         "--max-concurrency",
         "--muon-tp-mode",
@@ -79,6 +81,7 @@ FOREIGN: Final = frozenset(
         "--simpy-python",
         "--streaming",
         "--tokenizer-worker-num",
+        "--type",
     }
 )
 

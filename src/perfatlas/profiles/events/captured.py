@@ -1,0 +1,100 @@
+"""Operators of kernels behind a graph launch, from the profile of the graph's capture.
+
+Shape legend: L launches of the capture, K kernels of one replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.profiles.events.columns import NONE
+from perfatlas.quantities import counted
+
+if TYPE_CHECKING:
+    from perfatlas.profiles.events.columns import IntArray, Profile
+
+
+class _Capture(NamedTuple):
+    """Kernels that a capture launched, in order, with their operators.
+
+    Args:
+        name_L: Number of the name, shared with the replays.
+        call_L: Operator call.
+        instance_L: Execution of the operator.
+    """
+
+    name_L: IntArray
+    call_L: IntArray
+    instance_L: IntArray
+
+
+def with_capture(profile: Profile, capture: Profile) -> Profile:
+    """Return a profile whose kernels behind graph launches have the operators of their capture.
+
+    A replay runs the kernels of its graph in the order of their capture: the names of its kernels
+    are looked for as a run of names among the launches of the capture. Kernels of a graph that is
+    not there, or there more than once with other operators, stay without.
+
+    Args:
+        profile: The profile of replays.
+        capture: The profile in which the graphs were captured, with names of kernels at launches.
+    """
+    of, launches = profile.activities, profile.launches
+    numbers = {name: number for number, name in enumerate(profile.names)}
+    known = _captured(capture, numbers)
+    offset, step = len(profile.calls), int(known.instance_L.max(initial=0)) + 1
+    call_N, instance_N = of.call_N.copy(), of.instance_N.copy()
+    first = int(instance_N.max(initial=0)) + 1
+    replays = [
+        np.flatnonzero((of.launch_N == launch) & of.are_kernels())
+        for launch in np.flatnonzero(launches.is_graph_L).tolist()
+    ]
+    replays = [one[np.argsort(of.start_s_N[one], kind="stable")] for one in replays if len(one)]
+    named = 0
+    for replay, kernels in enumerate(replays):
+        at = _found(of.name_N[kernels], known)
+        if at == NONE:
+            continue
+        call_K, instance_K = (
+            column[at : at + len(kernels)] for column in (known.call_L, known.instance_L)
+        )
+        named += int((call_K != NONE).sum())
+        call_N[kernels] = np.where(call_K == NONE, NONE, call_K + offset)
+        instance_N[kernels] = np.where(instance_K == NONE, NONE, instance_K + first + replay * step)
+    kernels_in_graphs = sum(len(one) for one in replays)
+    why = "" if len(known.name_L) else ": its launches have no names of kernels, as those of CUDA"
+    note = (
+        f"the capture names the operators of {named:,} of"
+        f" {counted(kernels_in_graphs, 'kernel')} of graphs{why}"
+    )
+    return replace(
+        profile,
+        activities=replace(of, call_N=call_N, instance_N=instance_N),
+        calls=(*profile.calls, *capture.calls),
+        integrity=(*profile.integrity, note),
+    )
+
+
+def _captured(capture: Profile, numbers: dict[str, int]) -> _Capture:
+    """Return the named launches of a capture, with numbers of another profile's names."""
+    of = capture.launches
+    order = np.argsort(of.start_s_L, kind="stable")
+    order = order[(of.name_L != NONE)[order]]
+    translated = np.array([numbers.get(name, NONE) for name in capture.names], np.int64)
+    return _Capture(
+        translated[of.name_L[order]] if len(order) else np.zeros(0, np.int64),
+        of.call_L[order],
+        of.instance_L[order],
+    )
+
+
+def _found(name_K: IntArray, known: _Capture) -> int:
+    """Return where a run of names begins in a capture, NONE if nowhere or ambiguous."""
+    starts = np.flatnonzero(known.name_L == name_K[0])
+    length = len(name_K)
+    runs = [at for at in starts.tolist() if np.array_equal(known.name_L[at : at + length], name_K)]
+    calls = {known.call_L[at : at + length].tobytes() for at in runs}
+    return runs[0] if len(calls) == 1 else NONE

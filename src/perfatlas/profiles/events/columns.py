@@ -1,0 +1,180 @@
+"""Columns of a profile.
+
+Shape legend: N activities of devices (kernels and copies), L launches (calls of the host).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+    BoolArray = NDArray[np.bool_]
+
+KERNEL, COPY = 0, 1  # kinds of activities; memsets are copies
+NONE: Final = -1  # index of what an activity does not have
+_LAUNCH: Final = re.compile(r"(?:cuda|hip|cu|musa)\w*Launch(?!HostFunc)")
+
+
+class OperatorCall(NamedTuple):
+    """What the host called: an operator of a framework, or a measured case of a benchmark.
+
+    Args:
+        name: Its name, such as "aten::mm" or "all_reduce".
+        shapes: Shape of each input, () for a scalar; empty if not recorded.
+        dtypes: Type of each input, as the profiler writes it.
+        case: The shape in words, where it is not that of inputs.
+        bytes: Size of the buffer of a collective, as nccl-tests counts it; 0 for others.
+        ranks: Ranks of a collective; 0 for others.
+        nodes: Nodes of a collective; 0 if unknown.
+        causal: Whether attention is causal; None if unknown.
+    """
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    case: str = ""
+    bytes: float = 0.0
+    ranks: int = 0
+    nodes: int = 0
+    causal: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activities:
+    """What devices did.
+
+    Args:
+        name_N: Index of the name in `Profile.names`.
+        kind_N: KERNEL or COPY.
+        device_N: Number of the device in its file.
+        start_s_N: Start, relative to the earliest record of the file [s].
+        time_s_N: Duration [s].
+        launch_N: Index of the launch, NONE for a kernel without a launch record.
+        call_N: Index of the operator call in `Profile.calls`, NONE if unknown.
+        instance_N: Number of that execution of the operator, NONE if unknown.
+    """
+
+    name_N: IntArray
+    kind_N: IntArray
+    device_N: IntArray
+    start_s_N: FloatArray
+    time_s_N: FloatArray
+    launch_N: IntArray
+    call_N: IntArray
+    instance_N: IntArray
+
+    def are_kernels(self) -> BoolArray:
+        """Return whether each activity is a kernel (N,)."""
+        is_kernel_N: BoolArray = self.kind_N == KERNEL
+        return is_kernel_N
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launches:
+    """Calls of the host that start kernels.
+
+    Args:
+        start_s_L: Start on the clock of the activities [s].
+        is_kernel_L: Whether the call starts a kernel or a graph; others start copies.
+        is_graph_L: Whether the call starts a graph of kernels.
+        name_L: Index of the name of the kernel in `Profile.names`, NONE if the call does not tell.
+        call_L: Index of the operator call around it in `Profile.calls`, NONE if unknown.
+        instance_L: Number of that execution of the operator, NONE if unknown.
+    """
+
+    start_s_L: FloatArray
+    is_kernel_L: BoolArray
+    is_graph_L: BoolArray
+    name_L: IntArray
+    call_L: IntArray
+    instance_L: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """One imported file.
+
+    Args:
+        path: The file.
+        format: Its format.
+        device: Name of the device as the profiler gives it, "" if it does not.
+        activities: Kernels and copies (N).
+        launches: Launching calls (L).
+        names: Names of kernels and copies.
+        calls: Operator calls, or measured cases.
+        has_timeline: Whether times of start are known; a table of benchmarks has none.
+        rank: Rank of the process, NONE if unknown.
+        world_size: Number of ranks of the job, 0 if unknown.
+        integrity: What is missing from the file or could not be read, sentences.
+    """
+
+    path: str
+    format: str
+    device: str
+    activities: Activities
+    launches: Launches
+    names: tuple[str, ...]
+    calls: tuple[OperatorCall, ...]
+    has_timeline: bool = True
+    rank: int = NONE
+    world_size: int = 0
+    integrity: tuple[str, ...] = ()
+
+
+def launch_kind(name: str) -> str:
+    """Return what a call of the host starts: "kernel", "graph", or "" for neither.
+
+    Args:
+        name: Name of the call in a profile.
+
+    Example:
+        >>> from perfatlas.profiles.events import launch_kind
+        >>> [launch_kind(name) for name in ("hipGraphLaunch", "cuLaunchKernelEx", "cudaMalloc")]
+        ['graph', 'kernel', '']
+    """
+    if _LAUNCH.match(name) is None:
+        return ""
+    return "graph" if "GraphLaunch" in name else "kernel"
+
+
+def no_launches() -> Launches:
+    """Return launches of a profile that has none."""
+    flags, numbers = np.zeros(0, np.bool_), np.zeros(0, np.int64)
+    return Launches(
+        start_s_L=np.zeros(0),
+        is_kernel_L=flags,
+        is_graph_L=flags,
+        name_L=numbers,
+        call_L=numbers,
+        instance_L=numbers,
+    )
+
+
+def activities_of(time_s: Sequence[float], *, kind: int = KERNEL) -> Activities:
+    """Return activities of measured cases: each has its name and call, and none a start.
+
+    Args:
+        time_s: Time of each case (N) [s].
+        kind: KERNEL or COPY.
+    """
+    index_N = np.arange(len(time_s), dtype=np.int64)
+    return Activities(
+        name_N=index_N,
+        kind_N=np.full_like(index_N, kind),
+        device_N=np.zeros_like(index_N),
+        start_s_N=np.zeros(len(time_s)),
+        time_s_N=np.asarray(time_s, dtype=np.float64),
+        launch_N=np.full_like(index_N, NONE),
+        call_N=index_N,
+        instance_N=index_N,
+    )

@@ -1,0 +1,13 @@
+"""Where the time of a profile went, and where it is longer than predicted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.profiles.explanation.changes import compared as compared
+    from perfatlas.profiles.explanation.results import explain as explain
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,182 @@
+"""The results of `profile`: classes, operators, busy and idle time, integrity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from perfatlas.hardware import resolve_system
+from perfatlas.profiles.classes import CLASSES, class_codes
+from perfatlas.profiles.join import (
+    NO_PREDICTION,
+    measured_operators,
+    predictions,
+    system_of,
+)
+from perfatlas.profiles.timeline import device_times, integrity_notes
+from perfatlas.quantities import InvalidSpecError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfatlas.profiles.classes import Rule
+    from perfatlas.profiles.events import Profile
+    from perfatlas.profiles.join import MeasuredOperator, Prediction
+    from perfatlas.profiles.timeline import DeviceTimes
+
+
+class OperatorRow(NamedTuple):
+    """An operator with one shape and class; times are those of all its executions [s].
+
+    Args:
+        measured: What was measured.
+        prediction: One execution as predicted.
+    """
+
+    measured: MeasuredOperator
+    prediction: Prediction
+
+    def total_s(self, time_s: float | None) -> float | None:
+        """Return the time of all executions, None if that of one is unknown [s].
+
+        Args:
+            time_s: Time of one [s].
+        """
+        return None if time_s is None else time_s * self.measured.executions
+
+    @property
+    def excess_s(self) -> float:
+        """Time above the prediction, 0 inside its interval [s]."""
+        predicted_s = self.total_s(self.prediction.time_s)
+        high_s = self.total_s(self.prediction.high_s)
+        if predicted_s is None or high_s is None or self.measured.time_s <= high_s:
+            return 0.0
+        return self.measured.time_s - predicted_s
+
+    def facts(self) -> dict[str, Any]:
+        """Return the row of the results."""
+        prediction = self.prediction
+        return {
+            "name": self.measured.name,
+            "class": CLASSES[self.measured.code],
+            "shape": self.measured.shape,
+            "count": self.measured.executions,
+            "time_s": self.measured.time_s,
+            "predicted_s": self.total_s(prediction.time_s),
+            "predicted_s_low": self.total_s(prediction.low_s),
+            "predicted_s_high": self.total_s(prediction.high_s),
+            "roofline_s": self.total_s(prediction.roofline_s),
+        }
+
+
+def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any]:
+    """Return where the time of profiles went, as the results of `profile`.
+
+    Args:
+        profiles: Profiles of one run, a file for each rank, or of measured cases.
+        rules: Rules that give kernels a class.
+
+    Raises:
+        InvalidSpecError: The files have several formats.
+    """
+    formats = {profile.format for profile in profiles}
+    if len(formats) > 1:
+        raise InvalidSpecError(
+            f"the files have several formats ({', '.join(sorted(formats))}): pass the files of one"
+            " run together, and others with --against"
+        )
+    classes = [class_codes(profile, rules) for profile in profiles]
+    measured = measured_operators(profiles, classes)
+    device = next((profile.device for profile in profiles if profile.device), "")
+    notes = integrity_notes(profiles)
+    found, system, unpriced = _predicted(measured, device)
+    rows = [OperatorRow(*pair) for pair in zip(measured, found, strict=True)]
+    times = [
+        one
+        for profile, class_N in zip(profiles, classes, strict=True)
+        for one in device_times(profile, class_N)
+    ]
+    kernels = [profile.activities.are_kernels() for profile in profiles]
+    return {
+        "format": next(iter(formats)),
+        "device": device,
+        "system": system or None,
+        "devices": len(times) or None,
+        **_times(times),
+        "kernel_s": sum(
+            float(one.activities.time_s_N[is_kernel_N].sum())
+            for one, is_kernel_N in zip(profiles, kernels, strict=True)
+        ),
+        "kernels": sum(int(is_kernel_N.sum()) for is_kernel_N in kernels),
+        "launches": sum(int(profile.launches.is_kernel_L.sum()) for profile in profiles),
+        "orphans": sum(
+            int((one.activities.launch_N[is_kernel_N] < 0).sum()) if one.has_timeline else 0
+            for one, is_kernel_N in zip(profiles, kernels, strict=True)
+        ),
+        "classes": _class_rows(profiles, classes),
+        **_against_prediction(rows, times),
+        "integrity": [*notes, *unpriced],
+        "operators": [row.facts() for row in rows],
+    }
+
+
+def _predicted(
+    measured: Sequence[MeasuredOperator], device: str
+) -> tuple[list[Prediction], str, list[str]]:
+    """Return predictions, the system they are for, and why there are none."""
+    system = system_of(device)
+    if not system:
+        named = (
+            f"the device {printable(device)!r} is not in the catalog"
+            if device
+            else ("the profile does not name its device")
+        )
+        return [NO_PREDICTION] * len(measured), "", [f"{named}: no operator has a prediction"]
+    found, notes = predictions(measured, resolve_system(system))
+    return found, system, notes
+
+
+def _times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
+    """Return the mean times of a device, None without a timeline [s]."""
+
+    def mean(of: Callable[[DeviceTimes], float]) -> float | None:
+        return sum(of(one) for one in times) / len(times) if times else None
+
+    return {
+        "wall_s": mean(lambda one: one.wall_s),
+        "busy_s": mean(lambda one: one.busy_s),
+        "idle_s": mean(lambda one: one.idle_s),
+        "idle_host_s": mean(lambda one: one.idle_host_s),
+        "idle_device_s": mean(lambda one: one.idle_device_s),
+        "idle_unknown_s": mean(lambda one: one.idle_unknown_s),
+        "communication_s": mean(lambda one: one.communication_s),
+        "exposed_communication_s": mean(lambda one: one.exposed_communication_s),
+    }
+
+
+def _class_rows(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return time and number of the activities of each class, the longest first."""
+    rows = []
+    pairs = list(zip(profiles, classes, strict=True))
+    total_s = sum(float(profile.activities.time_s_N.sum()) for profile in profiles)
+    for code, name in enumerate(CLASSES):
+        count = sum(int((class_N == code).sum()) for class_N in classes)
+        time_s = sum(float(one.activities.time_s_N[c == code].sum()) for one, c in pairs)
+        if count:
+            share = time_s / total_s if total_s else 0.0
+            rows.append({"class": name, "time_s": time_s, "share": share, "kernels": count})
+    return sorted(rows, key=lambda row: -row["time_s"])
+
+
+def _against_prediction(
+    rows: Sequence[OperatorRow], times: Sequence[DeviceTimes]
+) -> dict[str, Any]:
+    """Return how much of the time has a prediction, and what is lost above it."""
+    total_s = sum(row.measured.time_s for row in rows)
+    priced_s = sum(row.measured.time_s for row in rows if row.prediction.time_s is not None)
+    excess_s = sum(row.excess_s for row in rows)
+    wall_s = sum(one.wall_s for one in times)
+    return {
+        "predicted_share": priced_s / total_s if total_s else None,
+        "excess_s": excess_s if priced_s else None,
+        "shorter_share": min(excess_s / wall_s, 1.0) if priced_s and wall_s else None,
+    }

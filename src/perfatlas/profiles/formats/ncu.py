@@ -1,0 +1,126 @@
+"""Nsight Compute reports as CSV, with any text around the table."""
+
+from __future__ import annotations
+
+import csv
+import re
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
+from perfatlas.profiles.formats.lines import text_lines
+from perfatlas.quantities import InvalidSpecError, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+FORMAT_NAME: Final = "ncu"
+DURATIONS: Final = ("Duration", "gpu__time_duration.sum", "gpu__time_duration.avg")
+UNITS_S: Final = {
+    **dict.fromkeys(("ns", "nsecond", "nanosecond"), 1e-9),
+    **dict.fromkeys(("us", "usecond", "µs", "microsecond"), 1e-6),
+    **dict.fromkeys(("ms", "msecond", "millisecond"), 1e-3),
+    **dict.fromkeys(("s", "second"), 1.0),
+}
+MAX_FIELD: Final = 1 << 20
+_HEADER: Final = re.compile(r'^"ID",.*"Kernel Name"', re.MULTILINE)
+
+
+def matches(head: str) -> bool:
+    """Return whether a file begins as one of this format.
+
+    Args:
+        head: Its beginning.
+    """
+    return _HEADER.search(head) is not None or "==PROF==" in head
+
+
+def read(path: str | Path) -> Profile:
+    """Return the kernels of a report with their durations.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: It has no table, or no durations.
+    """
+    times_s: dict[str, float] = {}
+    names: dict[str, str] = {}
+    sizes: dict[str, str] = {}
+    unreadable = 0
+    for row in _rows(path):
+        key = row["ID"]
+        names.setdefault(key, row["Kernel Name"])
+        sizes.setdefault(key, f"grid {row.get('Grid Size', '')}, block {row.get('Block Size', '')}")
+        try:
+            time_s = _duration_s(row)
+        except ValueError:
+            unreadable += 1
+            continue
+        if time_s is not None:
+            times_s[key] = time_s
+    if not times_s:
+        raise InvalidSpecError(
+            f"profile {printable(str(path))!r} has no durations of kernels; write it with"
+            " ncu --csv --page details --section SpeedOfLight PROGRAM"
+        )
+    notes = [f"{counted(unreadable, 'duration')} could not be read"] if unreadable else []
+    if missing := len(names) - len(times_s):
+        notes.append(f"{counted(missing, 'kernel')} without a duration were left out")
+    notes.append(
+        "Nsight Compute runs kernels one by one, at a fixed clock and with cold caches unless told"
+        " otherwise: shares of classes are those of kernels alone"
+    )
+    return Profile(
+        path=str(path),
+        format=FORMAT_NAME,
+        device="",
+        activities=activities_of(list(times_s.values())),
+        launches=no_launches(),
+        names=tuple(names[key] for key in times_s),
+        calls=tuple(OperatorCall(names[key], case=sizes[key]) for key in times_s),
+        has_timeline=False,
+        integrity=tuple(notes),
+    )
+
+
+def _rows(path: str | Path) -> Iterator[Mapping[str, str]]:
+    """Yield rows of the tables of a report; lines of programs are no rows."""
+    header: list[str] = []
+    csv.field_size_limit(MAX_FIELD)
+    lines = (line for line in text_lines(path) if line.startswith('"'))
+    try:
+        for cells in csv.reader(lines):
+            if cells[0] == "ID" and "Kernel Name" in cells:
+                header = cells
+            elif header and len(cells) <= len(header):  # rows of metrics end before rules
+                yield dict(zip_longest(header, cells, fillvalue=""))
+    except csv.Error as error:
+        raise InvalidSpecError(
+            f"profile {printable(str(path))!r} has a damaged table ({error}); write it again with"
+            " ncu --csv"
+        ) from error
+
+
+def _duration_s(row: Mapping[str, str]) -> float | None:
+    """Return the duration in a row, None for a row of another metric [s].
+
+    Raises:
+        ValueError: It is no number, or in an unknown unit.
+    """
+    if "Metric Name" in row:  # a row for each metric
+        if row["Metric Name"] not in DURATIONS:
+            return None
+        value, unit = row["Metric Value"], row["Metric Unit"]
+    else:  # --page raw: a column for each metric, whose first row has the units
+        name = next((one for one in DURATIONS if one in row), None)
+        if name is None or not row["ID"]:
+            return None
+        value, unit = row[name], "ns"
+    if unit not in UNITS_S:
+        raise ValueError
+    time_s = float(value.replace(",", "")) * UNITS_S[unit]
+    if not 0.0 <= time_s < float("inf"):
+        raise ValueError
+    return time_s

@@ -1,0 +1,254 @@
+"""Nsight Systems profiles exported to SQLite; columns are those that the schema has."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.profiles.events import (
+    COPY,
+    KERNEL,
+    NONE,
+    Activities,
+    Launches,
+    OperatorCall,
+    Profile,
+    launch_kind,
+)
+from perfatlas.profiles.formats.nesting import innermost
+from perfatlas.quantities import InvalidSpecError, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.profiles.events.columns import FloatArray, IntArray
+
+FORMAT_NAME: Final = "nsys"
+NANOSECOND_S: Final = 1e-9
+# The bits of global identifiers above the thread: what belongs to the same process has them equal.
+PROCESS_BITS: Final = 24
+KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+COPIES: Final = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
+RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+NVTX: Final = "NVTX_EVENTS"
+PUSH_POP: Final = 59  # `eventType` of ranges that nest
+# What `torch.autograd.profiler.emit_nvtx` appends to the name of an operator.
+_APPENDED: Final = re.compile(r", (?:seq|op_id|sizes|input_op_ids)\s*=")
+_SIZES: Final = re.compile(r"sizes\s*=\s*(\[.*?\])(?:, input_op_ids|$)")
+# `copyKind` of CUPTI.
+DIRECTIONS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
+MAX_ROWS: Final = 50_000_000
+_LOSS: Final = re.compile(r"drop|lost|not collected|buffer.*full", re.IGNORECASE)
+MAX_DIAGNOSTICS: Final = 5
+
+
+def matches(head: str) -> bool:
+    """Return whether a file begins as one of this format.
+
+    Args:
+        head: Its beginning.
+    """
+    return head.startswith("SQLite format 3\0")
+
+
+def read(path: str | Path) -> Profile:
+    """Return the profile of an exported database, which is opened for reading only.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: It is damaged, or no profile of GPUs.
+    """
+    address = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        database = sqlite3.connect(address, uri=True)
+        try:
+            return _Reader(database, str(path)).profile()
+        finally:
+            database.close()
+    except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:
+        raise InvalidSpecError(
+            f"profile {printable(str(path))!r} is no valid export of Nsight Systems"
+            f" ({printable(str(error))}); export it again: nsys export --type sqlite"
+        ) from error
+
+
+class _Reader:
+    """Reads tables of one database."""
+
+    def __init__(self, database: sqlite3.Connection, path: str) -> None:
+        self.database, self.path = database, path
+        database.execute("PRAGMA trusted_schema = OFF")
+        self.tables = {
+            name: [row[1] for row in self._rows(f'PRAGMA table_info("{name}")')]
+            for (name,) in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+            if '"' not in name
+        }
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        rows = self.database.execute(query).fetchmany(MAX_ROWS + 1)
+        if len(rows) > MAX_ROWS:
+            raise ValueError(f"a table has more than {MAX_ROWS:,} rows")
+        return rows
+
+    def table(self, name: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return rows of a table, None for columns that its schema does not have."""
+        has = self.tables.get(name, [])
+        if not has:
+            return []
+        wanted = ", ".join(f'"{one}"' if one in has else "NULL" for one in columns)
+        words = ["SELECT", wanted, "FROM", name]
+        return self._rows(" ".join(words))
+
+    def profile(self) -> Profile:
+        """Return the profile."""
+        if not {"StringIds", RUNTIME, KERNELS} & set(self.tables):
+            raise InvalidSpecError(
+                f"profile {printable(self.path)!r} is an SQLite database without the tables of"
+                " Nsight Systems; export one: nsys export --type sqlite report.nsys-rep"
+            )
+        texts = dict(self.table("StringIds", ("id", "value")))
+        names: dict[str, int] = {}
+        rows = []
+        wanted = ("start", "end", "deviceId", "correlationId", "globalPid", "demangledName")
+        for row in self.table(KERNELS, (*wanted, "shortName")):
+            name = texts.get(row[5]) or texts.get(row[6]) or "kernel without a name"
+            rows.append((*row[:5], KERNEL, names.setdefault(str(name), len(names))))
+        for table in COPIES:
+            stem = table.rsplit("_", maxsplit=1)[-1].lower()
+            for row in self.table(table, (*wanted[:5], "copyKind")):
+                name = f"{stem} {DIRECTIONS[row[5]]}" if row[5] in DIRECTIONS else stem
+                rows.append((*row[:5], COPY, names.setdefault(name, len(names))))
+        valid = [row for row in rows if row[0] is not None and (row[1] or 0) >= row[0]]
+        notes = [*self._losses()]
+        if len(valid) < len(rows):
+            notes.append(
+                f"{counted(len(rows) - len(valid), 'record')} without a valid time: left out"
+            )
+        if not valid:
+            notes.append("no GPU activity: record with nsys profile --trace cuda,nvtx")
+        calls: dict[OperatorCall, int] = {}
+        activities, launches = self._columns(valid, texts, calls)
+        return Profile(
+            path=self.path,
+            format=FORMAT_NAME,
+            device=self._device(),
+            activities=activities,
+            launches=launches,
+            names=tuple(names),
+            calls=tuple(calls),
+            integrity=tuple(notes),
+        )
+
+    def _columns(
+        self, rows: Sequence[tuple[Any, ...]], texts: dict[int, str], calls: dict[OperatorCall, int]
+    ) -> tuple[Activities, Launches]:
+        start_N, end_N, device_N, correlation_N, process_N, kind_N, name_N = _integers(rows, 7)
+        runtime = self.table(RUNTIME, ("start", "correlationId", "globalTid", "nameId"))
+        start_L, correlation_L, thread_L, _ = _integers(runtime, 4)
+        kinds = [launch_kind(str(texts.get(row[3], ""))) for row in runtime]
+        kind_L = np.array([("", "kernel", "graph").index(kind) for kind in kinds], np.int64)
+        launch_N = _joined(
+            (process_N >> PROCESS_BITS, correlation_N), (thread_L >> PROCESS_BITS, correlation_L)
+        )
+        kept_L = kind_L > 0
+        kept_L[launch_N[launch_N >= 0]] = True
+        launch_N = np.append(np.cumsum(kept_L) - 1, NONE)[launch_N]
+        origin = min((int(one.min()) for one in (start_N, start_L) if len(one)), default=0)
+        start_L, kind_L, thread_L = start_L[kept_L], kind_L[kept_L], thread_L[kept_L]
+        call_L, instance_L = self._ranges(thread_L, start_L, texts, calls)
+        call_L[kind_L == 2] = NONE  # kernels of a graph come of many operators
+        activities = Activities(
+            name_N=name_N,
+            kind_N=kind_N,
+            device_N=device_N,
+            start_s_N=_seconds(start_N - origin),
+            time_s_N=_seconds(end_N - start_N),
+            launch_N=launch_N,
+            call_N=np.append(call_L, NONE)[launch_N],
+            instance_N=np.append(instance_L, NONE)[launch_N],
+        )
+        launches = Launches(
+            start_s_L=_seconds(start_L - origin),
+            is_kernel_L=kind_L > 0,
+            is_graph_L=kind_L == 2,
+            name_L=np.full(len(start_L), NONE, np.int64),
+            call_L=call_L,
+            instance_L=instance_L,
+        )
+        return activities, launches
+
+    def _ranges(
+        self,
+        thread_L: IntArray,
+        start_L: IntArray,
+        texts: dict[int, str],
+        calls: dict[OperatorCall, int],
+    ) -> tuple[IntArray, IntArray]:
+        """Return the innermost NVTX range around each launch and its number (L)."""
+        names = ("start", "end", "globalTid")
+        ranges = [
+            (row[0], row[1], row[2], str(row[3] or texts.get(row[4]) or ""))
+            for row in self.table(NVTX, (*names, "text", "textId", "eventType"))
+            if row[1] is not None and row[5] in (None, PUSH_POP)  # others need not be nested
+        ]
+        start_K, end_K, thread_K = _integers([row[:3] for row in ranges], 3)
+        call_K = [calls.setdefault(_operator_call(row[3]), len(calls)) for row in ranges]
+        call_L, instance_L = (np.full(len(thread_L), NONE, np.int64) for _ in range(2))
+        for thread in np.unique(thread_L).tolist():
+            at_L, at_K = np.flatnonzero(thread_L == thread), np.flatnonzero(thread_K == thread)
+            found = np.append(at_K, NONE)[innermost(start_K[at_K], end_K[at_K], start_L[at_L])]
+            call_L[at_L], instance_L[at_L] = np.append(call_K, NONE)[found], found
+        return call_L, instance_L
+
+    def _device(self) -> str:
+        """Return the name of the first GPU, "" if the export has none."""
+        named = [row[0] for row in self.table("TARGET_INFO_GPU", ("name",)) if row[0]]
+        return printable(str(named[0])) if named else ""
+
+    def _losses(self) -> list[str]:
+        """Return diagnostics of the profiler about records that it lost."""
+        texts = {str(text) for (text,) in self.table("DIAGNOSTIC_EVENT", ("text",)) if text}
+        lost = [printable(text) for text in sorted(texts) if _LOSS.search(text)]
+        return [f"Nsight Systems says: {text}" for text in lost[:MAX_DIAGNOSTICS]]
+
+
+def _operator_call(text: str) -> OperatorCall:
+    """Return the operator of an NVTX range, with the shapes of its inputs if the text has them."""
+    name, sizes = _APPENDED.split(text, maxsplit=1)[0], _SIZES.search(text)
+    listed = re.findall(r"\[([\d, ]*)\]", sizes[1][1:-1]) if sizes else []
+    shapes = [tuple(int(one) for one in re.findall(r"\d{1,18}", shape)) for shape in listed]
+    return OperatorCall(name, tuple(shapes))
+
+
+def _integers(rows: Sequence[tuple[Any, ...]], columns: int) -> list[IntArray]:
+    """Return columns of rows as integers, NONE for missing values."""
+    if not rows:
+        return [np.zeros(0, np.int64)] * columns
+    return [
+        np.array([NONE if one is None else int(one) for one in column], np.int64)
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _joined(keys_N: tuple[IntArray, IntArray], keys_L: tuple[IntArray, IntArray]) -> IntArray:
+    """Return the position of each pair of keys among others, NONE where it is not there (N).
+
+    A schema without processes has one process.
+    """
+    process_L = keys_L[0] if (keys_N[0] != NONE).any() else np.full_like(keys_L[0], NONE)
+    known = {
+        key: at for at, key in enumerate(zip(process_L.tolist(), keys_L[1].tolist(), strict=True))
+    }
+    pairs = zip(keys_N[0].tolist(), keys_N[1].tolist(), strict=True)
+    found = [known.get(pair, NONE) if pair[1] != NONE else NONE for pair in pairs]
+    return np.array(found, np.int64)
+
+
+def _seconds(nanoseconds: IntArray) -> FloatArray:
+    return nanoseconds.astype(np.float64) * NANOSECOND_S

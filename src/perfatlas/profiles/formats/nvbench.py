@@ -1,0 +1,108 @@
+"""Results of nvbench as JSON: a case for each state that ran."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.profiles.events import OperatorCall, Profile, activities_of, no_launches
+from perfatlas.profiles.formats.json_stream import open_bytes
+from perfatlas.quantities import InvalidSpecError, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+FORMAT_NAME: Final = "nvbench"
+MAX_BYTES: Final = 1 << 28
+# Mean GPU time of runs in isolation, else of a batch; tags of newer and older versions.
+_TIMES: Final = (
+    "nv/cold/time/gpu/mean",
+    "nv/batch/time/gpu/mean",
+    "Average GPU Time (Cold)",
+    "Average GPU Time (Batch)",
+    "Average GPU Time (Hot)",
+)
+
+
+def matches(head: str) -> bool:
+    """Return whether a file begins as one of this format.
+
+    Args:
+        head: Its beginning.
+    """
+    return head.lstrip().startswith("{") and '"nvbench"' in head
+
+
+def read(path: str | Path) -> Profile:
+    """Return the mean GPU time of each state.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: It is damaged, or no state has a time.
+    """
+    shown = printable(str(path))
+    try:
+        with open_bytes(path) as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise InvalidSpecError(f"profile {shown!r} is larger than {MAX_BYTES:,} bytes")
+        results = json.loads(data)
+        devices = {one["id"]: str(one["name"]) for one in results["devices"]}
+        cases = list(_cases(results, devices))
+    except (
+        *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
+        *(EOFError, OSError, zlib.error),
+    ) as error:
+        raise InvalidSpecError(
+            f"profile {shown!r} is no complete result of nvbench ({type(error).__name__}"
+            f" {printable(str(error))[:80]}); write it again with --json FILE"
+        ) from error
+    timed = [(call, time_s) for call, time_s in cases if time_s is not None]
+    if not timed:
+        raise InvalidSpecError(f"profile {shown!r} has no state with a GPU time")
+    skipped = len(cases) - len(timed)
+    notes = [f"{counted(skipped, 'state')} skipped or without a GPU time"] if skipped else []
+    if len(devices) > 1:
+        notes.append(f"measured on {', '.join(devices.values())}: each case names its device")
+    calls = tuple(call for call, _ in timed)
+    return Profile(
+        path=str(path),
+        format=FORMAT_NAME,
+        device=printable(next(iter(devices.values()), "")),
+        activities=activities_of([time_s for _, time_s in timed]),
+        launches=no_launches(),
+        names=tuple(call.name for call in calls),
+        calls=calls,
+        has_timeline=False,
+        integrity=tuple(notes),
+    )
+
+
+def _cases(
+    results: Mapping[str, Any], devices: Mapping[int, str]
+) -> Iterator[tuple[OperatorCall, float | None]]:
+    for benchmark in results["benchmarks"]:
+        for state in benchmark["states"]:
+            axes = [f"{one['name']}={one['value']}" for one in state.get("axis_values") or ()]
+            device = devices.get(state.get("device"), "")
+            words = [*axes, *([device] if len(devices) > 1 else [])]
+            name = str(benchmark["name"])
+            time_s = None if state.get("is_skipped") else _time_s(state.get("summaries") or ())
+            yield OperatorCall(name, case=printable(", ".join(words))), time_s
+
+
+def _time_s(summaries: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the mean GPU time, None without one [s]."""
+    found = {
+        key: float(value["value"])
+        for one in summaries
+        for key in (one.get("tag"), one.get("name"))
+        for value in one.get("data") or ()
+        if value["name"] == "value" and key in _TIMES
+    }
+    times_s = [found[key] for key in _TIMES if key in found and 0.0 <= found[key] < float("inf")]
+    return times_s[0] if times_s else None

@@ -1,0 +1,118 @@
+"""Activities of a profile grouped by operator, shape and class.
+
+Shape legend: N activities, G groups.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.profiles.events import NONE, OperatorCall
+from perfatlas.profiles.join.shapes import case_text
+from perfatlas.quantities import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.profiles.events import Profile
+
+    IntArray = NDArray[np.int64]
+
+MAX_NAME: Final = 80  # characters; names of templates run to thousands
+_TEMPLATE: Final = re.compile(r"^(?:void|std::enable_if<.*?>::type) +")
+
+
+class MeasuredOperator(NamedTuple):
+    """All executions of an operator with one shape, as far as their kernels share a class.
+
+    Args:
+        name: Name of the operator, or of the kernel where the operator is unknown.
+        code: Class, its index in `classes.CLASSES`.
+        shape: Shape in words, "" if unknown.
+        executions: Executions of the operator, or kernels where it is unknown.
+        time_s: Time of its kernels [s].
+        call: The call with its shapes; None if unknown.
+    """
+
+    name: str
+    code: int
+    shape: str
+    executions: int
+    time_s: float
+    call: OperatorCall | None
+
+
+def measured_operators(
+    profiles: Sequence[Profile], classes: Sequence[IntArray]
+) -> list[MeasuredOperator]:
+    """Return the operators of profiles, the longest first.
+
+    Args:
+        profiles: Profiles of one run.
+        classes: Class of each activity, an array (N) for each profile.
+    """
+    found: dict[tuple[str, str, int], MeasuredOperator] = {}
+    for profile, class_N in zip(profiles, classes, strict=True):
+        for one in _operators(profile, class_N):
+            key = one.name, one.shape, one.code
+            known = found.get(key)
+            found[key] = (
+                one
+                if known is None
+                else one._replace(
+                    executions=one.executions + known.executions,
+                    time_s=one.time_s + known.time_s,
+                )
+            )
+    return sorted(found.values(), key=lambda one: -one.time_s)
+
+
+def _operators(profile: Profile, class_N: IntArray) -> list[MeasuredOperator]:
+    of = profile.activities
+    if not len(class_N):
+        return []
+    name_N = np.where(of.call_N == NONE, of.name_N, NONE)
+    keys = np.stack([of.call_N, name_N, class_N], axis=1)
+    unique_G, group_N = np.unique(keys, axis=0, return_inverse=True)
+    group_N = group_N.ravel()
+    time_s_G = np.bincount(group_N, of.time_s_N)
+    # an execution counts once, however many kernels it launched
+    own = np.where(of.instance_N == NONE, -1 - np.arange(len(group_N)), of.instance_N)
+    pairs = np.unique(np.stack([group_N, own], axis=1), axis=0)
+    count_G = np.bincount(pairs[:, 0])
+    return [
+        _operator(profile, row, count, time_s)
+        for row, count, time_s in zip(
+            unique_G.tolist(), count_G.tolist(), time_s_G.tolist(), strict=True
+        )
+    ]
+
+
+def _operator(profile: Profile, row: Sequence[int], count: int, time_s: float) -> MeasuredOperator:
+    call, name, code = row
+    if call == NONE:
+        shown = short_name(profile.names[name])
+        return MeasuredOperator(shown, code, "", count, time_s, None)
+    known = profile.calls[call]
+    return MeasuredOperator(short_name(known.name), code, case_text(known), count, time_s, known)
+
+
+def short_name(name: str) -> str:
+    """Return the name of a kernel without return type and arguments, cut to one line.
+
+    Args:
+        name: The demangled name.
+
+    Example:
+        >>> from perfatlas.profiles.join.operators import short_name
+        >>> short_name("void cudnn::ops::nchwToNhwcKernel<float>(cudnn::params_t<float>, float*)")
+        'cudnn::ops::nchwToNhwcKernel<float>'
+    """
+    text = _TEMPLATE.sub("", name).replace("(anonymous namespace)::", "")
+    text = printable(text.split("(")[0] or text).replace("\n", " ").strip()
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 3] + "..."

@@ -1,0 +1,34 @@
+"""The system of the catalog that a profiler's device name means."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Final
+
+_DATA: Final = "data/profiles/devices.toml"
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    text = resources.files("perfatlas").joinpath(_DATA).read_text("utf-8")
+    return tuple(
+        (re.compile(one["name"], re.IGNORECASE), one["system"])
+        for one in tomllib.loads(text)["device"]
+    )
+
+
+def system_of(device: str) -> str:
+    """Return the name of the system with a device, "" if the catalog has none.
+
+    Args:
+        device: Name of the device as a profiler gives it.
+
+    Example:
+        >>> from perfatlas.profiles.join import system_of
+        >>> system_of("NVIDIA H100 80GB HBM3"), system_of("AMD Radeon Graphics")
+        ('h100_sxm', '')
+    """
+    return next((system for pattern, system in _patterns() if pattern.search(device)), "")

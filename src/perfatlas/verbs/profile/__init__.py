@@ -1,0 +1,3 @@
+"""Profiles of GPUs explained, as a command."""
+
+from __future__ import annotations

@@ -1,0 +1,88 @@
+"""`perfatlas profile`: a profile of GPUs by class and operator, beside the prediction."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from perfatlas.commands.flags import SWITCH, File
+from perfatlas.commands.output import envelope, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FILES: Final = ("capture", "against", "rules")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ProfileFlags:
+    """What a profile is read and compared with, and how it is written.
+
+    Args:
+        capture: Trace of the capture of graphs, for the operators of their kernels.
+        against: Profile to compare with: which classes and operators changed.
+        rules: TOML file with rules of your own for the classes of kernels.
+        verbose: Print all operators and changes.
+        json: Print one JSON object.
+    """
+
+    capture: File | None = None
+    against: File | None = None
+    rules: File | None = None
+    verbose: Annotated[bool, SWITCH] = False
+    json: Annotated[bool, SWITCH] = False
+
+
+def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
+    """Explain a profile; return the exit code.
+
+    Args:
+        files: Profile of a run, or one file for each of its ranks; the contents tell the format.
+        flags: Comparison and output.
+    """
+    from perfatlas.profiles import compared, explain, import_profile, read_rules, with_capture
+
+    flags = flags or ProfileFlags()
+    rules = read_rules(flags.rules)
+    profiles = [import_profile(file) for file in files]
+    if flags.capture is not None:
+        capture = import_profile(flags.capture)
+        profiles = [with_capture(one, capture) for one in profiles]
+    results = explain(profiles, rules)
+    changes = None
+    if flags.against is not None:
+        changes = compared(results, explain([import_profile(flags.against)], rules))
+    if flags.json:
+        scenario = {"files": [str(file) for file in files]} | {
+            name: str(value) for name in FILES if (value := getattr(flags, name)) is not None
+        }
+        shown = results if changes is None else results | {"against": changes}
+        print_json(envelope("profile", results=shown, scenario=scenario))
+        return 0
+    _print(results, changes, files, flags)
+    return 0
+
+
+def _print(
+    results: dict[str, Any],
+    changes: dict[str, Any] | None,
+    files: Sequence[File],
+    flags: ProfileFlags,
+) -> None:
+    from perfatlas.report.text import open_terminal, print_plain
+    from perfatlas.verbs.profile.text import print_changes, print_profile
+
+    console = open_terminal(sys.stdout)
+    print_profile(console, results, verbose=flags.verbose)
+    if changes is not None:
+        print_changes(console, changes, verbose=flags.verbose)
+    words = ["perfatlas", "profile", *map(str, files)]
+    for name in FILES:
+        if (value := getattr(flags, name)) is not None:
+            words += [f"--{name}", str(value)]
+    print_plain(console, f"reproduce: {shlex.join(words)}", style="dim", wrap=False)

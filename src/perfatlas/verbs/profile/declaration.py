@@ -1,0 +1,18 @@
+"""What `profile` adds to perfatlas: its command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(
+            name="profile",
+            help="Where the time of a GPU profile went, beside the prediction.",
+            run="command:profile",
+            needs="a trace of torch.profiler, Nsight Systems or Compute, nvbench or nccl-tests",
+        ),
+    ),
+)

@@ -1,0 +1,205 @@
+"""Text output of a profile: time, classes, operators, integrity, changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.text import (
+    format_interval,
+    format_share,
+    format_value,
+    print_labelled,
+    print_line,
+    print_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    Facts = Mapping[str, Any]
+
+MAX_OPERATORS: Final = 8  # of a brief answer
+MAX_SHAPE: Final = 30  # characters
+MAX_NAME: Final = 34
+NAMES: Final = {
+    "kineto": "Kineto trace",
+    "nsys": "Nsight Systems profile",
+    "ncu": "Nsight Compute report",
+    "nvbench": "nvbench results",
+    "nccl_tests": "nccl-tests results",
+}
+
+
+def print_profile(console: Console, results: Facts, *, verbose: bool = False) -> None:
+    """Write where the time of a profile went.
+
+    Args:
+        console: Console from `open_terminal`.
+        results: As of `--json`.
+        verbose: Whether to print all operators.
+    """
+    device = results["device"] or "unnamed device"
+    system = f", priced as {results['system']}" if results["system"] else ""
+    number = f", {counted(results['devices'], 'GPU')}" if results["devices"] else ""
+    name = NAMES.get(results["format"], results["format"])
+    print_line(console, f"{name} of {device}{number}{system}", style="bold")
+    print_labelled(console, _times(results))
+    rows = [
+        {
+            "class": row["class"],
+            "time": _time(row["time_s"]),
+            "share": format_share(row["share"]),
+            "kernels": row["kernels"],
+        }
+        for row in results["classes"]
+    ]
+    if rows:
+        other = sum(row["share"] for row in results["classes"] if row["class"] == "other")
+        print_rows(console, rows, title=f"\nclasses ({format_share(other)} unclassified)")
+    _print_operators(console, results["operators"], verbose=verbose)
+    print_labelled(console, _predicted(results))
+    if results["integrity"]:
+        print_line(console, "integrity", style="bold")
+        for note in results["integrity"]:
+            print_line(console, f"- {note}")
+
+
+def _times(results: Facts) -> list[tuple[str, str]]:
+    """Return lines of busy, idle and exposed time."""
+    launched = f"{counted(results['launches'], 'launch').replace('launchs', 'launches')}"
+    kernels = counted(results["kernels"], "kernel")
+    if results["wall_s"] is None:
+        total_s = sum(row["time_s"] for row in results["classes"])
+        if not results["kernels"]:
+            return [("kernels", "none recorded")]
+        cases = f"{counted(results['kernels'], 'case')}, {_time(total_s)} in all"
+        return [("measured", f"{cases}; no timeline")]
+    wall_s = results["wall_s"]
+    mean = " (mean of the GPUs)" if (results["devices"] or 0) > 1 else ""
+    lines = [
+        ("kernels", f"{kernels}, {launched}, {results['orphans']:,} without a launch record"),
+        ("first to last activity", f"{_time(wall_s)}{mean}"),
+        ("busy", _part(results["busy_s"], wall_s)),
+        ("idle", _part(results["idle_s"], wall_s)),
+    ]
+    causes = {
+        "idle_host_s": "  host late",
+        "idle_device_s": "  launch latency, dependency",
+        "idle_unknown_s": "  cause not recorded",
+    }
+    lines += [(label, _part(results[key], wall_s)) for key, label in causes.items() if results[key]]
+    if results["communication_s"]:
+        exposed = _part(results["exposed_communication_s"], wall_s)
+        lines.append(("communication", _part(results["communication_s"], wall_s)))
+        lines.append(("  exposed", f"{exposed}, no other kernel at the same time"))
+    return lines
+
+
+def _part(time_s: float, wall_s: float) -> str:
+    return f"{_time(time_s)} ({format_share(time_s / wall_s if wall_s else 0.0)})"
+
+
+def _print_operators(console: Console, operators: Sequence[Facts], *, verbose: bool) -> None:
+    shown = operators if verbose else operators[:MAX_OPERATORS]
+    rows = [
+        {
+            "operator": _operator(row),
+            "class": row["class"],
+            "count": row["count"],
+            "time": _time(row["time_s"]),
+            "predicted": _predicted_cell(row),
+            "roofline": "" if row["roofline_s"] is None else _time(row["roofline_s"]),
+        }
+        for row in shown
+    ]
+    if not rows:
+        return
+    priced = any(row["predicted"] for row in rows)
+    left_out = (
+        set() if priced and verbose else {"roofline"} if priced else {"predicted", "roofline"}
+    )
+    rows = [{key: row[key] for key in row if key not in left_out} for row in rows]
+    print_rows(console, rows, title="\noperators")
+    if len(operators) > len(shown):
+        rest_s = sum(row["time_s"] for row in operators[len(shown) :])
+        count = len(operators) - len(shown)
+        print_line(console, f"{count:,} more, {_time(rest_s)}; --verbose lists them")
+
+
+def _operator(row: Facts) -> str:
+    """Return name and shape of an operator, each cut."""
+    shown = []
+    for text, length in ((row["name"], MAX_NAME), (row["shape"], MAX_SHAPE)):
+        shown.append(text if len(text) <= length else text[: length - 2] + "..")
+    return " ".join(filter(None, shown))
+
+
+def _time(time_s: float) -> str:
+    return format_value("time_s", time_s)
+
+
+def _predicted_cell(row: Facts) -> str:
+    """Return the prediction with its interval, and whether the measurement is slower."""
+    if row["predicted_s"] is None:
+        return ""
+    if row["predicted_s_high"] is None:
+        return f"at least {_time(row['predicted_s'])}"
+    ends = format_interval("time_s", row["predicted_s_low"], row["predicted_s_high"])
+    slower = ", slower" if row["time_s"] > row["predicted_s_high"] else ""
+    return f"{_time(row['predicted_s'])} [{ends}]{slower}"
+
+
+def _predicted(results: Facts) -> list[tuple[str, str]]:
+    """Return lines about the prediction."""
+    if not results["predicted_share"]:
+        return []
+    slower = sum(
+        row["predicted_s_high"] is not None and row["time_s"] > row["predicted_s_high"]
+        for row in results["operators"]
+    )
+    told = f"{format_share(results['predicted_share'])} of the kernel time has a prediction"
+    lines = [("prediction", f"{told}; {counted(slower, 'operator')} slower than its interval")]
+    if results["shorter_share"]:
+        shorter = format_share(results["shorter_share"])
+        told = f"the profile is up to {shorter} ({_time(results['excess_s'])}) shorter"
+        lines.append(("at the prediction", f"{told}, if nothing ran beside these kernels"))
+    return lines
+
+
+def print_changes(console: Console, changes: Facts, *, verbose: bool = False) -> None:
+    """Write what changed against another profile.
+
+    Args:
+        console: Console from `open_terminal`.
+        changes: `against` of the results.
+        verbose: Whether to print all operators.
+    """
+    print_line(console, f"against {changes['device'] or 'unnamed device'}", style="bold")
+    print_rows(
+        console,
+        [{"class": row["class"], **_change(row)} for row in changes["classes"]],
+        title="\nclasses",
+    )
+    moved = [row for row in changes["operators"] if row["change_s"]]
+    rows = [
+        {
+            "operator": _operator(row),
+            "": row["change"],
+            **_change(row),
+        }
+        for row in (moved if verbose else moved[:MAX_OPERATORS])
+    ]
+    if rows:
+        print_rows(console, rows, title="\noperators, the largest change first")
+
+
+def _change(row: Facts) -> dict[str, str]:
+    sign = "+" if row["change_s"] >= 0.0 else "-"
+    return {
+        "against": _time(row["against_time_s"]),
+        "time": _time(row["time_s"]),
+        "change": f"{sign}{_time(abs(row['change_s']))}",
+    }
