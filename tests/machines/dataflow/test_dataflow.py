@@ -189,6 +189,8 @@ def test_weights_must_fit_in_sram() -> None:
     with pytest.raises(InfeasibleError, match=r"with 230\.7 MB"):
         perfatlas.estimate(**GROQ, tp=8, pp=4, gpus=32)
     assert perfatlas.estimate(**GROQ, tp=8, pp=11, gpus=88).results["memory"]["fits"]
+    with pytest.raises(InfeasibleError, match="set gpus = 256, the fewest whole domains"):
+        perfatlas.estimate(**GROQ | {"format": None}, gpus=8)
 
 
 def test_the_confidence_names_published_steps_and_not_kernels() -> None:
