@@ -88,13 +88,13 @@ def test_unset_formats_of_an_operator_are_fp16_without_bf16() -> None:
     assert {attention.scenario[name] for name in ("format", "kv_format")} == {"fp16"}
     norm = perfatlas.kernel_elementwise(system="t4", op="norm", tokens=16, width=4096)
     assert norm.results["time_s_low"] < norm.results["time_s"] < norm.results["time_s_high"]
-    with pytest.raises(UnsupportedError, match="t4 has no bf16 tensor cores"):
+    with pytest.raises(UnsupportedError, match="t4 does not multiply in bf16"):
         perfatlas.kernel_gemm(**product, format="bf16")
 
 
 @pytest.mark.parametrize("name", ["bf16", "fp8", "nvfp4_wo"])
 def test_a_format_that_a_card_lacks_is_refused(name: str) -> None:
-    lacks = r"v100_pcie has no (bf16|fp8) tensor cores.* its tensor cores support fp16 \(weight"
+    lacks = r"v100_pcie does not multiply in (bf16|fp8).* it multiplies in fp16 \(weight"
     with pytest.raises(UnsupportedError, match=lacks):
         perfatlas.estimate(**ASKED, system="v100_pcie", format=name)
 

@@ -11,6 +11,7 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.profiles import compared, explain, import_profile, read_rules, with_capture
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
 from tests.profiles.samples import (
@@ -106,6 +107,42 @@ def test_ranks_are_added_and_missing_ones_reported(tmp_path: Path) -> None:
     assert any("2 of 4 ranks" in note for note in two["integrity"])
     same = explained(files[0], files[0])
     assert any("same rank" in note for note in same["integrity"])
+    nameless = {name: one for name, one in trace().items() if name != "distributedInfo"}
+    path = written(tmp_path / "nameless.json", nameless)
+    assert any("are the same" in note for note in explained(path, path)["integrity"])
+    assert not any("are the same" in note for note in explained(path)["integrity"])
+
+
+def test_files_of_several_devices_are_refused(tmp_path: Path) -> None:
+    """One device prices all operators of an answer."""
+    other = trace() | {"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]}
+    files = [written(tmp_path / "a.json", trace()), written(tmp_path / "b.json", other)]
+    with pytest.raises(InvalidSpecError, match=r"several devices \(AMD Instinct MI300X, NVIDIA"):
+        explained(*files)
+
+
+def test_lower_limits_call_nothing_slower(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limited = trace() | {"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]}
+    path = written(tmp_path / "t.json", limited)
+    results = explained(path)
+    assert results["predicted_share"] > 0.0
+    assert (results["excess_s"], results["shorter_share"]) == (None, None)
+    assert main(["profile", str(path)]) == 0
+    assert "lower limits" in " ".join(capsys.readouterr().out.split())
+
+
+def test_text_and_shares_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The share is that of kernels, without copies; what is lost is that of one GPU."""
+    files = [written(tmp_path / f"{rank}.json", trace(rank, 2)) for rank in range(2)]
+    results = explained(*files)
+    priced_s = sum(row["time_s"] for row in results["operators"] if row["predicted_s"] is not None)
+    assert results["predicted_share"] == pytest.approx(priced_s / results["kernel_s"])
+    assert results["exposed_communication_s"] <= results["communication_s"]
+    assert main(["profile", *map(str, files)]) == 0
+    lost_s = results["excess_s"] / results["devices"]
+    assert f"{1e6 * lost_s:.1f} µs" in capsys.readouterr().out
 
 
 def test_kernels_of_a_graph(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_labels_name_the_system_of_a_file() -> None:
 def test_a_scenario_that_cannot_be_answered_has_its_error() -> None:
     rows = compare(**MODEL, system="h100_sxm", format="fp8", systems="a100_sxm").results["rows"]
     assert rows[0]["error"] is None
-    assert "no fp8 tensor cores" in rows[1]["error"]
+    assert "does not multiply in fp8" in rows[1]["error"]
 
 
 def test_a_base_that_does_not_fit_is_named_with_its_advice() -> None:

@@ -109,8 +109,8 @@ def device_peak(device: Device, format_name: str) -> float:
         of_products = {one.tensor_peak for one in formats().values()}
         supported = ", ".join(sorted(of_products & peaks.keys())) or "no format"
         raise UnsupportedError(
-            f"{device.name} has no {tensor_peak} tensor cores, required by format {format_name!r};"
-            f" its tensor cores support {supported}"
+            f"{device.name} does not multiply in {tensor_peak}, as format {format_name!r} needs;"
+            f" it multiplies in {supported}"
             " (weight-only formats nvfp4_wo and mxfp4 use bf16, int8_wo and int4_wo bf16 or fp16)"
         )
     return peaks[tensor_peak]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfatlas.hardware import resolve_system
-from perfatlas.profiles.classes import CLASSES, class_codes
+from perfatlas.profiles.classes import CLASSES, COPIES, class_codes
 from perfatlas.profiles.join import (
     NO_PREDICTION,
     measured_operators,
@@ -76,17 +76,12 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
         rules: Rules that give kernels a class.
 
     Raises:
-        InvalidSpecError: The files have several formats.
+        InvalidSpecError: The files have several formats or devices.
     """
-    formats = {profile.format for profile in profiles}
-    if len(formats) > 1:
-        raise InvalidSpecError(
-            f"the files have several formats ({', '.join(sorted(formats))}): pass the files of one"
-            " run together, and others with --against"
-        )
+    format_name = _only("formats", {profile.format for profile in profiles})
+    device = _only("devices", {profile.device for profile in profiles if profile.device})
     classes = [class_codes(profile, rules) for profile in profiles]
     measured = measured_operators(profiles, classes)
-    device = next((profile.device for profile in profiles if profile.device), "")
     notes = integrity_notes(profiles)
     found, system, unpriced = _predicted(measured, device)
     rows = [OperatorRow(*pair) for pair in zip(measured, found, strict=True)]
@@ -97,7 +92,7 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
     ]
     kernels = [profile.activities.are_kernels() for profile in profiles]
     return {
-        "format": next(iter(formats)),
+        "format": format_name,
         "device": device,
         "system": system or None,
         "devices": len(times) or None,
@@ -117,6 +112,16 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
         "integrity": [*notes, *unpriced],
         "operators": [row.facts() for row in rows],
     }
+
+
+def _only(what: str, names: set[str]) -> str:
+    """Return the one name that all files have, "" if none has one."""
+    if len(names) > 1:
+        raise InvalidSpecError(
+            f"the files have several {what} ({', '.join(map(printable, sorted(names)))}): pass the"
+            " files of one run together, and others with --against"
+        )
+    return next(iter(names), "")
 
 
 def _predicted(
@@ -170,13 +175,18 @@ def _class_rows(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[dic
 def _against_prediction(
     rows: Sequence[OperatorRow], times: Sequence[DeviceTimes]
 ) -> dict[str, Any]:
-    """Return how much of the time has a prediction, and what is lost above it."""
-    total_s = sum(row.measured.time_s for row in rows)
-    priced_s = sum(row.measured.time_s for row in rows if row.prediction.time_s is not None)
+    """Return how much of the kernel time has a prediction, and what is lost above it.
+
+    Nothing is lost above a lower limit: the excess is None where no prediction has an interval.
+    """
+    kernels = [row for row in rows if row.measured.code != COPIES]
+    kernel_s = sum(row.measured.time_s for row in kernels)
+    priced_s = sum(row.measured.time_s for row in kernels if row.prediction.time_s is not None)
+    judged = any(row.prediction.high_s is not None for row in rows)
     excess_s = sum(row.excess_s for row in rows)
     wall_s = sum(one.wall_s for one in times)
     return {
-        "predicted_share": priced_s / total_s if total_s else None,
-        "excess_s": excess_s if priced_s else None,
-        "shorter_share": min(excess_s / wall_s, 1.0) if priced_s and wall_s else None,
+        "predicted_share": priced_s / kernel_s if kernel_s else None,
+        "excess_s": excess_s if judged else None,
+        "shorter_share": min(excess_s / wall_s, 1.0) if judged and wall_s else None,
     }

@@ -362,6 +362,8 @@ def _no_events(path: str, stream: JsonStream) -> InvalidSpecError:
     if what is None:
         keys = ", ".join(printable(key)[:40] for key in list(stream.members)[:6]) or "none"
         what = f"JSON without events of a trace (members: {keys})"
+        if stream.found:
+            what = "a trace without an event that has a valid time; record it again"
         if stream.truncated:
             what = "cut off before its traceEvents; copy it again"
     return InvalidSpecError(f"profile {printable(path)!r} is {what}")

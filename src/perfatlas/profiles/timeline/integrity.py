@@ -83,5 +83,6 @@ def _missing_ranks(profiles: Sequence[Profile]) -> Iterator[str]:
             f"{len(ranks):,} of {counted(size, 'rank')} of the job: waiting for the latest rank"
             " cannot be told from transfer"
         )
-    if len(ranks) < sum(profile.rank >= 0 for profile in profiles):
-        yield "two files name the same rank: they count as two GPUs"
+    told = [profile.path if profile.rank < 0 else profile.rank for profile in profiles]
+    if len(set(told)) < len(told):
+        yield "two files are the same, or name the same rank: they count as two GPUs"

@@ -113,7 +113,7 @@ def _times(profile: Profile, class_N: IntArray, device: int) -> DeviceTimes:
         float(end.max() - start.min()),
         busy.length_s,
         communication.length_s,
-        max(0.0, kernels.length_s - compute.length_s),
+        min(max(0.0, kernels.length_s - compute.length_s), communication.length_s),
         *_idle_causes(profile, at[np.argsort(start, kind="stable")], busy),
     )
 

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 ROOFLINE: Final = "roofline"
 TIERS: Final = {"bound": ROOFLINE, "physics": "analytical model", "measured": "measured tables"}
 MEANINGS: Final = {
-    "physics": "fitted to measured kernels",
     "measured": "analytical model corrected by measured rows",
     "bound": "a lower limit on time, without an interval",
 }
+KERNELS: Final = "measured kernels"
+FITTED_TO: Final = {"schedule": "published decode steps"}  # by the operator of a calibration
 MIXED: Final = "operators without measured kernels are at their roofline"
 # what the interval covers, by the command or its first word
 COVERED: Final = {
@@ -37,6 +38,7 @@ COVERED: Final = {
     "collective": "the 90% interval covers other machines, without other traffic",
 }
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
+STEPS_COVERED: Final = "the 90% interval has the errors of whole steps, not of single operators"
 MOST_DEVICES: Final = 2  # by name
 NARROW: Final = 60
 NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the indentation
@@ -88,17 +90,25 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     """
     evidence = answer["evidence"]
     tiers = str(evidence.get("tier") or "").split("+")
-    meaning = MEANINGS.get(tiers[0], "") if len(tiers) == 1 else MIXED
-    lines = [f"{_tier(evidence)}: {meaning}" if meaning else _tier(evidence)]
     calibrations: Calibrations = evidence.get("calibrations") or []
+    fitted_to = _fitted_to(calibrations)
+    meanings = MEANINGS | {"physics": f"fitted to {' and '.join(fitted_to)}"}
+    meaning = meanings.get(tiers[0], "") if len(tiers) == 1 else MIXED
+    lines = [f"{_tier(evidence)}: {meaning}" if meaning else _tier(evidence)]
     if not calibrations:
         return lines
     lines.append(_calibrations_text(calibrations))
-    covered = _covered(answer)
+    covered = _covered(answer) if KERNELS in fitted_to else STEPS_COVERED
     if covered and _has_interval(answer.get("results") or {}):
         lines.append(covered)
-        lines += _tabulated(answer["results"])
+        lines += _tabulated(answer["results"]) if KERNELS in fitted_to else []
     return lines
+
+
+def _fitted_to(calibrations: Calibrations) -> list[str]:
+    """Return what calibrations were fitted to, in their order."""
+    ids = [str(one.get("id") or "").split("/") for one in calibrations] or [[]]
+    return list(dict.fromkeys(FITTED_TO.get("".join(one[1:2]), KERNELS) for one in ids))
 
 
 def _tabulated(results: Mapping[str, Any]) -> list[str]:

@@ -156,17 +156,25 @@ def _predicted(results: Facts) -> list[tuple[str, str]]:
     """Return lines about the prediction."""
     if not results["predicted_share"]:
         return []
+    told = f"{format_share(results['predicted_share'])} of the kernel time has a prediction"
+    lines = [("prediction", f"{told}; {_slower(results)}")]
+    if results["shorter_share"]:
+        shorter = _part(results["shorter_share"] * results["wall_s"], results["wall_s"])
+        told = f"the profile is up to {shorter} shorter"
+        lines.append(("at the prediction", f"{told}, if nothing ran beside these kernels"))
+    return lines
+
+
+def _slower(results: Facts) -> str:
+    """Return how many operators are slower than predicted, or that no interval tells it."""
+    if results["excess_s"] is None:
+        return "all are lower limits, so that none is called slower"
     slower = sum(
         row["predicted_s_high"] is not None and row["time_s"] > row["predicted_s_high"]
         for row in results["operators"]
     )
-    told = f"{format_share(results['predicted_share'])} of the kernel time has a prediction"
-    lines = [("prediction", f"{told}; {counted(slower, 'operator')} slower than its interval")]
-    if results["shorter_share"]:
-        shorter = format_share(results["shorter_share"])
-        told = f"the profile is up to {shorter} ({_time(results['excess_s'])}) shorter"
-        lines.append(("at the prediction", f"{told}, if nothing ran beside these kernels"))
-    return lines
+    interval = "its interval" if slower == 1 else "their intervals"
+    return f"{counted(slower, 'operator')} slower than {interval}"
 
 
 def print_changes(console: Console, changes: Facts, *, verbose: bool = False) -> None:
