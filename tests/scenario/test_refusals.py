@@ -52,8 +52,12 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
     ({"attention_dp": 2}, 3, ("attention_dp = 2", "use dp = 2")),
     ({"format": "fp9"}, 5, ("unknown format 'fp9'", "did you mean", "catalog formats")),
     ({"silicon_version": "0.24.0"}, 3, ("silicon_version = 0.24.0", "set tier = measured")),
-    ({"system": "a100_sxm", "tp": 8, "format": "fp8"}, 5, ("a100_sxm has no fp8", "bf16")),
-    ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm has no fp4",)),
+    (
+        {"system": "a100_sxm", "tp": 8, "format": "fp8"},
+        5,
+        ("a100_sxm does not multiply in fp8", "bf16"),
+    ),
+    ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm does not multiply in fp4",)),
     ({"system": "mi300x", "tp": 8, "tier": "physics"}, 5, ("'physics'", "mi300x", "bound or auto")),
     ({"system": "tpu_v5e", "tp": 16, "tier": "physics"}, 5, ("'physics'", "tpu_v5e")),
     ({"tp": 1}, 4, ("does not fit by", "needs", "weights 141.", "usable per GPU", "tp = 2 fits")),
@@ -128,7 +132,7 @@ OPERATORS: list[tuple[Any, dict[str, Any], int, tuple[str, ...]]] = [
     (kernel_gemm, {**GEMM, "protocol": "hot"}, 3, ("protocol = 'hot'", "cold")),
     (kernel_gemm, {**GEMM, "kernel_family": "cublass"}, 3, ("cublass",)),
     (kernel_gemm, {**GEMM, "format": "fp7"}, 5, ("unknown format 'fp7'",)),
-    (kernel_gemm, {**GEMM, "format": "nvfp4"}, 5, ("h200_sxm has no fp4",)),
+    (kernel_gemm, {**GEMM, "format": "nvfp4"}, 5, ("h200_sxm does not multiply in fp4",)),
     (
         kernel_gemm,
         {**GEMM, "silicon_version": "0.24.0"},
