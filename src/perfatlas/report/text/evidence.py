@@ -45,7 +45,7 @@ NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the ind
 
 
 def evidence_headline(evidence: Mapping[str, Any]) -> str:
-    """Return one line: method, tier, and the measured rows of its calibrations.
+    """Return one line: method, tier, and the rows that its calibrations are fitted to.
 
     Args:
         evidence: The `evidence` of an answer.
@@ -60,9 +60,7 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
         limit = f": {MEANINGS['bound']}" if evidence.get("tier") == "bound" else ""
         return f"{_tier(evidence)}, no calibration{limit}"
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
-    return (
-        f"{_tier(evidence)}, {counted(len(calibrations), 'calibration')} on {rows:,} measured rows"
-    )
+    return f"{_tier(evidence)}, {counted(len(calibrations), 'calibration')} on {rows:,} rows"
 
 
 def _tier(evidence: Mapping[str, Any]) -> str:

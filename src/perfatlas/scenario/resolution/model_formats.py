@@ -26,10 +26,11 @@ _CACHE_NOTE: Final = (
     " tokens (kv_cache_quant_algo of nvidia/Qwen3-32B-NVFP4 and nvidia/Llama-3.1-70B-Instruct-FP8;"
     " not of nvidia/DeepSeek-R1-NVFP4); for one of them, set kv_format to fp8"
 )
-_HALF_SOURCE: Final = (
-    "vllm/config: an automatic dtype that the device lacks falls back to float16;"
-    " sglang/srt/model_executor/model_runner.py: float16 below compute capability 8.0"
-)
+# What engines do on devices without bf16.
+_HALF_SOURCES: Final = {
+    "vllm": "vllm/config: an automatic dtype that the device lacks falls back to float16",
+    "sglang": "sglang/srt/model_executor/model_runner.py: float16 below compute capability 8.0",
+}
 
 
 class FormatNames(NamedTuple):
@@ -100,7 +101,8 @@ def resolve_formats(
     """
     checkpoint = network.checkpoint
     half = _half_format(device)
-    notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {_HALF_SOURCE}"]
+    source = _HALF_SOURCES.get(profile.name, "the device does not multiply in bf16")
+    notes = [] if half == "bf16" else [f"unset formats are fp16, not bf16: {source}"]
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
         given = given and given.casefold()
