@@ -5,15 +5,14 @@ Shape legend: U unique shapes, S distinct systems, P parameters.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations import (
     CalibrationMatch,
@@ -326,8 +325,7 @@ def rank_extrapolation(op: str) -> tuple[float, float]:
         Fits on 2 and 4 ranks scored on 8, all devices with a switched domain; written by
         `validation.transfers.rank_extrapolation.write_rank_extrapolation`.
     """
-    text = resources.files("perfatlas").joinpath("data/collectives/rank_extrapolation.toml")
-    rows = tomllib.loads(text.read_text("utf-8"))["extrapolation"]
+    rows = shipped_table("data/collectives/rank_extrapolation.toml")["extrapolation"]
     found = next(row for row in rows if row["op"] == op)
     return float(found["q05"]), float(found["q95"])
 

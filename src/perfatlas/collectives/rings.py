@@ -5,16 +5,13 @@ Shape legend: U unique shapes, A algorithms and protocols.
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from perfatlas.files import shipped_table
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
@@ -84,7 +81,7 @@ def ring_between_nodes_s(ranks_U: FloatArray, nodes_U: FloatArray, fabric: Fabri
         >>> float(ring.latency_s_U[0].round(7))  # 14 us, 448 hops of 1.9 us and 63 of 4 us
         0.0011172
     """
-    data, alone_U = _data(), ranks_U == nodes_U
+    data, alone_U = shipped_table(RINGS), ranks_U == nodes_U
     network_us_U = fabric.network_s_U / MICROSECOND
     latency, moving = [], []
     for one in data["protocol"]:
@@ -109,8 +106,3 @@ def ring_between_nodes_s(ranks_U: FloatArray, nodes_U: FloatArray, fabric: Fabri
         moving_s_AU[fastest_U, at_U],
         fastest_U == len(data["protocol"]),
     )
-
-
-@cache
-def _data() -> Mapping[str, Any]:
-    return tomllib.loads(resources.files("perfatlas").joinpath(RINGS).read_text("utf-8"))

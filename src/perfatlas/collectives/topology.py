@@ -5,15 +5,13 @@ Shape legend: U unique shapes, L levels.
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.collectives.placement import HOST_LINK
 from perfatlas.collectives.wire import ring_wire_bytes
+from perfatlas.files import shipped_table
 from perfatlas.hardware import SWITCH_PATHS, UNKNOWN_ROUTE, ring_route
 from perfatlas.operators import with_fields
 
@@ -59,12 +57,6 @@ class Rings(NamedTuple):
     note: str
 
 
-@cache
-def _data() -> Mapping[str, Any]:
-    text = resources.files("perfatlas").joinpath(RINGS).read_text("utf-8")
-    return tomllib.loads(text)
-
-
 def published_rings() -> tuple[Mapping[str, Any], ...]:
     """Return the published machines: GPUs of the ring, share of the link, path, transport.
 
@@ -73,7 +65,7 @@ def published_rings() -> tuple[Mapping[str, Any], ...]:
         >>> all(0.0 < ring["share"] < 1.0 for ring in published_rings())
         True
     """
-    return tuple(_data()["machine"])
+    return tuple(shipped_table(RINGS)["machine"])
 
 
 def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
@@ -176,7 +168,7 @@ def bridge_rate(system: System, ranks: int) -> float:
     """
     route = ring_route(system.node.paths, ranks, system.node.peer_access)
     over_pcie = system.device.scale_up.kind == HOST_LINK
-    rates: Mapping[str, float] = _data()["bridge"]["link_rate"]
+    rates: Mapping[str, float] = shipped_table(RINGS)["bridge"]["link_rate"]
     return route.links * rates.get(system.device.architecture, 0.0) if over_pcie else 0.0
 
 
@@ -203,7 +195,7 @@ def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U:
 
 def _bridged(route: Route) -> Rings:
     """Return the rings of a group whose GPUs are all joined by NVLink bridges."""
-    shares = tuple(_data()["bridge"]["shares"])
+    shares = tuple(shipped_table(RINGS)["bridge"]["shares"])
     note = (
         f"GPUs joined by {route.links} NVLinks: the median of a published run and of NCCL's own"
         " constant; the interval spans both (data/collectives/pcie_rings.toml)"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import issuing_units
 from perfatlas.measurements.calibrations import find_calibration
@@ -126,7 +125,7 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
         return _unknown(device)
     memory = data["memory_of"].get(device.name)
     link = data["link"].get(device.scale_up.link_type, data["link"][OTHER])
-    fitted = _boards().get(device.name, {})
+    fitted = shipped_table(BOARDS).get(device.name, {})
     scale = fitted.get("scale", 1.0)
     flop_j = {name: scale * own[name]["value"] for name in FORMATS}
     sram_j = scale * own["sram"]["value"]
@@ -288,13 +287,4 @@ def lowest_clock() -> float:
 @cache
 def energy_data() -> dict[str, Any]:
     """Return the shipped energies, each with its interval and source."""
-    return _read(ENERGIES)
-
-
-@cache
-def _boards() -> dict[str, Any]:
-    return _read(BOARDS)
-
-
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("perfatlas").joinpath(name).read_text("utf-8"))
+    return shipped_table(ENERGIES)

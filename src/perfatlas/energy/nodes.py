@@ -6,13 +6,12 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from perfatlas.files import shipped_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,7 +154,6 @@ def node_columns(
     return found
 
 
-@cache
 def node_data() -> dict[str, Any]:
     """Return the shipped powers of nodes, each with its interval and source."""
-    return tomllib.loads(resources.files("perfatlas").joinpath(NODES).read_text("utf-8"))
+    return shipped_table(NODES)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import replace
 from functools import cache, lru_cache
-from importlib import resources
 from itertools import zip_longest
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines.profile_file import profile_of
-from perfatlas.files import check_regular, read_toml
+from perfatlas.files import check_regular, read_toml, shipped_names, shipped_table
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
@@ -25,12 +23,9 @@ CHANGES: Final = "data/engine_changes.toml"
 RELEASE: Final = re.compile(r"v?\d+(\.\d+)*")  # 0.17, 1.3.0
 
 
-@cache
 def engine_ids() -> tuple[str, ...]:
     """Return every profile id, such as "vllm@0.24", sorted."""
-    folder = resources.files("perfatlas").joinpath("data/engines")
-    names = (item.name for item in folder.iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+    return shipped_names("data/engines")
 
 
 def engine_names() -> tuple[str, ...]:
@@ -161,8 +156,7 @@ def _of_release(name: str, version: str) -> EngineProfile:
 @cache
 def _changed_defaults(name: str) -> Mapping[tuple[int, ...], float]:
     """Return the releases of an engine that changed a default setting, and its published gain."""
-    text = resources.files("perfatlas").joinpath(CHANGES).read_text("utf-8")
-    changes = (change for change in tomllib.loads(text)["change"] if change["engine"] == name)
+    changes = (change for change in shipped_table(CHANGES)["change"] if change["engine"] == name)
     return {_version_key(f"{name}@{one['version']}"): one.get("gain", 1.0) for one in changes}
 
 
@@ -204,7 +198,6 @@ def _load(profile_id: str) -> EngineProfile:
 
 
 def _shipped_table(profile_id: str) -> dict[str, Any]:
-    path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
-    table = tomllib.loads(path.read_text("utf-8"))
+    table = dict(shipped_table(f"data/engines/{profile_id}.toml"))
     base = table.pop("base", None)
     return table if base is None else _merged(_shipped_table(base), table, profile_id)

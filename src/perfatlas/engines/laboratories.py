@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Final
+
+from perfatlas.files import shipped_table
 
 LABORATORIES: Final = "data/laboratories.toml"
 
@@ -164,5 +164,4 @@ def release_spread() -> ReleaseSpread:
 
 def shipped_laboratories() -> dict[str, Any]:
     """Return the content of the shipped file."""
-    text = resources.files("perfatlas").joinpath(LABORATORIES).read_text("utf-8")
-    return tomllib.loads(text)
+    return shipped_table(LABORATORIES)

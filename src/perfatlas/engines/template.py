@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Final
 
 from perfatlas.engines.catalog import resolve_engine
+from perfatlas.files import shipped_text
 
 HEADER: Final = """\
 # An engine: the values of `base`, and those that are set below. Give its path as --engine.
@@ -31,6 +31,6 @@ def engine_template(base: str | None = None) -> str:
     """
     profile = resolve_engine(DEFAULT if base is None else base)
     shipped = profile.borrowed or profile.id
-    text = resources.files("perfatlas").joinpath(f"data/engines/{shipped}.toml").read_text("utf-8")
+    text = shipped_text(f"data/engines/{shipped}.toml")
     values = "".join(f"# {line}\n" if line else "\n" for line in text.splitlines())
     return f'{HEADER}base = "{shipped}"\n\n# ---- Values of {shipped} ----\n{values}'

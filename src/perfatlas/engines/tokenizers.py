@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
 
 import numpy as np
 
+from perfatlas.files import shipped_table
 from perfatlas.quantities import parse_quantity
 
 TOKENIZERS: Final = "data/tokenizers.toml"
@@ -46,7 +45,7 @@ def tokenizing(vocab_size: int, text: str) -> Tokenizing:
         >>> tokenizing(128256, "natural").token_s
         1.2e-06
     """
-    raw = tomllib.loads(resources.files("perfatlas").joinpath(TOKENIZERS).read_text("utf-8"))
+    raw = shipped_table(TOKENIZERS)
     rates = {
         row["name"]: parse_quantity(row[text], "s")
         for row in raw["vocabulary"]

@@ -52,6 +52,11 @@ if TYPE_CHECKING:
         exists as exists,
         is_file as is_file,
     )
+    from perfatlas.files.shipped import (
+        shipped_names as shipped_names,
+        shipped_table as shipped_table,
+        shipped_text as shipped_text,
+    )
     from perfatlas.files.sourced import (
         Entry as Entry,
         Value as Value,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final, Literal
 
+from perfatlas.files import shipped_table
 from perfatlas.quantities import UnsupportedError, repr_for_error, resolve_name
 
 Quantize = Literal["none", "static", "dynamic"]
@@ -53,9 +52,8 @@ class Format:
 @cache
 def formats() -> dict[str, Format]:
     """Return every known format by name."""
-    text = resources.files("perfatlas").joinpath("data/formats.toml").read_text("utf-8")
     known: dict[str, Format] = {}
-    for name, row in tomllib.loads(text).items():
+    for name, row in shipped_table("data/formats.toml").items():
         scale_bits = row.get("scale_bits", 0) / row.get("scale_block", 1)
         known[name] = Format(
             name=name,

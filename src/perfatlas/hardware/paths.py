@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
@@ -111,7 +109,6 @@ def _check_path(word: str, place: int, other: int, where: str) -> None:
         )
 
 
-@cache
 def boards() -> Mapping[str, Mapping[str, str]]:
     """Return the known boards: name -> printed matrix and reference.
 
@@ -120,8 +117,7 @@ def boards() -> Mapping[str, Mapping[str, str]]:
         >>> "two_sockets_8" in boards()
         True
     """
-    text = resources.files("perfatlas").joinpath(BOARDS).read_text("utf-8")
-    return tomllib.loads(text)
+    return shipped_table(BOARDS)
 
 
 def read_topology(value: str) -> Matrix:

@@ -6,11 +6,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from perfatlas.files import Entry, default_source, sub_table
+from perfatlas.files import Entry, default_source, shipped_names, shipped_table, sub_table
 from perfatlas.hardware.entries import nearest_field, read_section
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.quantities import (
@@ -46,22 +45,13 @@ class Spec:
     unchanged: Mapping[str, Entry] | None = None
 
 
-@cache
 def system_names() -> tuple[str, ...]:
     """Return the names of all systems of the catalog, sorted."""
-    folder = resources.files("perfatlas").joinpath("data/hardware/devices")
-    names = (item.name for item in folder.iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+    return shipped_names("data/hardware/devices")
 
 
 def _shipped(file: str) -> dict[str, object]:
-    text = resources.files("perfatlas").joinpath("data/hardware", file).read_text("utf-8")
-    return tomllib.loads(text)
-
-
-@cache
-def _groups(section: str) -> dict[str, object]:
-    return _shipped(f"{section}s.toml")
+    return shipped_table(f"data/hardware/{file}")
 
 
 def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
@@ -75,7 +65,7 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
     Raises:
         InvalidSpecError: There is no such node or fabric.
     """
-    groups = _groups(section)
+    groups = _shipped(f"{section}s.toml")
     table = groups.get(name)
     if not isinstance(table, dict):
         raise InvalidSpecError(

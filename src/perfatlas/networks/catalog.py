@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.files import check_regular, exists
+from perfatlas.files import check_regular, exists, shipped_text
 from perfatlas.networks.dimensions import split_changes
 from perfatlas.networks.hf_config.reader import READER, read_config
 from perfatlas.networks.readers import readers
@@ -57,8 +57,7 @@ def _index() -> dict[str, str]:
 @cache
 def catalog_aliases() -> dict[str, str]:
     """Return catalog ids by alias."""
-    text = resources.files("perfatlas").joinpath("data/models/aliases.json").read_text("utf-8")
-    aliases: dict[str, str] = json.loads(text)
+    aliases: dict[str, str] = json.loads(shipped_text("data/models/aliases.json"))
     return aliases
 
 
@@ -76,8 +75,8 @@ def catalog_config(name: str) -> dict[str, Any]:
 
 def _row(name: str) -> tuple[str, dict[str, Any]]:
     """Return the source and the config of a catalog file."""
-    path = resources.files("perfatlas").joinpath(f"data/models/{name}.json")
-    return read_row(path.read_text("utf-8"), f"data/models/{name}.json")
+    origin = f"data/models/{name}.json"
+    return read_row(shipped_text(origin), origin)
 
 
 def read_row(text: str, origin: str) -> tuple[str, dict[str, Any]]:

@@ -5,13 +5,11 @@ Shape legend: C candidates, O operators, W windows.
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files import shipped_table
 from perfatlas.machines import communication_share
 from perfatlas.operators import (
     BOUND_COMPUTE,
@@ -34,11 +32,9 @@ READ_AND_WRITTEN: Final = 2.0
 SHARED_LINK: Final = 0.5  # of a link's rate for each of two transfers
 
 
-@cache
 def deepep() -> Mapping[str, Any]:
     """Return what the kernels of DeepEP take from computation, by mode."""
-    path = resources.files("perfatlas").joinpath("data/collectives/deepep.toml")
-    return tomllib.loads(path.read_text("utf-8"))
+    return shipped_table("data/collectives/deepep.toml")
 
 
 def exchange_sms(phase: Phase) -> float:

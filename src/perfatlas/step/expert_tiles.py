@@ -5,13 +5,12 @@ Shape legend: C candidates, O operators.
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files import shipped_table
 from perfatlas.operators import GroupedGemm, with_fields
 
 if TYPE_CHECKING:
@@ -29,9 +28,7 @@ _DATA: Final = "data/expert_tiles.toml"
 
 @cache
 def _tiles() -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads(
-        resources.files("perfatlas").joinpath(_DATA).read_text("utf-8")
-    )
+    found: dict[str, Any] = shipped_table(_DATA)
     return found
 
 

@@ -5,14 +5,13 @@ Shape legend: C candidates, S graph sizes.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import alternatives
 from perfatlas.parallelism import (
     MemoryColumns,
@@ -152,8 +151,7 @@ def _spared_by_sampler(question: Candidates, memory: MemoryColumns) -> FloatArra
 @cache
 def _spread(kind: str) -> tuple[float, float]:
     """Return what engines take less and more than derived, as shares of the device's memory."""
-    text = resources.files("perfatlas").joinpath(SPREAD).read_text("utf-8")
-    raw = tomllib.loads(text)[kind]
+    raw = shipped_table(SPREAD)[kind]
     return float(raw["less"]), float(raw["more"])
 
 

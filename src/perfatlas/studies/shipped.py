@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+
+from perfatlas.files import shipped_names, shipped_text
 
 
 @cache
@@ -15,9 +16,8 @@ def shipped_studies() -> dict[str, str]:
         >>> "hbm" in shipped_studies()
         True
     """
-    folder = resources.files("perfatlas").joinpath("data/studies")
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return {file.name.removesuffix(".toml"): file.read_text("utf-8") for file in files}
+    folder = "data/studies"
+    return {name: shipped_text(f"{folder}/{name}.toml") for name in shipped_names(folder)}
 
 
 def study_purpose(text: str) -> str:

@@ -5,16 +5,15 @@ Shape legend: U measured rows, D shape dimensions, S silicon fields, P parameter
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfatlas.files import shipped_table
 from perfatlas.machines.gpu.devices import silicon_row
 from perfatlas.measurements.tables import measured_device
 from perfatlas.operators import FloatArray
@@ -125,8 +124,7 @@ def silicon_columns(device_name: str, format_name: str) -> FloatArray:
 @cache
 def exclusions() -> tuple[Mapping[str, str], ...]:
     """Return the excluded cells, each with device, operator, family, format and reason."""
-    text = resources.files("perfatlas").joinpath("data/calibrations/exclusions.toml")
-    listed = tomllib.loads(text.read_text("utf-8"))["exclusion"]
+    listed = shipped_table("data/calibrations/exclusions.toml")["exclusion"]
     return tuple(listed)
 
 

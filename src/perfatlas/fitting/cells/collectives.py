@@ -5,15 +5,14 @@ Shape legend: U measured rows, D shape dimensions.
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache, partial
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas import hardware
 from perfatlas.collectives import COLLECTIVE_SHAPE, collective_shape, custom_time_s, library_time_s
+from perfatlas.files import shipped_table
 from perfatlas.fitting.cells.cell import FAMILIES, Cell, CellMaker, Range, Rows, is_excluded
 from perfatlas.fitting.cells.exchange import LIBRARY_RANGES, exchange_cells
 from perfatlas.machines.gpu.devices import NUM_SILICON
@@ -152,8 +151,7 @@ def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]
 @cache
 def _hand_overs() -> tuple[dict[str, Any], ...]:
     """Return the limits of the engines' own all-reduce, as data."""
-    text = resources.files("perfatlas").joinpath("data/collectives/hand_over.toml")
-    return tuple(tomllib.loads(text.read_text("utf-8"))["hand_over"])
+    return tuple(shipped_table("data/collectives/hand_over.toml")["hand_over"])
 
 
 def _custom_cell(device: str, family: str) -> Cell:

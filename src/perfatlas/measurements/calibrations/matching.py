@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations.calibration import (
     KERNELS,
@@ -171,8 +170,7 @@ def engine_transfers(operator: str) -> Mapping[str, float]:
     Source: each measured cell priced with the kernels that would substitute for it;
         `validation.transfers.engine_transfer`.
     """
-    text = resources.files("perfatlas").joinpath(ENGINE_TRANSFERS).read_text("utf-8")
-    rows = {row["operator"]: row for row in tomllib.loads(text)["engine_transfer"]}
+    rows = {row["operator"]: row for row in shipped_table(ENGINE_TRANSFERS)["engine_transfer"]}
     found = rows.get(operator, rows[ANY_KERNEL])
     return {name: found[name] for name in FIVE}
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ def measured_device(name: str) -> Device:
         >>> measured_device("rtx_pro_6000_server").memory_bandwidth
         1792000000000.0
     """
-    changes = _cards().get(name, {}).get("changes", {})
+    changes = shipped_table("data/measured_cards.toml").get(name, {}).get("changes", {})
     listed = ", ".join(f"{field}={value}" for field, value in changes.items())
     return resolve_system(f"{name}{{{listed}}}" if listed else name).device
 
@@ -38,11 +36,5 @@ def other_card(name: str) -> str:
     Args:
         name: Catalog name.
     """
-    changes = _cards().get(name, {}).get("changes", {})
+    changes = shipped_table("data/measured_cards.toml").get(name, {}).get("changes", {})
     return ", ".join(f"{field} {value}" for field, value in changes.items())
-
-
-@cache
-def _cards() -> dict[str, dict[str, Any]]:
-    text = resources.files("perfatlas").joinpath("data/measured_cards.toml").read_text("utf-8")
-    return tomllib.loads(text)

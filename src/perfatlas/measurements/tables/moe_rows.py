@@ -8,12 +8,11 @@ Shape legend: U measured rows.
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from perfatlas.files import shipped_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -176,7 +175,7 @@ def matrices_per_expert(columns: Columns, kernel: str, version: str) -> FloatArr
         array([3.])
     """
     matrices = np.full(columns["hidden"].shape, GATED)
-    for network in _ungated()["network"]:
+    for network in shipped_table("data/ungated_experts.toml")["network"]:
         if not _measured_gated(network["model"], kernel, version):
             found = np.isin(columns["hidden"], network["hidden"])
             for name in MOE_MODEL[1:]:
@@ -191,15 +190,8 @@ def _measured_gated(model: str, kernel: str, version: str) -> bool:
         kernel in rule["kernels"]
         and version in rule.get("versions", (version,))
         and model in rule.get("models", (model,))
-        for rule in _ungated()["measured_gated"]
+        for rule in shipped_table("data/ungated_experts.toml")["measured_gated"]
     )
-
-
-@cache
-def _ungated() -> dict[str, list[dict[str, Any]]]:
-    """Return the ungated networks and the collectors that measured them with a gate."""
-    text = resources.files("perfatlas").joinpath("data/ungated_experts.toml").read_text("utf-8")
-    return tomllib.loads(text)
 
 
 def _group(columns: Columns, names: tuple[str, ...]) -> NDArray[Any]:

@@ -6,14 +6,12 @@ Shape legend: N activities.
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import read_toml
+from perfatlas.files import read_toml, shipped_table
 from perfatlas.profiles.events import COPY, NONE
 from perfatlas.quantities import InvalidSpecError, did_you_mean, printable, repr_for_error
 
@@ -60,8 +58,7 @@ class Rule(NamedTuple):
 
 @cache
 def _shipped() -> tuple[Rule, ...]:
-    text = resources.files("perfatlas").joinpath(_DATA).read_text("utf-8")
-    return _rules(tomllib.loads(text), _DATA)
+    return _rules(shipped_table(_DATA), _DATA)
 
 
 def read_rules(path: str | Path | None = None) -> tuple[Rule, ...]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import Final
+
+from perfatlas.files import shipped_table
 
 _DATA: Final = "data/profiles/devices.toml"
 
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    text = resources.files("perfatlas").joinpath(_DATA).read_text("utf-8")
     return tuple(
         (re.compile(one["name"], re.IGNORECASE), one["system"])
-        for one in tomllib.loads(text)["device"]
+        for one in shipped_table(_DATA)["device"]
     )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import shipped_names, shipped_table
 from perfatlas.quantities import resolve_name
 from perfatlas.training.profiles.profile import training_engines_of, unseen_release
 
@@ -17,19 +16,16 @@ if TYPE_CHECKING:
     from perfatlas.training.profiles.profile import TrainingEngine
 
 
+_FOLDER: Final = "data/training_engines"
 _VERSION: Final = re.compile(r"\d+(\.\d+)*")
 
 
 @cache
 def training_engines() -> Mapping[str, TrainingEngine]:
     """Return every profile by id, such as "megatron@26.04"."""
-    folder = resources.files("perfatlas").joinpath("data/training_engines")
-    files = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=str)
     found: dict[str, TrainingEngine] = {}
-    for one in files:
-        found |= training_engines_of(
-            one.name.removesuffix(".toml"), tomllib.loads(one.read_text("utf-8"))
-        )
+    for name in shipped_names(_FOLDER):
+        found |= training_engines_of(name, shipped_table(f"{_FOLDER}/{name}.toml"))
     return found
 
 

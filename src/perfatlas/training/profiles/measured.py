@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.files import Array, Field, Number, Record, Text, read_fields
+from perfatlas.files import Array, Field, Number, Record, Text, read_fields, shipped_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,9 +41,8 @@ def highest_mfu() -> Mapping[tuple[str, str, str], HighestMfu]:
 
     Source: `data/highest_mfu.toml`.
     """
-    path = resources.files("perfatlas").joinpath("data/highest_mfu.toml")
     fields = {"run": Field(Array(of=Record(fields=_RUN, build=dict[str, Any])), required=True)}
-    rows = read_fields(tomllib.loads(path.read_text("utf-8")), fields, "highest_mfu.toml")["run"]
+    rows = read_fields(shipped_table("data/highest_mfu.toml"), fields, "highest_mfu.toml")["run"]
     return {
         (row["device"], row["models"], row["format"]): HighestMfu(
             row["mfu"], row["run"], row["ref"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.files import shipped_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,7 +260,7 @@ def study_rows() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "command": tomllib.loads(text)["verb"],
+            "command": shipped_table(f"data/studies/{name}.toml")["verb"],
             "purpose": study_purpose(text).partition(": ")[0].rstrip("."),
         }
         for name, text in shipped_studies().items()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.resolution import format_of
@@ -22,8 +21,7 @@ _LARGE_SIZES: Final = 2  # of rows, columns and inner dimension
 
 @cache
 def _tiles() -> tuple[dict[str, Any], ...]:
-    text = resources.files("perfatlas").joinpath(_DATA).read_text("utf-8")
-    return tuple(tomllib.loads(text)["tiles"])
+    return tuple(shipped_table(_DATA)["tiles"])
 
 
 def fixed_tile(inputs: GemmInputs) -> tuple[float, float]:

@@ -5,10 +5,8 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -36,6 +34,7 @@ from perfatlas.energy import (
     power_interval,
     unreached_limit_note,
 )
+from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, device_peak, gather_operators, price_operators
 from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase, Work
@@ -84,8 +83,7 @@ ONE_PASS: Final = Passes(1.0, 1.0, 1.0, 1.0)
 @cache
 def _backward() -> Passes:
     """Return the backward pass in forward passes."""
-    text = resources.files("perfatlas").joinpath(_DATA).read_text("utf-8")
-    rate = tomllib.loads(text)["rate"]
+    rate = shipped_table(_DATA)["rate"]
     rates = (1.0, *(float(rate[name]) for name in ("median", "highest", "lowest")))
     return Passes(*(ATTENTION_BACKWARD / one for one in rates))
 

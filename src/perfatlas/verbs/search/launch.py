@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.search.launch_nodes import commands_of_nodes, left_out_nodes, node_span
 
@@ -36,10 +34,9 @@ SETTINGS: Final[Mapping[str, Any]] = {
 UNNAMED: Final = {"cp": 1}  # sizes that no command has, by their value without effect
 
 
-@cache
 def launch_rules() -> dict[str, dict[str, Any]]:
     """Return the names of launch arguments by launcher, from shipped data."""
-    return tomllib.loads(resources.files("perfatlas").joinpath(LAUNCHES).read_text("utf-8"))
+    return shipped_table(LAUNCHES)
 
 
 def whole_fields(engine: str) -> tuple[str, ...]:

@@ -5,13 +5,12 @@ Shape legend: U unique shapes, R measured rows, D shape columns, M matches.
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.files import shipped_table
 from perfatlas.machines.gpu.shapes.neighbours import AXES, MIN_RATIO
 from perfatlas.machines.gpu.shapes.registry import physics_model
 
@@ -32,8 +31,7 @@ def widening_per_octave() -> dict[str, float]:
     Source: fits without the outer two octaves of one dimension at a time, scored on the rows left
         out; `validation.transfers.range_extrapolation`.
     """
-    text = resources.files("perfatlas").joinpath(BEYOND_RANGE).read_text("utf-8")
-    rows = tomllib.loads(text)["beyond"]
+    rows = shipped_table(BEYOND_RANGE)["beyond"]
     return {row["operator"]: float(row["per_octave"]) for row in rows}
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
+from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError, resolve_name
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model.model import Cause
@@ -206,8 +205,7 @@ def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Caus
 
 @cache
 def _shipped() -> dict[str, list[dict[str, object]]]:
-    text = resources.files("perfatlas").joinpath("data/fleet/rates.toml").read_text("utf-8")
-    found: dict[str, list[dict[str, object]]] = tomllib.loads(text)
+    found: dict[str, list[dict[str, object]]] = shipped_table("data/fleet/rates.toml")
     return found
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
+from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError, parse_duration
 from perfatlas.reliability.fleet.laws import Constant
 from perfatlas.reliability.fleet.model.model import NO_TIME, Fleet, Spares, Strategy
@@ -56,10 +55,12 @@ def recovery_policies() -> dict[str, RecoveryPolicy]:
         >>> recovery_policies()["slurm_requeue"].detection_s
         300.0
     """
-    text = resources.files("perfatlas").joinpath("data/fleet/recovery_policies.toml").read_text()
-    rows = tomllib.loads(text)["policy"]
+    rows = shipped_table("data/fleet/recovery_policies.toml")["policy"]
     found = (
-        RecoveryPolicy(detection_s=parse_duration(row.pop("detection"), field="detection"), **row)
+        RecoveryPolicy(
+            **{name: value for name, value in row.items() if name != "detection"},
+            detection_s=parse_duration(row["detection"], field="detection"),
+        )
         for row in rows
     )
     return {policy.name: policy for policy in found}

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import check_regular, file_hash, is_file, read_toml
+from perfatlas.files import (
+    check_regular,
+    file_hash,
+    is_file,
+    read_toml,
+    shipped_names,
+    shipped_table,
+)
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 from perfatlas.reliability.fleet.model.fleet_file import fleet_of, read_fleet
 from perfatlas.reliability.fleet.model.strategy_file import StrategyTable, strategies_of
@@ -24,8 +30,7 @@ _EVIDENCE: Final = {
 
 def shipped_fleets() -> tuple[str, ...]:
     """Return the names of the shipped fleets."""
-    folder = resources.files("perfatlas").joinpath(_FOLDER)
-    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir()))
+    return shipped_names(_FOLDER)
 
 
 def read_evidence(name: str) -> dict[str, Any] | None:
@@ -104,8 +109,7 @@ def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
 
 
 def _shipped_table(name: str) -> dict[str, Any]:
-    text = resources.files("perfatlas").joinpath(f"{_FOLDER}/{name}.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return shipped_table(f"{_FOLDER}/{name}.toml")
 
 
 def _path_of(name: str, holds: str = "fleet") -> Path | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Literal, NamedTuple
+
+from perfatlas.files import shipped_table
 
 Source = Literal["slurm", "kubernetes", "torchrun"]
 
@@ -48,8 +48,7 @@ def reason_of(source: Source, text: str) -> Reason | None:
 
 @cache
 def _reasons() -> dict[str, list[tuple[re.Pattern[str], Reason]]]:
-    file = resources.files("perfatlas").joinpath("data/telemetry/reasons.toml")
-    tables = tomllib.loads(file.read_text("utf-8"))
+    tables = shipped_table("data/telemetry/reasons.toml")
     return {
         source: [
             (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from perfatlas.files import shipped_table
 from perfatlas.reliability.telemetry.history.history import UNCLEAR
 
 _NAMED: Final = re.compile(r"xid_([0-9]{1,9})$")
@@ -65,8 +64,7 @@ def xid_code(xid: int) -> XidCode:
 
 @cache
 def _codes() -> dict[int, XidCode]:
-    file = resources.files("perfatlas").joinpath("data/telemetry/xid_codes.toml")
-    rows = tomllib.loads(file.read_text("utf-8"))["code"]
+    rows = shipped_table("data/telemetry/xid_codes.toml")["code"]
     return {row["xid"]: XidCode(**(row | {"causes": frozenset(row["causes"])})) for row in rows}
 
 
