@@ -43,7 +43,7 @@ def test_version_is_printed_before_anything_is_imported() -> None:
 
 @pytest.mark.parametrize("words", [["--help"], ["estimate", "--help"], ["kernel", "gemm", "-h"]])
 def test_help_imports_no_model(words: list[str]) -> None:
-    heavy = {"numpy", "scipy", "numba", "pyarrow", "plotly", "pydantic"}
+    heavy = {"numpy", "scipy", "numba", "pyarrow", "pydantic"}
     assert not imported_by(*words) & {*heavy, "csv", "secrets", "perfatlas.scenario"}
 
 

@@ -19,8 +19,8 @@ from perfatlas.report.charts import (
     StackedBars,
     Waterfall,
     figure_json,
-    plotly_figure,
 )
+from tests.report.figures import plotly_figure
 
 HOSTILE = '<a href="https://x.example">y</a>'
 ESCAPED = '&lt;a href="https://x.example"&gt;y&lt;/a&gt;'
@@ -83,7 +83,8 @@ def test_a_waterfall_goes_from_all_to_what_is_left() -> None:
     labels = {"useful": "useful work", "lost": HOSTILE, "idle": "idle"}
     (trace,) = plotly_figure(Waterfall(rows, labels, ["75.0 %", "25.0 %", "0 %"])).data
     assert list(trace.y) == ["total", ESCAPED, "useful work"]
-    assert list(trace.x) == [1.0, -0.25, 0.75]
+    assert list(trace.x) == [1.0, 0.25, 0.75]
+    assert list(trace.base) == [0.0, 0.75, 0.0]  # what is lost starts where what is left ends
     assert list(trace.text) == ["100%", "25.0%", "75.0%"]
 
 
@@ -93,7 +94,7 @@ def test_bars_keep_their_order_and_names_that_look_like_numbers() -> None:
     (trace,) = figure.data
     assert list(trace.y) == ["79", ESCAPED]
     assert (figure.layout.yaxis.type, figure.layout.yaxis.autorange) == ("category", "reversed")
-    assert list(trace.error_x.array) == [0.5, None]
+    assert trace.error_x.array == [0.5, None]
     assert list(trace.text) == ["2 µs", ""]
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report.charts import plotly_figure
 from perfatlas.verbs.fleet.charts import days_of, lives_of, shares_of
 from perfatlas.verbs.fleet.glossary import unit_of
+from tests.report.figures import plotly_figure
 
 HOUR = 3600.0
 

@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from perfatlas.report.charts import PipelineChart, plotly_figure
+from perfatlas.report.charts import PipelineChart
 from perfatlas.report.traces import pipeline_trace_text
 from perfatlas.training.schedules import pipeline_steps, pipeline_timeline
+from tests.report.figures import plotly_figure
 from tests.training.pipelines import SIZES, as_columns, random_case
 from tests.training.reference_pipeline import simulate
 

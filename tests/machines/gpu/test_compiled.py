@@ -65,6 +65,6 @@ def test_one_scenario_never_loads_the_compiler(words: str) -> None:
         [sys.executable, "-c", program, *words.split()], capture_output=True, text=True, check=True
     )
     loaded = set(done.stderr.split())
-    assert not loaded & {"numba", "scipy", "pyarrow", "torch", "plotly", "numpy.ma"}
+    assert not loaded & {"numba", "scipy", "pyarrow", "torch", "numpy.ma"}
     simulators = ("serving.run", "serving.policies", "serving.traces", "fleet.simulator")
     assert not loaded & {f"perfatlas.{name}" for name in (*simulators, "scenario.traffic")}

@@ -173,11 +173,13 @@ class Waterfall(NamedTuple):
         rows: The remainder, then losses: name and share.
         labels: Labels by name.
         texts: Shares as text (rows,).
+        values: The x axis.
     """
 
     rows: Sequence[Mapping[str, Any]]
     labels: Mapping[str, str]
     texts: Sequence[str]
+    values: Axis = Axis("share of the time", unit="%")
 
     @property
     def steps(self) -> list[tuple[str, float, str]]:

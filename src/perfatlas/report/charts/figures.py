@@ -1,4 +1,4 @@
-"""Charts as plotly figures, for pages and notebooks.
+"""Charts as figures of plotly.js, for pages and notebooks.
 
 Plotly interprets a subset of HTML in every text, so all texts are escaped here.
 """
@@ -6,6 +6,8 @@ Plotly interprets a subset of HTML in every text, so all texts are escaped here.
 from __future__ import annotations
 
 import html
+import itertools
+import json
 import math
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -24,9 +26,7 @@ from perfatlas.report.charts.drawings import (
 from perfatlas.report.text import typeset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import plotly.graph_objects as go
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.report.charts.drawings import Drawing, PassBars, Span
 
@@ -38,8 +38,37 @@ FEW_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5
 FEW_RANKS: Final = 16  # ranks up to which each has a label
 
 
-def plotly_figure(drawing: Drawing) -> go.Figure:
-    """Return a chart as a plotly figure.
+class _Figure:
+    """A figure of plotly.js while it is drawn: traces and layout; values of None are left out."""
+
+    def __init__(self, height: int) -> None:
+        self.data: list[dict[str, Any]] = []
+        self.layout: dict[str, Any] = {
+            "height": height,
+            "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+            "showlegend": False,
+            "legend": LEGEND,
+            "xaxis": {},
+            "yaxis": {},
+        }
+
+    def add(self, kind: str, **values: object) -> None:
+        """Add a trace of a type of plotly.js."""
+        self.data.append({"type": kind} | _given(values))
+
+    def update(self, **values: object) -> None:
+        """Set values of the layout."""
+        self.layout |= _given(values)
+
+    def update_axis(self, name: str, **values: object) -> None:
+        """Set values of xaxis or yaxis."""
+        self.layout[name] |= _given(values)
+
+
+def plotly_figure(drawing: Drawing) -> dict[str, Any]:
+    """Return a chart as a figure of plotly.js, `data` and `layout`.
+
+    `plotly.graph_objects.Figure(figure)` shows it in a notebook.
 
     Args:
         drawing: The chart.
@@ -48,20 +77,10 @@ def plotly_figure(drawing: Drawing) -> go.Figure:
         >>> from perfatlas.report.charts import Axis, Line, LineChart, plotly_figure
         >>> load = Line("load", [0.0, 1.0], [2.0, 3.0], "red")
         >>> chart = LineChart([load], Axis("time [s]"), Axis("requests"))
-        >>> plotly_figure(chart).layout.yaxis.title.text
+        >>> plotly_figure(chart)["layout"]["yaxis"]["title"]["text"]
         'requests'
     """
-    import plotly.graph_objects as go
-
-    figure = go.Figure(
-        layout={
-            "template": "none",
-            "height": drawing.height,
-            "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
-            "showlegend": False,
-            "legend": LEGEND,
-        }
-    )
+    figure = _Figure(drawing.height)
     match drawing:
         case LineChart():
             _draw_lines(figure, drawing)
@@ -79,7 +98,7 @@ def plotly_figure(drawing: Drawing) -> go.Figure:
             _draw_pipeline(figure, drawing)
         case _:
             assert_never(drawing)
-    return figure
+    return {"data": figure.data, "layout": figure.layout}
 
 
 def figure_json(drawing: Drawing) -> str:
@@ -90,18 +109,15 @@ def figure_json(drawing: Drawing) -> str:
     Args:
         drawing: The chart.
     """
-    from plotly.io.json import to_json_plotly
-
-    plain = plotly_figure(drawing).to_plotly_json()
-    plain["layout"].pop("template", None)
-    text: str = to_json_plotly(plain, engine="json")
-    return text
+    text = json.dumps(plotly_figure(drawing), separators=(",", ":"), allow_nan=False)
+    return text.translate({ord(letter): f"\\u{ord(letter):04x}" for letter in "<>/"})
 
 
-def _draw_lines(figure: go.Figure, chart: LineChart) -> None:
+def _draw_lines(figure: _Figure, chart: LineChart) -> None:
     x, y, lines = chart.x, chart.y, chart.drawn
     for line in lines:
-        figure.add_scatter(
+        figure.add(
+            "scatter",
             x=_rounded(line.x),
             y=_rounded(line.y),
             name=_text(line.name),
@@ -109,24 +125,25 @@ def _draw_lines(figure: go.Figure, chart: LineChart) -> None:
             line={"color": line.colour, "width": 2, "shape": "hv" if line.kind == "step" else None},
             marker={"color": line.colour, "size": 4, "opacity": 0.55},
         )
-    figure.update_xaxes(_axis_layout(x))
-    figure.update_yaxes(_axis_layout(y))
-    _tick_decades(figure.update_xaxes, x, [line.x for line in lines])
-    _tick_decades(figure.update_yaxes, y, [line.y for line in lines])
+    figure.update_axis("xaxis", **_axis_layout(x))
+    figure.update_axis("yaxis", **_axis_layout(y))
+    _tick_decades(figure, "xaxis", x, [line.x for line in lines])
+    _tick_decades(figure, "yaxis", y, [line.y for line in lines])
     if not y.log:
-        figure.update_yaxes(range=[0.0, chart.highest])
+        figure.update_axis("yaxis", range=[0.0, chart.highest])
         _tick_counts(figure, y, max((max(line.y) for line in lines), default=1.0) or 1.0)
     if chart.spans and lines:
         _shade(figure, chart.spans, max(max(line.x) for line in lines))
     several = len(lines) > 1 or bool(chart.spans)
     hover = "closest" if chart.spans else "x unified"
-    figure.update_layout(showlegend=several, hovermode=hover)
+    figure.update(showlegend=several, hovermode=hover)
 
 
-def _draw_bars(figure: go.Figure, chart: BarChart) -> None:
+def _draw_bars(figure: _Figure, chart: BarChart) -> None:
     bars = chart.bars
     widths = [bar.error for bar in bars]
-    figure.add_bar(
+    figure.add(
+        "bar",
         y=[_text(bar.name) for bar in bars],
         x=_rounded([bar.value for bar in bars]),
         text=[_number(bar.text) for bar in bars],
@@ -135,27 +152,31 @@ def _draw_bars(figure: go.Figure, chart: BarChart) -> None:
         orientation="h",
     )
     _name_rows(figure)
-    figure.update_xaxes(_axis_layout(chart.values))
+    figure.update_axis("xaxis", **_axis_layout(chart.values))
 
 
-def _draw_waterfall(figure: go.Figure, chart: Waterfall) -> None:
+def _draw_waterfall(figure: _Figure, chart: Waterfall) -> None:
+    """Draw bars that each start where what is left ends."""
     steps = chart.steps
-    figure.add_waterfall(
+    shares = [share for _, share, _ in steps]
+    left = list(itertools.accumulate(shares[:-1]))
+    figure.add(
+        "bar",
         y=[_text(label) for label, _, _ in steps],
-        x=_rounded([share for _, share, _ in steps]),
-        measure=["absolute", *("relative" for _ in steps[1:-1]), "total"],
+        x=_rounded([abs(share) for share in shares]),
+        base=_rounded([0.0, *left[1:], 0.0]),
         text=[_number(text) for _, _, text in steps],
-        decreasing={"marker": {"color": ORANGE}},
-        totals={"marker": {"color": BLUE}},
+        marker={"color": [BLUE, *(ORANGE for _ in steps[1:-1]), BLUE]},
         orientation="h",
     )
     _name_rows(figure)
-    figure.update_xaxes(_axis_layout(Axis("share of the time", unit="%")))
+    figure.update_axis("xaxis", **_axis_layout(chart.values))
 
 
-def _draw_stacks(figure: go.Figure, chart: StackedBars) -> None:
+def _draw_stacks(figure: _Figure, chart: StackedBars) -> None:
     for part in chart.parts:
-        figure.add_bar(
+        figure.add(
+            "bar",
             y=[_text(name) for name in chart.names],
             x=_rounded(part.values),
             name=_text(part.name),
@@ -165,51 +186,54 @@ def _draw_stacks(figure: go.Figure, chart: StackedBars) -> None:
             orientation="h",
         )
     _name_rows(figure)
-    figure.update_xaxes(_axis_layout(chart.values))
-    figure.update_layout(barmode="stack")
+    figure.update_axis("xaxis", **_axis_layout(chart.values))
+    figure.update(barmode="stack")
 
 
-def _draw_bins(figure: go.Figure, chart: Histogram) -> None:
-    figure.add_bar(
+def _draw_bins(figure: _Figure, chart: Histogram) -> None:
+    figure.add(
+        "bar",
         x=_rounded(chart.centres),
         y=_rounded(chart.shares),
         width=float(chart.centres[1] - chart.centres[0]),
         marker={"color": COLOURS[0], "line": {"width": 0}},
     )
-    figure.update_xaxes(_axis_layout(chart.x))
-    figure.update_yaxes(_axis_layout(chart.y))
+    figure.update_axis("xaxis", **_axis_layout(chart.x))
+    figure.update_axis("yaxis", **_axis_layout(chart.y))
 
 
-def _draw_days(figure: go.Figure, chart: DaysChart) -> None:
-    figure.add_bar(x=list(chart.days), y=list(chart.counts), marker={"color": ORANGE})
-    figure.update_xaxes(type="date", title={"text": "day"})
+def _draw_days(figure: _Figure, chart: DaysChart) -> None:
+    figure.add("bar", x=list(chart.days), y=list(chart.counts), marker={"color": ORANGE})
+    figure.update_axis("xaxis", type="date", title={"text": "day"})
     if len(chart.days) <= DAYS_NAMED:
-        figure.update_xaxes(dtick="D1", tickformat="%-d %b\n%Y")
-    figure.update_yaxes(_axis_layout(chart.y) | {"rangemode": "tozero"})
+        figure.update_axis("xaxis", dtick="D1", tickformat="%-d %b\n%Y")
+    figure.update_axis("yaxis", **_axis_layout(chart.y), rangemode="tozero")
     _tick_counts(figure, chart.y, max(chart.counts, default=0))
 
 
-def _draw_pipeline(figure: go.Figure, chart: PipelineChart) -> None:
+def _draw_pipeline(figure: _Figure, chart: PipelineChart) -> None:
     for bars in chart.bars:
         _add_passes(figure, bars, labelled=chart.size <= MOST_LABELS)
     ranks = chart.ranks
-    figure.update_layout(barmode="overlay", showlegend=True, bargap=0)
-    figure.update_xaxes(_axis_layout(Axis("time", "s")))
-    figure.update_yaxes(
+    figure.update(barmode="overlay", showlegend=True, bargap=0)
+    figure.update_axis("xaxis", **_axis_layout(Axis("time", "s")))
+    figure.update_axis(
+        "yaxis",
         title={"text": "pipeline rank"},
         range=[ranks - 0.5, -0.5],
         dtick=1 if ranks <= FEW_RANKS else None,
     )
 
 
-def _add_passes(figure: go.Figure, bars: PassBars, *, labelled: bool) -> None:
+def _add_passes(figure: _Figure, bars: PassBars, *, labelled: bool) -> None:
     """Add the bars of one kind of pass, of half the height where passes overlap."""
     rows, title = bars.rows, bars.title
-    figure.add_bar(
+    figure.add(
+        "bar",
         orientation="h",
         name=title,
         legendgroup=title,
-        showlegend=not any(one.legendgroup == title for one in figure.data),
+        showlegend=not any(one["legendgroup"] == title for one in figure.data),
         base=[float(row["start_s"]) for row in rows],
         x=[float(row["end_s"]) - float(row["start_s"]) for row in rows],
         y=[int(row["rank"]) for row in rows],
@@ -238,37 +262,41 @@ def _axis_layout(axis: Axis) -> dict[str, Any]:
 
 
 def _tick_decades(
-    update: Callable[..., object], axis: Axis, columns: Sequence[Sequence[float]]
+    figure: _Figure, name: str, axis: Axis, columns: Sequence[Sequence[float]]
 ) -> None:
     """Label 1, 2 and 5 in each decade if there are few decades, else only powers of ten."""
     positive = [value for column in columns for value in column if value > 0.0]
     if axis.log and positive:
         few = math.log10(max(positive) / min(positive)) < FEW_DECADES
-        update(dtick="D2" if few else 1, minor={"dtick": "D1", "showgrid": True})
+        minor = {"dtick": "D1", "showgrid": True}
+        figure.update_axis(name, dtick="D2" if few else 1, minor=minor)
 
 
-def _tick_counts(figure: go.Figure, axis: Axis, highest: float) -> None:
+def _tick_counts(figure: _Figure, axis: Axis, highest: float) -> None:
     """Use integer tick labels for counts."""
     if axis.unit == "count" and highest < FEW:
-        figure.update_yaxes(dtick=1)
+        figure.update_axis("yaxis", dtick=1)
 
 
-def _name_rows(figure: go.Figure) -> None:
+def _name_rows(figure: _Figure) -> None:
     """Arrange bars in rows, the first on top, with full names at the left."""
-    figure.update_yaxes(type="category", autorange="reversed", automargin=True, ticksuffix=" ")
-    figure.update_traces(cliponaxis=False, selector={"type": "bar"})
+    names = {"type": "category", "autorange": "reversed", "automargin": True, "ticksuffix": " "}
+    figure.update_axis("yaxis", **names)
+    for trace in figure.data:
+        trace["cliponaxis"] = False
 
 
-def _shade(figure: go.Figure, spans: Sequence[Span], last: float) -> None:
+def _shade(figure: _Figure, spans: Sequence[Span], last: float) -> None:
     """Shade spans up to the last point, with one legend entry per name."""
     named: set[str] = set()
-    top = figure.layout.yaxis.range[1]
+    top = figure.layout["yaxis"]["range"][1]
     for span in spans:
         if span.start > last:
             continue
         end = min(span.end, last)
         is_mark = span.start == span.end
-        figure.add_scatter(
+        figure.add(
+            "scatter",
             x=[span.start, span.start] if is_mark else [span.start, span.start, end, end],
             y=[0.0, top] if is_mark else [0.0, top, top, 0.0],
             name=_text(span.name),
@@ -293,5 +321,15 @@ def _number(text: str) -> str:
     return _text(typeset(text))
 
 
-def _rounded(values: Sequence[float]) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+def _rounded(values: Sequence[float]) -> list[float | None]:
+    """Return values with fewer digits; no number is a gap."""
+    return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values]
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values without those of None, also in the groups of values below them."""
+    return {
+        name: _given(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if value is not None
+    }

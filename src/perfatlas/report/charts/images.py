@@ -189,7 +189,7 @@ def _draw_waterfall(panel: Any, chart: Waterfall) -> None:  # noqa: ANN401 - axe
         panel.bar_label(drawn, labels=[_text(typeset(text))], padding=3)
         left = start + share
     _name_rows(panel, [label for label, _, _ in chart.steps])
-    _set_axis(panel, "x", Axis("share of the time", unit="%"))
+    _set_axis(panel, "x", chart.values)
 
 
 def _draw_stacks(panel: Any, chart: StackedBars) -> None:  # noqa: ANN401 - axes of matplotlib

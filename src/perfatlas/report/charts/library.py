@@ -1,16 +1,22 @@
-"""Inclusion of plotly.js in a page."""
+"""Inclusion of plotly.js in a page.
+
+Its build for Cartesian charts comes with perfatlas (MIT License, Plotly, Inc.; beside the file).
+"""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import hashlib
+import re
+from importlib import resources
 from typing import Final, Literal, NamedTuple, get_args
 
 Script = Literal["inline", "cdn", "none"]
 SCRIPTS: Final[tuple[Script, ...]] = get_args(Script)
 CDN: Final = "https://cdn.plot.ly"
-LEVEL: Final = 6  # level 9 saves 0.2% and takes a third longer
+FILE: Final = "data/plotly/plotly-cartesian.min.js.gz"
+_VERSION: Final = re.compile(r"plotly\.js \(cartesian - minified\) v([\d.]+)")
 
 
 class PlotlyScript(NamedTuple):
@@ -32,7 +38,7 @@ class PlotlyScript(NamedTuple):
 def plotly_script(script: Script) -> PlotlyScript:
     """Return plotly.js for a page.
 
-    Compressed, it takes 2.0 MB instead of 4.8 MB; browsers support this since May 2023.
+    Compressed, it takes 0.7 MB instead of 1.5 MB; browsers support this since May 2023.
 
     Args:
         script: inline embeds it, cdn links to it, none leaves it to the embedding page.
@@ -42,15 +48,14 @@ def plotly_script(script: Script) -> PlotlyScript:
         >>> plotly_script("cdn").url.startswith("https://cdn.plot.ly/plotly-")
         True
     """
-    from plotly.offline import get_plotlyjs, get_plotlyjs_version
-
-    version, source = get_plotlyjs_version(), get_plotlyjs().encode()
+    packed = resources.files("perfatlas").joinpath(FILE).read_bytes()
+    source = gzip.decompress(packed)
     digest = f"sha256-{base64.b64encode(hashlib.sha256(source).digest()).decode()}"
+    version = _VERSION.findall(source[:1000].decode())[0]
     match script:
         case "inline":
-            packed = base64.b64encode(gzip.compress(source, compresslevel=LEVEL, mtime=0)).decode()
-            return PlotlyScript(version, digest, packed=packed)
+            return PlotlyScript(version, digest, packed=base64.b64encode(packed).decode())
         case "cdn":
-            return PlotlyScript(version, digest, url=f"{CDN}/plotly-{version}.min.js")
+            return PlotlyScript(version, digest, url=f"{CDN}/plotly-cartesian-{version}.min.js")
         case "none":
             return PlotlyScript(version, digest)

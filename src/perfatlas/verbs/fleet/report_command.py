@@ -29,7 +29,7 @@ class ReportFlags:
 
     Args:
         output: The HTML page.
-        html_script: Source of plotly.js: inline (2 MB, works offline), cdn or the embedding page.
+        html_script: Source of plotly.js: inline (0.7 MB, works offline), cdn or the embedding page.
         json: Print the contents as one JSON object.
     """
 

@@ -128,7 +128,8 @@ def _energy(results: Mapping[str, Any]) -> list[Section]:
     parts = {name: joules for name, joules in results["energy_parts"].items() if joules > 0.0}
     rows = [{"name": name, "share": joules / total_j} for name, joules in parts.items()]
     title = "Where the energy goes"
-    figure = Waterfall(rows, ENERGY, [share_text(row["share"]) for row in rows])
+    energy = Axis("share of the energy", unit="%")
+    figure = Waterfall(rows, ENERGY, [share_text(row["share"]) for row in rows], energy)
     cells = [
         [ENERGY[name], format_value("energy_per_step_j", joules), share_text(joules / total_j)]
         for name, joules in parts.items()

@@ -1,0 +1,21 @@
+"""Figures with their values as attributes, None where a figure leaves one out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.report import charts
+
+if TYPE_CHECKING:
+    from perfatlas.report.charts import Drawing
+
+
+class Values(dict[str, Any]):
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a value of a figure
+        return self.get(name)
+
+
+def plotly_figure(drawing: Drawing) -> Any:  # noqa: ANN401 - a figure
+    """Return the figure that a page draws, read back from its JSON."""
+    return json.loads(charts.figure_json(drawing), object_hook=Values)
