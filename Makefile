@@ -1,4 +1,5 @@
-# Two commands for everybody: `make run` answers a real question, `make test` checks everything.
+# Two commands for everybody: `make run` answers a real question, `make test` checks everything; `make check`
+# is for daily work.
 # The environment lives in .venv of this checkout; nothing outside the checkout is touched.
 # The interpreter itself, not that of an activated environment, which may lack pip.
 PYTHON ?= $(shell python3 -c 'import sys; print(sys._base_executable)')
@@ -6,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test golden lint generated validate bench docs clean help
+.PHONY: run test check golden lint generated validate bench docs clean help
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +40,10 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 test: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## all tests but the studies, which validate runs
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0
+
+check: export PYTHONDONTWRITEBYTECODE :=
+check: lint ## lint, types, and the tests of what changed since BASE=main
+	$(BIN)/python -m pytest -q -n 0 $$($(BIN)/python tests/changed.py $(or $(BASE),main))
 
 generated: $(STAMP) ## write the stub of perfatlas and the generated pages of docs
 	$(BIN)/python docs/generate.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.report import charts
+from perfatlas.report.charts import plotly_figure as figure_values
 
 if TYPE_CHECKING:
     from perfatlas.report.charts import Drawing
@@ -17,5 +17,5 @@ class Values(dict[str, Any]):
 
 
 def plotly_figure(drawing: Drawing) -> Any:  # noqa: ANN401 - a figure
-    """Return the figure that a page draws, read back from its JSON."""
-    return json.loads(charts.figure_json(drawing), object_hook=Values)
+    """Return the figure of a chart, as a page reads it from JSON."""
+    return json.loads(json.dumps(figure_values(drawing)), object_hook=Values)
