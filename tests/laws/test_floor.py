@@ -190,7 +190,13 @@ def test_collectives(
     assert (priced.prices.time_s_CO[:, 0] > 0).all() == (ranks > 1)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+# each engine has its share of the catalog
+STUDIED = ("sglang", "trtllm")
+
+
+@pytest.mark.parametrize(
+    "engine", [pytest.param(n, marks=pytest.mark.study if n in STUDIED else ()) for n in ENGINES]
+)
 def test_estimates_over_the_catalog(engine: str) -> None:
     times = ("ttft_s", "tpot_s", "request_latency_s")
     both = ("ttft_s_low", "tpot_s_low", *times)

@@ -106,6 +106,7 @@ def test_a_faster_rate_never_lengthens_a_step() -> None:
     check(24, seed=3)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("given", TWO_TRANSFERS)
 def test_a_faster_rate_never_lengthens_a_step_with_two_transfers_in_a_pass(given: Fields) -> None:
     check(32, seed=3, **given)

@@ -27,7 +27,12 @@ SERVED: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     "slos",
-    [{"slo_ttft_s": 0.08}, {"slo_ttft_s": 0.15, "slo_tpot_s": 0.012, "slo_percentile": 95}],
+    [
+        {"slo_ttft_s": 0.08},
+        pytest.param(
+            {"slo_ttft_s": 0.15, "slo_tpot_s": 0.012, "slo_percentile": 95}, marks=pytest.mark.study
+        ),
+    ],
 )
 def test_the_number_found_meets_the_slos_and_one_less_does_not(
     slos: dict[str, float], monkeypatch: pytest.MonkeyPatch

@@ -107,7 +107,7 @@ def test_rows_that_differ_in_one_field_answer_as_alone(verb: str) -> None:
             dict(word.split("=") for word in line.split())
             for line in (MOE_TRAINING, DENSE_TRAINING)
         ]
-    for base in bases:
+    for base in bases[-2:] if verb == "train" else bases:
         changed = _changed_alone(verb, base)
         assert "error" not in changed[0][1]
         names = dict.fromkeys(name for row, _ in changed for name in row)

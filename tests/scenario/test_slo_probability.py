@@ -49,6 +49,7 @@ def test_the_answer_has_the_probability_of_its_number_and_the_number_of_80_perce
     assert (results["slo_probability"] >= 0.8) == (numbers[1] == numbers[2])
 
 
+@pytest.mark.study
 def test_two_pools_have_the_numbers_of_both() -> None:
     results = required_replicas(**(ASKED | {"mode": "disaggregated"})).answer.results
     for pool in ("prefill", "decode"):
