@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.deployments.estimation import estimate_of as estimate_of
     from perfatlas.scenario.deployments.evaluation import (
-        closed_form_results as closed_form_results,
         evaluate_one as evaluate_one,
         evaluate_pools as evaluate_pools,
     )

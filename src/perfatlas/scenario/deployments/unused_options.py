@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from perfatlas.answer import OFFLOADING, overrides_of_steps
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import unreached_limits, unused_zeros
 from perfatlas.networks import resolve_model
@@ -250,10 +251,12 @@ def no_effect_remarks(
             f"gpu_memory_utilization = {share:g} has no effect here: kv_blocks ="
             f" {scenario.kv_blocks:,} sets the size of the KV cache"
         )
+    further = () if traffic.host_cache_bytes is None else (OFFLOADING,)
+    unread = partial(overrides_of_steps, further=further)
     notes += dict.fromkeys(
         text
         for pool in ready.pools
-        for unused in (unreached_limits, unused_zeros)
+        for unused in (unreached_limits, unused_zeros, unread)
         for _, text in unused(pool.question)
     )
     if "seed" in traffic.model_fields_set and not draws(traffic, scenario):

@@ -15,9 +15,11 @@ import numpy as np
 
 from perfatlas.answer import (
     MEASURED_STANDING,
+    POWER,
     Answer,
     clock_causes,
     clock_note,
+    format_readers,
     on_any_machine,
     price_columns,
     quantization_note,
@@ -26,6 +28,7 @@ from perfatlas.answer import (
     require_tier,
     single_evidence,
     single_row,
+    unread_overrides,
 )
 from perfatlas.declarations import verb_fields
 from perfatlas.energy import (
@@ -153,6 +156,12 @@ def call_notes(inputs: OperatorInputs) -> list[str]:
     return notes
 
 
+READERS: Final = {
+    "gemm": "matrix products",
+    "grouped_gemm": "experts",
+    "attention": "attention",
+    "latent_attention": "attention",
+}
 COLD: Final = "cold caches, one kernel of a CUDA graph"
 STREAMED: Final = (
     "one kernel of a CUDA graph: activations that fit in the L2 cache are there, left by the kernel"
@@ -196,7 +205,10 @@ class PricedQuestions:
         """Return the results of all queries by name, each (C)."""
         work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
-        flop_per_s, peak = _rates(work.flop, time_s_C), self._peak_flop_per_s()
+        flop_per_s, peak = (
+            _rates(work.flop, time_s_C),
+            device_peak(self.system.device, self._peak_format()),
+        )
         columns: dict[str, Sequence[Any]] = {
             **price_columns(prices),
             "flop": work.flop.tolist(),
@@ -250,11 +262,10 @@ class PricedQuestions:
             for name, values_C in columns.items()
         }
 
-    def _peak_flop_per_s(self) -> float:
-        """Return the dense peak of the format, of 16 bits for what multiplies nothing."""
+    def _peak_format(self) -> str:
+        """Return the format whose peak applies, of 16 bits for what multiplies nothing."""
         streams = self.operator.stream_kind
-        name = half_format(self.inputs[0].system) if streams else self.operator.compute_format
-        return device_peak(self.system.device, name)
+        return half_format(self.inputs[0].system) if streams else self.operator.compute_format
 
     def warnings(self, c: int) -> tuple[str, ...]:
         """Return the warnings about the answer of a query.
@@ -278,6 +289,8 @@ class PricedQuestions:
         if np.isnan(board.on_w):
             texts += board.notes
             texts += [ZEROS_UNUSED] if inputs.input_distribution == ZEROS else []
+        readers = {READERS.get(self.operator.kind, "elementwise operators"), POWER}
+        texts += unread_overrides(self.system, readers | format_readers(self._peak_format()))
         return tuple(texts)
 
     def _raised_clock(self, c: int) -> tuple[str, ...]:

@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 
     OnProgress = Callable[[float], bool]
 
+
 def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
     """Return the lengths of generated requests, if set by isl and osl.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, warn_unused_changes, with_unused_changes
+from perfatlas.answer import Answer
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
@@ -43,7 +43,6 @@ VARYING: Final = SIZES + RANKS + FACILITY + STORAGE  # of rows that are priced t
 
 
 @signature_of("train")
-@warn_unused_changes
 def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of a training step, its waterfall, utilization and memory.
 
@@ -89,10 +88,6 @@ def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
-    return with_unused_changes(table, _priced_columns)
-
-
-def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     return answer_columns(table, read_training, _rows, varying=VARYING, alike=schedule_of)
 
 
