@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import tomli_w
+from perfatlas.answer.unused_changes import predicted
 
 import perfatlas
-from perfatlas.answer.unused_changes import predicted
 from perfatlas.engines import profile_fields, resolve_engine
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 

@@ -6,9 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from perfatlas.answer.unused_changes import predicted
 
 import perfatlas
-from perfatlas.answer.unused_changes import predicted
 from perfatlas.energy import board_energy
 from perfatlas.hardware import FIELDS, changed_fields, resolve_system
 from perfatlas.hardware.spec import catalog_spec

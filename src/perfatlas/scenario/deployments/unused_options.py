@@ -12,7 +12,13 @@ from perfatlas.inference import unreached_limits, unused_zeros
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
-from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
+from perfatlas.scenario.fields import (
+    ReplicaKind,
+    Scenario,
+    kind_scenarios,
+    refuse_unused,
+    unused_warnings,
+)
 from perfatlas.scenario.resolution import (
     SHARED,
     expert_format,
@@ -242,15 +248,9 @@ def no_effect_remarks(
         ready.decoding.replicas.number,
         sum(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else 1,
     )
-    if "routing" in traffic.model_fields_set and number == 1:
-        notes.append(f"routing = {traffic.routing} has no effect here: there is one replica")
-    sized = {"kv_blocks", "gpu_memory_utilization"} <= scenario.model_fields_set
-    if sized and scenario.mode != "disaggregated":
-        share = scenario.gpu_memory_utilization
-        notes.append(
-            f"gpu_memory_utilization = {share:g} has no effect here: kv_blocks ="
-            f" {scenario.kv_blocks:,} sets the size of the KV cache"
-        )
+    replicas = Missing("there is one replica", "") if number == 1 else None
+    facts = _facts(traffic, scenario, "") | {"several replicas": lambda: replicas}
+    notes += unused_warnings({**dict(traffic), **dict(scenario)}, fields_of(*SIMULATED), facts)
     further = () if traffic.host_cache_bytes is None else (OFFLOADING,)
     unread = partial(overrides_of_steps, further=further)
     notes += dict.fromkeys(
@@ -259,6 +259,4 @@ def no_effect_remarks(
         for unused in (unreached_limits, unused_zeros, unread)
         for _, text in unused(pool.question)
     )
-    if "seed" in traffic.model_fields_set and not draws(traffic, scenario):
-        notes.append(f"seed = {traffic.seed} has no effect here: nothing is random")
     return notes

@@ -184,7 +184,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
     needs = field.row.needs
     if needs is None:
         return None
-    return needs.missing(
+    found = needs.missing(
         values,
         {
             "experts": partial(_experts, values),
@@ -196,6 +196,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
             "overlapped exchange": partial(overlapped_exchange, values),
         },
     )
+    return None if found is None or found.is_noted else found
 
 
 def _of_pool(name: str, values: Mapping[str, Any]) -> dict[str, Any]:

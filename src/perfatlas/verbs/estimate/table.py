@@ -24,7 +24,6 @@ from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-
     Table = Mapping[str, Sequence[Any]]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         AnySet as AnySet,
         Equals as Equals,
         Missing as Missing,
+        Noted as Noted,
         NotEqual as NotEqual,
         WithMessage as WithMessage,
         is_set as is_set,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         ResilientJob as ResilientJob,
         SparePool as SparePool,
     )
-    from perfatlas.vocabulary.fields.gpu_domains import GpuDomains as GpuDomains
     from perfatlas.vocabulary.fields.job_power import (
         ClusterPower as ClusterPower,
         JobPower as JobPower,
@@ -94,7 +94,6 @@ if TYPE_CHECKING:
         annotation_of as annotation_of,
         parameter_of as parameter_of,
     )
-    from perfatlas.vocabulary.fields.stragglers import SynchronousGpus as SynchronousGpus
     from perfatlas.vocabulary.fields.subject import (
         ClockChoice as ClockChoice,
         Facility as Facility,

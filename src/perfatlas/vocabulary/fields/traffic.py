@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError
@@ -13,6 +14,7 @@ from perfatlas.vocabulary.fields.conditions import (
     AnySet,
     Equals,
     Fact,
+    Noted,
     NotEqual,
     NotSet,
     WithMessage,
@@ -194,7 +196,10 @@ class Arrivals:
             needs=FROM_FILE,
         ),
     ] = False
-    seed: Annotated[Annotated[int, Number(at_least=0, at_most=2**63 - 1)], SEED] = 0
+    seed: Annotated[
+        Annotated[int, Number(at_least=0, at_most=2**63 - 1)],
+        replace(SEED, needs=Noted(Fact("random draws"))),
+    ] = 0
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=1000)],
         Row(

@@ -10,6 +10,7 @@ from perfatlas.vocabulary.fields.conditions import (
     AnySet,
     Equals,
     Fact,
+    Noted,
     NotEqual,
     NotSet,
     WithMessage,
@@ -35,6 +36,11 @@ FACTS: Final = {
     "steady rate": "open arrivals at a constant mean rate without num_requests",
     "front end": "an engine whose front end takes time",
     "random draws": "something drawn at random",
+    "several replicas": "several replicas",
+    "simulation": "a simulation",
+    "spares of no other kind": "spares whose kind response does not set",
+    "spares that join in place": "a response that keeps the nodes of a job",
+    "units that differ": "units that differ",
     "silent errors": "a fleet with silent errors",
     "strategy with bandwidths": "a strategy with bandwidths",
     "strategy without shrink": "a strategy that does not shrink the job",
@@ -124,6 +130,8 @@ def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
             word = "and" if isinstance(condition, AllOf) else "or"
             parts = {one: needs_text(one, known) for one in _flat(condition)}
             return _joined({one: text for one, text in parts.items() if text}, word)
+        case Noted():
+            return needs_text(condition.condition, known)
         case WithMessage():
             return condition.text or needs_text(condition.condition, known)
         case _:
