@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import tomli_w
-from perfatlas.answer.unused_changes import predicted
 
 import perfatlas
 from perfatlas.engines import profile_fields, resolve_engine
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from tests.golden.flatten import predicted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

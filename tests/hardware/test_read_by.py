@@ -6,20 +6,19 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from perfatlas.answer.unused_changes import predicted
 
 import perfatlas
 from perfatlas.energy import board_energy
-from perfatlas.hardware import FIELDS, changed_fields, resolve_system
+from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.hardware.spec import catalog_spec
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.collective import collective_columns
 from perfatlas.verbs.kernel import kernel_columns
 from perfatlas.vocabulary.metrics import METRICS
+from tests.golden.flatten import predicted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 BASE = "b200_sxm"  # two dies, and peaks in every format but two
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -205,19 +204,6 @@ def test_a_change_moves_no_other_consumers(path: str) -> None:
     if not moved or not declared.isdisjoint(WHOLE):
         moved |= {name for name in WHOLE if moves(name, base, system)}
     assert moved == declared
-
-
-def test_a_change_goes_back_to_the_base(tmp_path: Path) -> None:
-    two = "h200_sxm{device.tdp=500W, device.idle=70W}"
-    assert changed_fields(two) == {
-        "device.tdp": "h200_sxm{device.idle=70W}",
-        "device.idle": "h200_sxm{device.tdp=500W}",
-    }
-    assert changed_fields("h200_sxm") == {}
-    file = tmp_path / "mine.toml"
-    file.write_text('name = "mine"\nbase = "h200_sxm"\n[device]\ntdp = "500 W"\n')
-    (unchanged,) = changed_fields(str(file)).values()
-    assert resolve_system(unchanged).device.tdp_w == 700.0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.goodput import goodput, goodput_spares, goodput_stragglers
+from perfatlas.verbs.goodput import goodput, goodput_spares
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,15 +172,6 @@ def test_the_order_of_spares_is_remarked_on_where_all_nodes_are_allocated_anew(
         assert ordered.results == usual.results
     first = goodput(**asked, spare_order="first")
     assert not any("has no effect" in text for text in first.warnings)
-
-
-def test_waiting_more_often_for_gpus_that_are_always_slow_changes_nothing() -> None:
-    asked: dict[str, Any] = {"gpus": 64, "persistent_cv": 0.01}
-    often = goodput_stragglers(**asked, synchronisations=4)
-    assert any("synchronisations = 4 has no effect" in text for text in often.warnings)
-    assert often.results == goodput_stragglers(**asked).results
-    assert not goodput_stragglers(**asked, synchronisations=4, transient_cv=0.01).warnings
-    assert "has no synchronisation: set" in goodput_stragglers(**(asked | {"gpus": 1})).warnings[0]
 
 
 def test_cells_that_are_empty_or_the_default_fail_no_row() -> None:

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         prices_at as prices_at,
         slowed as slowed,
     )
-    from perfatlas.scenario.deployments.unused_options import (
+    from perfatlas.scenario.deployments.traffic_facts import (
         draws as draws,
         no_effect_remarks as no_effect_remarks,
         refuse_unused_options as refuse_unused_options,

@@ -40,7 +40,7 @@ from perfatlas.energy import (
     unreached_limit_note,
 )
 from perfatlas.hardware import resolve_system
-from perfatlas.machines import DeviceColumns, device_peak, gather_operators, price_operators
+from perfatlas.machines import DeviceColumns, device_peak, gather_operators
 from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase, Work
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
@@ -406,22 +406,6 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
     return decided
 
 
-def _same_by_default(priced: PricedQuestions) -> bool:
-    """Return whether the first question has the same price and calibration without its family."""
-    inputs, own = priced.inputs[0], priced.match(0)
-    other = price_operators(
-        [priced.operator],
-        priced.devices,
-        family=kernel_engine(None).kernel_family,
-        tier=inputs.tier,
-        silicon_version=inputs.silicon_version or "",
-    )
-    other = price_of(other, forward_passes(inputs))
-    same = bool(other.time_s_CO[0, 0] == priced.prices.time_s_CO[0, 0])
-    default = other.matches[int(other.match_CO[0, 0])]
-    return same and own is not None and own.calibration.id == default.calibration.id
-
-
 def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
     """Return the clock of the first question, and what leaves it."""
     inputs, device = priced.inputs[0], priced.system.device
@@ -445,11 +429,6 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
     said += _clock(priced, measured=match is not None)
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
-    if inputs.kernel_family is not None and match is not None and _same_by_default(priced):
-        said.append(
-            f"kernel_family = {inputs.kernel_family} has no effect here: {match.calibration.id}"
-            " prices this operator with and without it"
-        )
     latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
     if latent and match is None and "head_dim" in inputs.model_fields_set:
         said.append("head_dim has no effect: the decode roofline depends only on the latent cache")

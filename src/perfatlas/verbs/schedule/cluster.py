@@ -66,29 +66,6 @@ def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:
     return cluster, found.notes
 
 
-def unused_system(inputs: Schedule) -> str:
-    """Return a remark on a system that changes nothing of where jobs run, or "".
-
-    Args:
-        inputs: The fields.
-    """
-    if inputs.system is None:
-        return ""
-    try:
-        without, _ = cluster_of(inputs.model_copy(update={"system": None}))
-    except InvalidSpecError:
-        return ""  # its domains are asked for
-    found, _ = cluster_of(inputs)
-    if found == without:
-        return f"system = {inputs.system} has no effect: the cluster is the same without it"
-    if inputs.together == "anywhere" and found.gpus_per_node == without.gpus_per_node:
-        return (
-            f"system = {inputs.system} does not affect placement with together = anywhere: its"
-            " domains only determine the number of domains per job"
-        )
-    return ""
-
-
 def _of_system(inputs: Schedule, tree: FailureDomains, gpus: int, nodes: int) -> Topology:
     """Return the domains of nodes that are those of a system, or its whole scale-up domains."""
     domain, leaf, notes = tree.nodes_per_domain, tree.nodes_per_leaf, [tree.text()]

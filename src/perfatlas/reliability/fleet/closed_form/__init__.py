@@ -1,4 +1,4 @@
-"""Closed forms of goodput: checkpoints, spares, redundancy, stragglers."""
+"""Closed forms of goodput: checkpoints, spares, redundancy."""
 
 from __future__ import annotations
 
