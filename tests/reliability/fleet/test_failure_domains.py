@@ -84,8 +84,6 @@ def test_jobs_of_a_system_stay_in_its_domains() -> None:
     assert any("scale-up domains of 72 GPUs (18 nodes)" in text for text in notes)
     assert any("32 nodes are no whole domains of 18" in text for text in notes)
     assert fleet_schedule(**found.scenario).per_job() == found.per_job()
-    same = fleet_schedule(system="h100_sxm", **{**asked, "together": "anywhere"})
-    assert any("system = h100_sxm does not affect" in text for text in same.answer.warnings)
     # overridden, and leaves of whole domains
     leaves = fleet_schedule(system="gb200", **asked | {"together": "leaf", "nodes_per_leaf": 36})
     assert (leaves.scenario["nodes_per_domain"], leaves.scenario["nodes_per_leaf"]) == (18, 36)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import InvalidSpecError
@@ -62,7 +63,13 @@ def unused_warnings(
         >>> unused_warnings({"warm": True, "spares": 0}, fields_of(SparePool))
         ['warm = true has no effect here: spares = 0; set another spares, or leave warm out']
     """
-    return list(_sentences(values, fields, facts or {}, (), noted=True))
+    known = defaultdict(_met, facts or {})
+    return list(_sentences(values, fields, known, (), noted=True))
+
+
+def _met() -> Callable[[], Missing | None]:
+    """Return a fact that holds."""
+    return lambda: None
 
 
 def _sentences(
