@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         AnySet as AnySet,
         Equals as Equals,
         Missing as Missing,
-        Noted as Noted,
         NotEqual as NotEqual,
         WithMessage as WithMessage,
         is_set as is_set,
