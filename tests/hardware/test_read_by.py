@@ -280,3 +280,20 @@ def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
     assert "device.memory.bandwidth has no effect" in told[2]
     single = perfatlas.collective(system=systems[2], op="all_reduce", bytes=2**26, gpus=8)
     assert set(told[2].split("; ")) == set(single.warnings)
+
+
+def test_overrides_are_those_of_the_links_and_formats_that_an_answer_has() -> None:
+    system = "h200_sxm{fabric.latency=9us, device.peak.fp8=2000TFLOP/s, device.idle=70W}"
+    asked = {"model": LLAMA, "system": system}
+    told = " ".join(perfatlas.estimate(**asked).warnings)
+    assert "fabric.latency has no effect on this answer: it applies to collectives between" in told
+    assert "device.peak.fp8 has no effect on this answer: it applies to fp8 operators" in told
+    assert "device.idle" not in told
+    told = " ".join(perfatlas.estimate(**asked, tp=16, format="fp8").warnings)
+    assert "has no effect" not in told
+    told = " ".join(perfatlas.train(**asked, gpus=8, tp=2, global_batch=64).warnings)
+    assert "fabric.latency has no effect" in told
+    (idle,) = perfatlas.collective(system=system, op="all_reduce", bytes=2**20, gpus=16).warnings[
+        :1
+    ]
+    assert idle == "device.idle has no effect on this answer: it applies to power and energy"

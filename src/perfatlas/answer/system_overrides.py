@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -93,8 +94,12 @@ def overrides_of_steps(
         return
     gpus_C = np.full(question.size, np.inf) if question.pooled else question.plan.gpus_per_replica
     readers = {*STEPS, *further, *format_readers(*vars(formats).values())}
-    for candidate, place in enumerate(placement.index_C.tolist()):
+
+    @cache
+    def unread(place: int, gpus: float) -> list[str]:
         system = placement.systems[place]
-        own = readers | collective_readers(system, float(gpus_C[candidate]))
-        for text in unread_overrides(system, own):
+        return unread_overrides(system, readers | collective_readers(system, gpus))
+
+    for candidate, key in enumerate(zip(placement.index_C.tolist(), gpus_C.tolist(), strict=True)):
+        for text in unread(*key):
             yield candidate, text
