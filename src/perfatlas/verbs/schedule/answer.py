@@ -16,6 +16,7 @@ from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.verbs.schedule.cluster import unused_system
 from perfatlas.verbs.schedule.energy import energy_notes, energy_results, with_energy
 from perfatlas.verbs.schedule.jobs import largest_job, offered
 from perfatlas.verbs.schedule.prepared import Prepared, prepare, response_of
@@ -117,6 +118,8 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
             ] = None
         if one.order == "fair_share" and _one_value(jobs.user_J):
             notes["order = fair_share has no effect: all jobs belong to the same user"] = None
+        if unused := unused_system(one):
+            notes[unused] = None
     return list(notes)
 
 

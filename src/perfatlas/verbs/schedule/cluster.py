@@ -66,6 +66,23 @@ def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:
     return cluster, found.notes
 
 
+def unused_system(inputs: Schedule) -> str:
+    """Return a remark on a system whose cluster is the default one, or "".
+
+    Args:
+        inputs: The fields.
+    """
+    if inputs.system is None:
+        return ""
+    try:
+        without, _ = cluster_of(inputs.model_copy(update={"system": None}))
+    except InvalidSpecError:
+        return ""  # its domains are asked for
+    if cluster_of(inputs)[0] != without:
+        return ""
+    return f"system = {inputs.system} has no effect: the cluster is the same without it"
+
+
 def _of_system(inputs: Schedule, tree: FailureDomains, gpus: int, nodes: int) -> Topology:
     """Return the domains of nodes that are those of a system, or its whole scale-up domains."""
     domain, leaf, notes = tree.nodes_per_domain, tree.nodes_per_leaf, [tree.text()]

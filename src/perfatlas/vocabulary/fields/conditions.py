@@ -266,12 +266,12 @@ class Noted:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The fields and facts that the condition depends on."""
-        return self.condition.reads
+        """Nothing: no refusal depends on it."""
+        return ()
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what is missing, marked as noted, or None if the condition holds."""
-        if not all(name in values or name in facts for name in self.reads):
+        if not all(name in values or name in facts for name in self.condition.reads):
             return None
         found = self.condition.missing(values, facts)
         return found and found._replace(is_noted=True)

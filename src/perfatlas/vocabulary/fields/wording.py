@@ -123,6 +123,8 @@ def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
     """
     if condition is None:
         return ""
+    if isinstance(condition, Noted):
+        return needs_text(condition.condition, known)
     if known and not _may_be_read(condition, known):
         return ""
     match condition:
@@ -130,8 +132,6 @@ def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
             word = "and" if isinstance(condition, AllOf) else "or"
             parts = {one: needs_text(one, known) for one in _flat(condition)}
             return _joined({one: text for one, text in parts.items() if text}, word)
-        case Noted():
-            return needs_text(condition.condition, known)
         case WithMessage():
             return condition.text or needs_text(condition.condition, known)
         case _:
