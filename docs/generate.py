@@ -52,7 +52,8 @@ text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"16k"`
 `"16Ki"` is 16,384. `"16K"` is 16,000 GPUs, nodes, requests or jobs; of tokens and dimensions of
 tensors (`isl`, `max_num_batched_tokens`, `m`) it is 16,384, as in vLLM, and of the bytes of a
 message too, as in nccl-tests. Suffixes of a token budget are decimal: `"15T"` is 15e12. A field
-whose condition (*needs*) is not met is rejected, unless its value is the default.
+whose condition (*needs*) is not met is rejected, or the answer warns of it, unless its value is the
+default.
 `perfatlas catalog fields show estimate --json` prints the JSON schema of a verb.
 
 `python docs/generate.py` writes this page from the table of fields.

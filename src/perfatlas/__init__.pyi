@@ -40,10 +40,8 @@ __all__ = [
     "fleet_schedule",
     "frontier",
     "goodput",
-    "goodput_domains",
     "goodput_frontier",
     "goodput_spares",
-    "goodput_stragglers",
     "kernel_attention",
     "kernel_elementwise",
     "kernel_gemm",
@@ -297,7 +295,7 @@ def compare(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
@@ -570,7 +568,7 @@ def estimate(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
@@ -847,7 +845,7 @@ def explain(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
@@ -1271,7 +1269,7 @@ def frontier(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
@@ -1434,10 +1432,10 @@ def goodput(
             Needs no work_s.
         usd_per_gpu_hour: Price of one GPU-hour [USD]. Needs gpus or fleet.
         half_width: Relative half-width of the confidence interval at which the simulation stops
-            [fraction]. Default: 0.002.
-        seed: Seed of random draws. Default: 0.
+            [fraction]. Default: 0.002. Needs a simulation.
+        seed: Seed of random draws. Default: 0. Needs a simulation.
         num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
-            intervals. Default: 1.
+            intervals. Default: 1. Needs a simulation.
         mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
@@ -1464,12 +1462,12 @@ def goodput(
         checkpoint_lag_s: Delay from the end of a write until the checkpoint is durable [s].
             Default: 0. Needs fleet.
         spare_kind: State of spares; warm and hot spares are powered on and can fail. Default:
-            cold. Needs fleet.
+            cold. Needs fleet and spares whose kind response does not set.
         spare_start_s: Additional restart time when a spare joins the job [s]. Default: 0. Needs
             fleet.
         spare_order: Which spare joins the job: a random one, the first by number, the one that has
             been idle longest, or the one that returned from repair last. Default: random. Needs
-            fleet and units that differ.
+            fleet, units that differ and a response that keeps the nodes of a job.
         fewest_gpus: Minimum GPUs for elastic operation: the job continues with fewer GPUs instead
             of waiting. Default: not elastic. Needs fleet.
         replica_gpus: GPUs that an elastic job releases together, such as one data-parallel
@@ -1522,44 +1520,6 @@ def goodput(
         >>> found = goodput(mtti_s=7.9 * 3600, checkpoint_write_s=60, restart_s=300)
         >>> print(f"{found.results['goodput']:.4f}")
         0.9266
-    """
-
-def goodput_domains(
-    *,
-    domain_size: int | str | None = None,
-    system: str | None = None,
-    needed: int | str | None = None,
-    unavailability: float | str | None = None,
-    gpu_mtbf_s: float | str | None = None,
-    repair_s: float | str | None = None,
-    gpus: int | str | None = None,
-    spares: int | str | None = None,
-) -> Answer:
-    """Return the usable share of GPUs in domains with failed GPUs.
-
-    Args:
-        domain_size: GPUs per domain, such as 72 in an NVL72 domain. Default: the scale-up domain
-            of system.
-        system: System whose scale-up domain it is, such as gb200. Needs no domain_size.
-        needed: GPUs per domain that must work; the others are standby. Default: all of them.
-        unavailability: Fraction of time a GPU is out of service, such as 0.001 [fraction].
-        gpu_mtbf_s: Mean time between failures of one GPU, with repair_s instead of unavailability
-            [s].
-        repair_s: Mean time to repair a failed GPU [s].
-        gpus: Active GPUs of the job, without standby GPUs.
-        spares: Spare domains of the job. Default: 0. Needs gpus.
-
-    Raises:
-        InvalidSpecError: A name or value is invalid.
-
-    Source: k of n (`at_least`), (k / n) P(at least k) (`usable_share`), (1 - u)^d
-        (`blast_usable`); GPUs fail and are repaired independently, whether in use or not.
-
-    Example:
-        >>> from perfatlas.verbs.goodput import goodput_domains
-        >>> found = goodput_domains(domain_size=72, needed=71, unavailability=1e-3).results
-        >>> print(f"{found['domain_availability']:.5f} {found['blast_usable_share']:.4f}")
-        0.99756 0.9305
     """
 
 def goodput_frontier(
@@ -1633,10 +1593,10 @@ def goodput_frontier(
             Needs no work_s.
         usd_per_gpu_hour: Price of one GPU-hour [USD]. Needs gpus or fleet.
         half_width: Relative half-width of the confidence interval at which the simulation stops
-            [fraction]. Default: 0.002.
-        seed: Seed of random draws. Default: 0.
+            [fraction]. Default: 0.002. Needs a simulation.
+        seed: Seed of random draws. Default: 0. Needs a simulation.
         num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
-            intervals. Default: 1.
+            intervals. Default: 1. Needs a simulation.
         mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
@@ -1663,12 +1623,12 @@ def goodput_frontier(
         checkpoint_lag_s: Delay from the end of a write until the checkpoint is durable [s].
             Default: 0. Needs fleet.
         spare_kind: State of spares; warm and hot spares are powered on and can fail. Default:
-            cold. Needs fleet.
+            cold. Needs fleet and spares whose kind response does not set.
         spare_start_s: Additional restart time when a spare joins the job [s]. Default: 0. Needs
             fleet.
         spare_order: Which spare joins the job: a random one, the first by number, the one that has
             been idle longest, or the one that returned from repair last. Default: random. Needs
-            fleet and units that differ.
+            fleet, units that differ and a response that keeps the nodes of a job.
         fewest_gpus: Minimum GPUs for elastic operation: the job continues with fewer GPUs instead
             of waiting. Default: not elastic. Needs fleet.
         replica_gpus: GPUs that an elastic job releases together, such as one data-parallel
@@ -1741,7 +1701,8 @@ def goodput_spares(
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         repair_s: Mean time to repair a failed node [s]. Needs no fleet.
         crews: Repair crews: maximum concurrent repairs. Default: unlimited.
-        warm: Spares can fail like active nodes (warm standby). Default: false.
+        warm: Spares can fail like active nodes (warm standby). Default: false. Needs spares other
+            than 0.
 
     Raises:
         InvalidSpecError: A name or value is invalid.
@@ -1753,36 +1714,6 @@ def goodput_spares(
         >>> found = goodput_spares(nodes=2048, node_mtbf_s=day / 6.5e-3, repair_s=day, target=0.999)
         >>> found.results["spares"]
         25
-    """
-
-def goodput_stragglers(
-    *,
-    gpus: int | str,
-    persistent_cv: float | str = 0.0,
-    transient_cv: float | str = 0.0,
-    synchronisations: int | str = 1,
-    step_time_s: float | str | None = None,
-) -> Answer:
-    """Return the slowdown of a step in which all GPUs wait for the slowest.
-
-    Args:
-        gpus: GPUs that synchronize.
-        persistent_cv: Coefficient of variation between GPUs, constant over steps [fraction].
-            Default: 0.
-        transient_cv: Coefficient of variation of one GPU from step to step [fraction]. Default: 0.
-        synchronisations: Synchronizations per step, at equal intervals. Default: 1.
-        step_time_s: Step time of an average GPU [s].
-
-    Raises:
-        InvalidSpecError: A name or value is invalid, or there is no variation between GPUs.
-
-    Source: expected maximum of normals (`slowest_step`).
-
-    Example:
-        >>> from perfatlas.verbs.goodput import goodput_stragglers
-        >>> found = goodput_stragglers(gpus=16384, persistent_cv=0.01).results
-        >>> print(f"{found['step_slowdown']:.4f}")  # 3.971 standard deviations
-        1.0397
     """
 
 def kernel_attention(
@@ -2226,9 +2157,8 @@ def max_request_rate(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
-            requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
+            aiperf. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
             it keeps a fixed sample that starts from an empty system. Default: as many as
@@ -2260,7 +2190,7 @@ def max_request_rate(
         requests_to_s: End of the used window of the trace [s]. Default: the end. Needs requests.
         spread_batches: Spread trace requests with equal timestamps evenly up to the next
             timestamp. Default: false. Needs requests.
-        seed: Seed of random draws. Default: 0.
+        seed: Seed of random draws. Default: 0. Needs something drawn at random.
         num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
             intervals. Default: 1. Needs something drawn at random.
         prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
@@ -2281,7 +2211,7 @@ def max_request_rate(
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
-            that holds the longest cached prefix). Default: round_robin.
+            that holds the longest cached prefix). Default: round_robin. Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
             cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
         balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
@@ -2356,7 +2286,7 @@ def max_request_rate(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
@@ -2651,9 +2581,8 @@ def required_replicas(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
-            requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
+            aiperf. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
             it keeps a fixed sample that starts from an empty system. Default: as many as
@@ -2685,7 +2614,7 @@ def required_replicas(
         requests_to_s: End of the used window of the trace [s]. Default: the end. Needs requests.
         spread_batches: Spread trace requests with equal timestamps evenly up to the next
             timestamp. Default: false. Needs requests.
-        seed: Seed of random draws. Default: 0.
+        seed: Seed of random draws. Default: 0. Needs something drawn at random.
         num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
             intervals. Default: 1. Needs something drawn at random.
         prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
@@ -2706,7 +2635,7 @@ def required_replicas(
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
-            that holds the longest cached prefix). Default: round_robin.
+            that holds the longest cached prefix). Default: round_robin. Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
             cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
         balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
@@ -2781,7 +2710,7 @@ def required_replicas(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
@@ -3030,9 +2959,8 @@ def search(
             4000:500:0.7,500:100:0.3, instead of isl and osl. Default: isl and osl.
         lengths_from: Trace whose lengths of prompts and outputs the requests have, instead of isl
             and osl; its arrivals are not used. Default: isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
-            lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
+            aiperf. Default: perfatlas. Needs lengths_from.
         routing: Which prefix cache a request of a trace meets: round_robin, that of each replica
             and attention-DP rank in turn, or prefix_aware, as if all were one cache. Default:
             round_robin. Needs lengths_from and mode = aggregated.
@@ -3078,7 +3006,7 @@ def search(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs an engine whose front end takes time and mode other than
@@ -3218,7 +3146,7 @@ def search_training(
         fused_experts: Products of experts also activate and quantize what they write, without
             kernels of their own. Default: false. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
-            Default: true if tp > 1.
+            Default: true if tp > 1. Needs tp other than 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
             (or fsdp2) also weights. Default: searched.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -3251,7 +3179,7 @@ def search_training(
         fp8_parameter_gather: Store and gather the weights of layers in FP8, with lora_rank the
             frozen ones; needs an FP8 format. Default: false.
         fused_weight_gradient: Products of weight gradients add to the accumulated gradients
-            themselves, instead of a kernel per micro-batch. Default: true.
+            themselves, instead of a kernel per micro-batch. Default: true. Needs no lora_rank.
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
             sharding): shards stay inside a group, and gradients are also reduced across groups.
             Default: 1.
@@ -3476,9 +3404,8 @@ def simulate(
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
             and no lengths_from.
         requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
-        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
-            requests or lengths_from.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
+            aiperf. Default: perfatlas. Needs requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
             it keeps a fixed sample that starts from an empty system. Default: as many as
@@ -3510,7 +3437,7 @@ def simulate(
         requests_to_s: End of the used window of the trace [s]. Default: the end. Needs requests.
         spread_batches: Spread trace requests with equal timestamps evenly up to the next
             timestamp. Default: false. Needs requests.
-        seed: Seed of random draws. Default: 0.
+        seed: Seed of random draws. Default: 0. Needs something drawn at random.
         num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
             intervals. Default: 1. Needs something drawn at random.
         prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
@@ -3531,7 +3458,7 @@ def simulate(
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
-            that holds the longest cached prefix). Default: round_robin.
+            that holds the longest cached prefix). Default: round_robin. Needs several replicas.
         cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
             cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
         balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
@@ -3606,7 +3533,7 @@ def simulate(
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
         block_size: Tokens per KV block. Default: the engine's.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
-            the engine's.
+            the engine's. Needs no kv_blocks or mode = disaggregated.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
             the engine's. Needs measured_at other than engine, an engine whose front end takes time
@@ -3801,7 +3728,7 @@ def train(
         fused_experts: Products of experts also activate and quantize what they write, without
             kernels of their own. Default: false. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
-            Default: true if tp > 1.
+            Default: true if tp > 1. Needs tp other than 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
             (or fsdp2) also weights. Default: the engine's: 3 of fsdp, torchtitan, automodel and
             generic, else 1.
@@ -3836,7 +3763,7 @@ def train(
         fp8_parameter_gather: Store and gather the weights of layers in FP8, with lora_rank the
             frozen ones; needs an FP8 format. Default: false.
         fused_weight_gradient: Products of weight gradients add to the accumulated gradients
-            themselves, instead of a kernel per micro-batch. Default: true.
+            themselves, instead of a kernel per micro-batch. Default: true. Needs no lora_rank.
         sharding_replicas: Groups of data-parallel ranks that hold the same shards of zero (hybrid
             sharding): shards stay inside a group, and gradients are also reduced across groups.
             Default: 1.

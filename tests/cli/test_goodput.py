@@ -83,37 +83,11 @@ def test_spares_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["results"]["spares"] == 24
 
 
-def test_domains_and_stragglers_fit_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    words = ["domains", "--domain-size", "72", "--unavailability", "0.001", "--gpus", "720"]
-    assert main(["goodput", *words, "--verbose"]) == 0
-    text = capsys.readouterr().out
-    assert all(word in text for word in ("93.0%", "99.9943%", "parts_needed", "not valid where"))
-    more = ["stragglers", "--gpus", "16384", "--persistent-cv", "0.01"]
-    assert main(["goodput", *more]) == 0
-    text += capsys.readouterr().out
-    assert "waiting for persistently slow GPUs" in text
-    assert max(len(line) for line in text.splitlines() if "reproduce" not in line) <= 80
-    (tmp_path / "in.csv").write_text("domain_size,unavailability\n8,0.001\n72,2\n", "utf-8")
-    files = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
-    assert main(["goodput", "domains", *files]) == 0
-    table = read_table(str(tmp_path / "out.csv"))
-    assert float(table.cells("usable_share")[0]) == pytest.approx(0.999**8)
-    assert "unavailability = '2'" in str(table.cells("error")[1])
-
-
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["domains"], 2, "missing --domain-size; for example"),
-        (
-            ["domains", "--domain-size", "72"],
-            3,
-            "the unavailability of a GPU is missing: set unavailability",
-        ),
-        (["stragglers", "--persistent-cv", "0.1"], 2, "missing --gpus"),
+        (["domains", "--domain-size", "72"], 2, "goodput domains was removed: goodput --fleet"),
+        (["stragglers", "--gpus", "8"], 2, "goodput stragglers was removed: a fleet has slow GPUs"),
         ([], 2, "missing --checkpoint-write-s and --restart-s; for example"),
         ([*JOB, "--mtti-s", "-1"], 3, "mtti_s = -1"),
         ([*JOB, "--mtti-s", "abc"], 2, "mtti-s"),

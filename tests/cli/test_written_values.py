@@ -53,7 +53,6 @@ def test_sizes_with_a_unit_keep_its_meaning() -> None:
         ("goodput", "gpus", 1000),
         ("goodput", "spares", 1000),
         ("goodput spares", "nodes", 1000),
-        ("goodput domains", "domain_size", 1000),
         ("fleet schedule", "num_jobs", 1000),
         ("simulate", "num_requests", 1000),
         ("simulate", "concurrency", 1000),

@@ -13,9 +13,9 @@ import pytest
 import tomli_w
 
 import perfatlas
-from perfatlas.answer.unused_changes import predicted
 from perfatlas.engines import profile_fields, resolve_engine
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from tests.golden.flatten import predicted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from tests.golden.draw import LLAMA_70B, Draw, Fields, table_text
@@ -137,7 +136,7 @@ LAWS: Final = (
 def goodputs() -> list[Question]:
     """Return the questions of `goodput`."""
     strata = (_methods, _rates, _simulated, _fleets, _laws, _effects, _strategies)
-    more = (_what_if, _step, _spares, _domains, _stragglers, _tables, _refusals)
+    more = (_what_if, _step, _spares, _tables, _refusals)
     return [question for stratum in (*strata, *more) for question in stratum()]
 
 
@@ -305,28 +304,6 @@ def _spares() -> list[Question]:
     return draw.questions
 
 
-def _domains() -> list[Question]:
-    draw = Draw("goodput-domains")
-    for needed in (None, 64, 71):
-        known = {"domain_size": 72, "needed": needed, "unavailability": draw.real(1e-4, 1e-2)}
-        draw.ask("goodput domains", known)
-        working = 72 if needed is None else needed
-        job = {"gpus": 288 * working, "spares": draw.whole(1, 9)}
-        draw.ask("goodput domains", {**known, **job})
-    draw.ask("goodput domains", {"domain_size": 8, "gpu_mtbf_s": 1e7, "repair_s": 9e4})
-    draw.ask("goodput domains", {"domain_size": 8, "needed": 9, "unavailability": 0.1})
-    return draw.questions
-
-
-def _stragglers() -> list[Question]:
-    draw = Draw("goodput-stragglers")
-    for persistent, transient in product((0, 0.01), (0, 0.02)):
-        fields = {"gpus": draw.power(3, 16), "persistent_cv": persistent}
-        more = {"transient_cv": transient, "synchronisations": draw.whole(1, 9)}
-        draw.ask("goodput stragglers", {**fields, **more, "step_time_s": draw.real(1, 20)})
-    return draw.questions
-
-
 def _tables() -> list[Question]:
     draw = Draw("goodput-table")
     methods = ("auto", "exact", "young", "daly", "saxena", "meta")
@@ -349,11 +326,6 @@ def _tables() -> list[Question]:
             {"nodes": draw.power(4, 12), "node_mtbf_s": 1e7, "repair_s": 9e4, "target": 0.99}
             for _ in range(12)
         ],
-        "domains": [
-            {"domain_size": draw.power(2, 7), "unavailability": draw.real(1e-4, 0.1)}
-            for _ in range(12)
-        ],
-        "stragglers": [{"gpus": draw.power(2, 18), "transient_cv": 0.02} for _ in range(12)],
     }
     for verb, cells in tables.items():
         files = {"t.csv": table_text(cells)}

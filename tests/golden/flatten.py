@@ -118,3 +118,16 @@ def _cell(text: str) -> Scalar:
         except ValueError:
             continue
     return text
+
+
+def predicted(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the predicted values of results, without intervals.
+
+    Args:
+        results: Results of an answer.
+    """
+    return {
+        name: predicted(value) if isinstance(value, dict) else value
+        for name, value in results.items()
+        if not name.endswith(("_low", "_high", "_low_s", "_high_s"))
+    }

@@ -242,22 +242,6 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "repair_s": (9000.0, 300000.0),
         "crews": (1, 3),
     },
-    "goodput stragglers": {
-        "gpus": (64, 2048),
-        "persistent_cv": (0.03, 0.05),
-        "transient_cv": (0.03, 0.05),
-        "synchronisations": (2, 7),
-        "step_time_s": (3.0, 7.0),
-    },
-    "goodput domains": {
-        "domain_size": (4, 36),
-        "needed": (3, 60),
-        "unavailability": (0.03, 0.07),
-        "gpu_mtbf_s": (5e6, 7e6),
-        "repair_s": (9000.0, 300000.0),
-        "gpus": (7200, 720),
-        "spares": (2, 9),
-    },
     "fleet schedule": {
         "jobs": ("no_such_file.csv",),
         "zone": ("Europe/Berlin", "Asia/Tokyo"),

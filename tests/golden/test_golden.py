@@ -48,7 +48,7 @@ SAMPLE: Final = [
 ]
 VERBS: Final = {
     *("estimate", "simulate", "collective", "goodput"),
-    *("goodput spares", "goodput domains", "goodput stragglers"),
+    "goodput spares",
     *("kernel gemm", "kernel attention", "kernel moe"),
     *("fleet schedule", "fleet import", "fleet fit", "fleet report"),
     *(f"catalog {kind}" for kind in ("systems", "models", "formats")),

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perfatlas
-from perfatlas.answer.unused_changes import predicted
 from perfatlas.energy import board_energy
-from perfatlas.hardware import FIELDS, changed_fields, resolve_system
+from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.hardware.spec import catalog_spec
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.collective import collective_columns
 from perfatlas.verbs.kernel import kernel_columns
 from perfatlas.vocabulary.metrics import METRICS
+from tests.golden.flatten import predicted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 BASE = "b200_sxm"  # two dies, and peaks in every format but two
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -207,19 +206,6 @@ def test_a_change_moves_no_other_consumers(path: str) -> None:
     assert moved == declared
 
 
-def test_a_change_goes_back_to_the_base(tmp_path: Path) -> None:
-    two = "h200_sxm{device.tdp=500W, device.idle=70W}"
-    assert changed_fields(two) == {
-        "device.tdp": "h200_sxm{device.idle=70W}",
-        "device.idle": "h200_sxm{device.tdp=500W}",
-    }
-    assert changed_fields("h200_sxm") == {}
-    file = tmp_path / "mine.toml"
-    file.write_text('name = "mine"\nbase = "h200_sxm"\n[device]\ntdp = "500 W"\n')
-    (unchanged,) = changed_fields(str(file)).values()
-    assert resolve_system(unchanged).device.tdp_w == 700.0
-
-
 @pytest.mark.parametrize(
     ("question", "fields", "told"),
     [
@@ -294,3 +280,20 @@ def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
     assert "device.memory.bandwidth has no effect" in told[2]
     single = perfatlas.collective(system=systems[2], op="all_reduce", bytes=2**26, gpus=8)
     assert set(told[2].split("; ")) == set(single.warnings)
+
+
+def test_overrides_are_those_of_the_links_and_formats_that_an_answer_has() -> None:
+    system = "h200_sxm{fabric.latency=9us, device.peak.fp8=2000TFLOP/s, device.idle=70W}"
+    asked = {"model": LLAMA, "system": system}
+    told = " ".join(perfatlas.estimate(**asked).warnings)
+    assert "fabric.latency has no effect on this answer: it applies to collectives between" in told
+    assert "device.peak.fp8 has no effect on this answer: it applies to fp8 operators" in told
+    assert "device.idle" not in told
+    told = " ".join(perfatlas.estimate(**asked, tp=16, format="fp8").warnings)
+    assert "has no effect" not in told
+    told = " ".join(perfatlas.train(**asked, gpus=8, tp=2, global_batch=64).warnings)
+    assert "fabric.latency has no effect" in told
+    (idle,) = perfatlas.collective(system=system, op="all_reduce", bytes=2**20, gpus=16).warnings[
+        :1
+    ]
+    assert idle == "device.idle has no effect on this answer: it applies to power and energy"

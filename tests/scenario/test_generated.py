@@ -13,7 +13,6 @@ from perfatlas.scenario.deployments import ResolvedTraffic, refuse_unused_option
 from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
-from tests.serving.support import FIXTURES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,20 +156,3 @@ def test_traces_larger_than_memory_run_as_small_ones_do(
     assert isinstance(outside.requests.hash_H.base, np.memmap)
     assert outside.per_request() == inside.per_request()
     assert outside.answer.results == inside.answer.results
-
-
-def test_clients_of_servegen_send_for_a_while() -> None:
-    folder = str(FIXTURES / "servegen")
-    asked: dict[str, Any] = {"requests": folder, "request_format": "servegen"}
-    whole = made(**asked, requests_to_s=1800)
-    assert whole.requests.isl_N.size == 900
-    half = made(**asked, requests_from_s=600, requests_to_s=1800, rate_scale=0.5)
-    assert half.requests.isl_N.size == 450
-    assert "ServeGen clients" in half.assumptions[0]
-    assert not np.array_equal(
-        made(**asked, requests_to_s=1800, seed=1).requests.arrival_N, whole.requests.arrival_N
-    )
-    with pytest.raises(InvalidSpecError, match="set requests_to_s"):
-        made(**asked)
-    with pytest.raises(InvalidSpecError, match="num_requests cannot be used"):
-        made(**asked, requests_to_s=1800, num_requests=5)

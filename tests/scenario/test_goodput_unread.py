@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.goodput import goodput, goodput_spares, goodput_stragglers
+from perfatlas.verbs.goodput import goodput, goodput_spares
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,12 +147,14 @@ def test_simulation_options_of_a_closed_form_are_remarked_on(
 def test_spares_that_do_not_exist_and_units_that_nobody_uses_are_remarked_on() -> None:
     asked = FLEET | {"spares": 0, "duration_s": DAY}
     none = goodput(**asked, spare_kind="hot")
-    assert any("spare_kind = hot has no effect" in text for text in none.warnings)
+    assert any(
+        "spare_kind = hot has no effect here: there are no spares" in text for text in none.warnings
+    )
     assert none.results["goodput"] == goodput(**asked).results["goodput"]
     more = goodput(**asked, fleet_units=2100)
     assert any("52 units of fleet_units = 2,100 are neither" in text for text in more.warnings)
     idle = goodput_spares(**SPARES, spares=0, warm=True)
-    assert any("warm has no effect" in text for text in idle.warnings)
+    assert any("warm = true has no effect here: spares = 0" in text for text in idle.warnings)
     used = goodput_spares(**SPARES, spares=1, warm=True)
     assert not any("has no effect" in text for text in used.warnings)
 
@@ -167,20 +169,13 @@ def test_the_order_of_spares_is_remarked_on_where_all_nodes_are_allocated_anew(
     usual = goodput(**asked, response=response)
     for order in ("first", "last_returned"):
         ordered = goodput(**asked, response=response, spare_order=order)
-        said = f"spare_order = {order} has no effect: response = {response} allocates all nodes"
+        said = (
+            f"spare_order = {order} has no effect here: response = {response} allocates all nodes"
+        )
         assert any(said in text for text in ordered.warnings)
         assert ordered.results == usual.results
     first = goodput(**asked, spare_order="first")
     assert not any("has no effect" in text for text in first.warnings)
-
-
-def test_waiting_more_often_for_gpus_that_are_always_slow_changes_nothing() -> None:
-    asked: dict[str, Any] = {"gpus": 64, "persistent_cv": 0.01}
-    often = goodput_stragglers(**asked, synchronisations=4)
-    assert any("synchronisations = 4 has no effect" in text for text in often.warnings)
-    assert often.results == goodput_stragglers(**asked).results
-    assert not goodput_stragglers(**asked, synchronisations=4, transient_cv=0.01).warnings
-    assert "has no synchronisation: set" in goodput_stragglers(**(asked | {"gpus": 1})).warnings[0]
 
 
 def test_cells_that_are_empty_or_the_default_fail_no_row() -> None:

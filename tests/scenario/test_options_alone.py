@@ -27,8 +27,6 @@ FEW: Final = {
     "kernel elementwise": 1,
     "collective": 5,
     "goodput spares": 3,
-    "goodput stragglers": 2,
-    "goodput domains": 3,
     "fleet schedule": 4,
     "goodput": 2,
     "simulate": 1,
@@ -126,12 +124,12 @@ def test_every_further_question_asks_fields_of_a_verb() -> None:
 
 
 def test_a_field_is_changed_until_it_moved_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--verb", "goodput stragglers", "--fields", "gpus", "step_time_s", "--each", "2"]
+    words = ["--verb", "goodput spares", "--fields", "nodes", "repair_s", "--each", "2"]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("goodput stragglers: 2 of 4 questions")
+    assert lines[0].startswith("goodput spares: 2 of ")
     assert [line.split() for line in lines[2:4]] == [
-        [name, "2", "-", "-", "-", "-"] for name in ("gpus", "step_time_s")
+        [name, "2", "-", "-", "-", "-"] for name in ("nodes", "repair_s")
     ]
 
 

@@ -104,11 +104,3 @@ def test_text_page_and_table_have_the_energy(
     assert main([*words, "--table", str(rows), "--output", str(answered)]) == 0
     told = [json.loads(line) for line in answered.read_text("utf-8").splitlines()]
     assert told[0]["work_energy_j"] == 2.0 * told[1]["work_energy_j"]
-
-
-def test_the_power_of_repairs_without_failures_is_remarked_on() -> None:
-    asked = {**CLUSTER, **POWER, "num_jobs": 20, "node_mtbf_s": 1e9}
-    told = "repair_power_w = 20; no node fails in the simulated time"
-    assert any(told in text for text in fleet_schedule(**asked).warnings)
-    failing = {**asked, "num_jobs": 60, "node_mtbf_s": 90000.0}
-    assert not any(told in text for text in fleet_schedule(**failing).warnings)

@@ -160,7 +160,6 @@ def test_checkpoints_have_an_effect_if_a_limit_kills(folder: Path) -> None:
         ({"order": "priority"}, "order = priority has no effect: all jobs have the same"),
         ({"order": "priority", "preemption": "cancel"}, "nor does preemption = cancel"),
         ({"order": "fair_share"}, "all jobs belong to the same user"),
-        ({"nodes_per_domain": 2}, "nodes_per_domain does not affect placement"),
     ],
 )
 def test_options_without_effect_on_these_jobs_are_remarked_on(

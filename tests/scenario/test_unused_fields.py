@@ -18,6 +18,7 @@ from perfatlas.vocabulary.fields.conditions import (
     Equals,
     Fact,
     Missing,
+    Noted,
     NotEqual,
     NotSet,
     WithMessage,
@@ -97,12 +98,16 @@ def test_each_condition_by_hand() -> None:
     assert AnyOf(Fact("dry"), AnySet("a")).missing(values, facts) is None
     assert AllOf(AnySet("a"), Fact("dry"), AnySet("c")).missing(values, facts) == gone
     assert AnyOf(Fact("dry"), AnySet("c")).missing(values, facts) == gone
-    assert WithMessage(AnySet("c"), "why", "how").missing(values, facts) == ("why", "how")
+    assert WithMessage(AnySet("c"), "why", "how").missing(values, facts) == Missing("why", "how")
     assert WithMessage(AnySet("a"), "why", "how").missing(values, facts) is None
-    assert NotSet("b", "wins").missing(values, facts) == ("b = x wins", "leave b out")
-    assert Equals("c", 1).missing(values, facts) == ("c is not set", "set c = 1")
-    assert NotEqual("a", 1).missing(values, facts) == ("a = 1", "set another a")
-    assert AnySet("c", "d").missing(values, facts) == ("neither c nor d is set", "set c or d")
+    assert NotSet("b", "wins").missing(values, facts) == Missing("b = x wins", "leave b out")
+    assert Equals("c", 1).missing(values, facts) == Missing("c is not set", "set c = 1")
+    assert NotEqual("a", 1).missing(values, facts) == Missing("a = 1", "set another a")
+    neither = Missing("neither c nor d is set", "set c or d")
+    assert AnySet("c", "d").missing(values, facts) == neither
+    noted = AllOf(AnySet("a"), Noted(Fact("dry")), AnySet("c"))
+    assert noted.missing(values, facts) == Missing("it is raining", "wait", is_noted=True)
+    assert Noted(Fact("warm")).missing(values, facts) is None
 
 
 def test_a_path_is_its_text() -> None:

@@ -312,3 +312,8 @@ def test_every_format_of_the_table_is_a_reader() -> None:
     assert set(SAMPLES) | {"perfatlas", "azure", "mooncake"} == set(REQUEST_FORMATS)
     with pytest.raises(InvalidSpecError, match="did you mean 'mooncake'"):
         read_requests("a.jsonl", "mooncak")
+
+
+def test_a_removed_format_is_refused_with_its_replacement() -> None:
+    with pytest.raises(InvalidSpecError, match="servegen was removed: write the generated req"):
+        read_requests(FIXTURES, "servegen")

@@ -75,8 +75,6 @@ def test_rows_are_those_of_a_table(tmp_path: Path) -> None:
         ("collective", "op=all_reduce gpus=8", "bytes=1MB,8MB"),
         ("goodput", "gpus=16384 mtti_s=11134 restart_s=300", "checkpoint_write_s=30,60"),
         ("goodput spares", "nodes=2048 node_mtbf_s=1.3e7 repair_s=86400", "spares=4,8"),
-        ("goodput domains", "domain_size=72", "unavailability=0.001,0.01"),
-        ("goodput stragglers", "persistent_cv=0.01", "gpus=8,16384"),
         ("fleet schedule", "load=0.5 nodes=16", "num_jobs=20,40"),
         ("simulate", f"model={MODEL} request_rate=4 num_requests=20 isl=64", "osl=8,16"),
         ("train", f"model={MODEL} gpus=8 tp=8 sequence_length=1024", "global_batch=8,16"),

@@ -39,7 +39,6 @@ def options_named(answer: Answer) -> list[str]:
     [
         (SMALL, {"sequence_parallel": True}),
         (SMALL | {"lora_rank": 16}, {"fused_weight_gradient": False}),
-        (EXPERTS | {"engine": "ideal"}, {"cuda_graphs": "full"}),
     ],
 )
 def test_an_option_without_effect_is_named(asked: dict[str, Any], change: dict[str, Any]) -> None:

@@ -18,9 +18,7 @@ from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.goodput import (
     fleet_goodput,
     goodput,
-    goodput_domains,
     goodput_spares,
-    goodput_stragglers,
 )
 from perfatlas.verbs.kernel import (
     kernel_attention,
@@ -129,10 +127,6 @@ GOODPUT: Final = {
         "nodes": 2048, "node_mtbf_s": 1e7, "repair_s": DAY_S, "target": 0.999}),
     "spares with crews": Question(goodput_spares, {
         "nodes": 256, "node_mtbf_s": 1e7, "repair_s": DAY_S, "spares": 9, "crews": 3}),
-    "domains": Question(goodput_domains, {
-        "domain_size": 72, "needed": 64, "unavailability": 1e-3, "gpus": 640, "spares": 1}),
-    "stragglers": Question(
-        goodput_stragglers, {"gpus": 1024, "persistent_cv": 0.01, "step_time_s": 4.0}),
 }  # fmt: skip
 DRAWN: Final[dict[str, Any]] = {"num_jobs": 60, "load": 0.9, "nodes": 8}
 FLEET: Final = """
@@ -213,8 +207,6 @@ SHORTEST: Final = {
     "simulate": SIMULATIONS["one pool"],
     "goodput": GOODPUT["goodput"],
     "goodput spares": GOODPUT["spares"],
-    "goodput domains": GOODPUT["domains"],
-    "goodput stragglers": GOODPUT["stragglers"],
     "fleet schedule": Question(fleet_schedule, DRAWN),
     "train": Question(
         train, {"model": SERVED["model"], "system": "h100_sxm", "tp": 2, "global_batch": 8}

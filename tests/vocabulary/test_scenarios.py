@@ -108,8 +108,6 @@ def test_a_scenario_holds_numbers_and_full_names(name: str) -> None:
          {"mtti_s": 10800.0, "method": "exact", "detection_s": 0.0, "duration_s": 2592000.0}),
         ("goodput, simulated", {}, {"method": "simulate", "seed": 0, "gpus_per_node": 8}),
         ("spares", {"repair_s": "1 d", "target": "99%"}, {"repair_s": 86400.0, "target": 0.99}),
-        ("domains", {"unavailability": "0.1%"}, {"unavailability": 0.001}),
-        ("stragglers", {"step_time_s": "4 s"}, {"step_time_s": 4.0, "synchronisations": 1}),
         ("static", {"system": "H200", "model": "llama-3.1-8b-instruct", "engine": "VLLM"},
          {"system": "h200_sxm", "model": MODEL["model"], "engine": "vllm@0.24"}),
         ("one pool", {"request_rate": "1200/min", "isl": "1k", "system": "H200"},

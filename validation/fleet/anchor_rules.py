@@ -13,10 +13,10 @@ import numpy as np
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.reliability.fleet.closed_form import (
     CHECKPOINT_BYTES_PER_PARAMETER,
-    blast_usable,
     meta_ettr,
     optimal_interval_s,
     renewal_efficiency,
+    replicas_up,
 )
 from perfatlas.reliability.fleet.model import find_duration, find_rate
 
@@ -354,6 +354,12 @@ def _per_interruption(planned: float) -> Callable[[Figure], Found]:
     )
 
 
+def _whole_domains(_: Figure) -> Found:
+    """Return the usable share of domains of 64 GPUs that need all of them."""
+    one = np.ones(1)
+    return Found(ours=100.0 * float(replicas_up(one, one, 64.0 * one, 1e-3)[0]), why="(1 - u)^d")
+
+
 RULES: Final[dict[tuple[str, str], Callable[[Figure], Found]]] = {
     ("Meta Llama 3*", "interruptions_unexpected"): _sum_rule("causes", "the sum of its 18 causes"),
     ("Meta Llama 3*", "interruptions_total"): lambda figure: Found(
@@ -378,9 +384,7 @@ RULES: Final[dict[tuple[str, str], Callable[[Figure], Found]]] = {
     ("Meta Revisiting*", "job_mttf_measured"): _measured,
     ("Meta Revisiting*", "node_failure_rate_needed_for_ettr_0.9_at_12000_gpus"): _needed_rate,
     ("Meta Revisiting*", "ettr_formula_error_vs_monte_carlo"): _formula_error,
-    ("NVIDIA NTP*", "usable_fraction_with_0.1pct_gpus_failed"): lambda _: Found(
-        ours=100.0 * float(blast_usable(64, 1e-3)), why="(1 - u)^d"
-    ),
+    ("NVIDIA NTP*", "usable_fraction_with_0.1pct_gpus_failed"): _whole_domains,
     ("NVIDIA NTP*", "share_of_time_above_0.1pct_gpus_failed"): _above,
     ("Gemini (Rice*", "ckpt_time_at_20_Gbps_remote_storage"): _snapshot,
 }

@@ -13,11 +13,8 @@ import numpy as np
 from perfatlas.reliability.fleet.closed_form import (
     VerifiedPattern,
     asynchronous_efficiency,
-    at_least,
-    blast_usable,
     blocked_probability,
     daly_higher_order_s,
-    largest_normal,
     meta_ettr,
     multilevel_efficiency,
     optimal_interval_s,
@@ -122,11 +119,6 @@ def _known() -> Iterator[tuple[str, str, float | FloatArray]]:
     yield "spares to wait below 0.001", "25", float(fewest)
     fleet = renewal_efficiency(1800.0, 60.0, 720.0, 1 / (2048 * NODE_PER_S))
     yield "2,048 nodes, 30 min, 60 s, 12 min", "0.74794", fleet.value_C
-    for ranks, known in ((8, "1.424"), (64, "2.344"), (1024, "3.248"), (16384, "3.971")):
-        yield f"largest of {ranks:,} normals", known, largest_normal(ranks)
-    for needed, known in ((72, "0.9305"), (71, "0.99756"), (70, "0.999943")):
-        yield f"{needed} of 72 up, 0.1% down", known, at_least(needed, 72, 1e-3)
-    yield "domain of 64, 0.1% down", "0.938", blast_usable(64, 1e-3)
     columns = _columns()
     for name, knowns in CASES.items():
         for case, known, ours in zip("ABC", knowns, columns[name], strict=True):
@@ -161,17 +153,7 @@ def exactness() -> list[Exactness]:
     """
     best = optimal_interval_s(RATIOS, 1.0)
     optimum = [_off(float(x), _root(float(d))) for x, d in zip(best, RATIOS, strict=True)]
-    parts = [_off(float(at_least(k, n, u)), _up(k, n, u)) for n, k in PARTS for u in UNAVAILABLE]
-    blast = [
-        _off(float(blast_usable(d, u)), (1 - Fraction(u)) ** d)
-        for d in (1, 8, 64, 72, 576)
-        for u in UNAVAILABLE
-    ]
-    found = (
-        ("optimum interval, write of 1e-11 to 10 MTTI", optimum, 1e-6),
-        ("k of n up", parts, 1e-12),
-        ("(1 - u)^d", blast, 1e-12),
-    )
+    found = (("optimum interval, write of 1e-11 to 10 MTTI", optimum, 1e-6),)
     return [
         Exactness(name=name, cells=len(errors), largest_error=max(errors), limit=limit)
         for name, errors, limit in found

@@ -58,6 +58,15 @@ if TYPE_CHECKING:
         quantization_of as quantization_of,
     )
     from perfatlas.answer.repetitions import averaged as averaged, half_widths as half_widths
+    from perfatlas.answer.system_overrides import (
+        OFFLOADING as OFFLOADING,
+        POWER as POWER,
+        STEPS as STEPS,
+        collective_readers as collective_readers,
+        format_readers as format_readers,
+        overrides_of_steps as overrides_of_steps,
+        unread_overrides as unread_overrides,
+    )
     from perfatlas.answer.tiers import (
         MEASURED_STANDING as MEASURED_STANDING,
         comparison_note as comparison_note,
@@ -66,13 +75,6 @@ if TYPE_CHECKING:
         require_engine as require_engine,
         require_tier as require_tier,
         tier_names as tier_names,
-    )
-    from perfatlas.answer.unused_changes import (
-        SYSTEMS as SYSTEMS,
-        changes_without_effect as changes_without_effect,
-        no_effect as no_effect,
-        warn_unused_changes as warn_unused_changes,
-        with_unused_changes as with_unused_changes,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         library_time_s as library_time_s,
     )
     from perfatlas.collectives.placement import (
+        HOST_LINK as HOST_LINK,
         link_columns as link_columns,
         place_group as place_group,
     )

@@ -65,8 +65,8 @@ def example_of(command: str) -> str:
 
     Example:
         >>> from perfatlas.declarations import example_of
-        >>> example_of("goodput stragglers")
-        'perfatlas goodput stragglers --gpus 16384 --persistent-cv 0.01'
+        >>> example_of("goodput spares")
+        'perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999'
     """
     return f"perfatlas {commands()[command][1].example}"
 

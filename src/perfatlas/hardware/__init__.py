@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         ring_route as ring_route,
     )
     from perfatlas.hardware.resolve import (
-        changed_fields as changed_fields,
         resolve_system as resolve_system,
         system_names as system_names,
         with_values as with_values,

@@ -130,32 +130,3 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
         changed=spec.changed | changed,
         unchanged=spec.unchanged or spec.entries,
     )
-
-
-def without_change(text: str, path: str, base: Entry | None) -> str:
-    """Return a system with one override removed.
-
-    Args:
-        text: A system with overrides in braces or in a file.
-        path: The field.
-        base: Value in the base system, or None if it has none.
-
-    Raises:
-        InvalidSpecError: The base system has no value for the field.
-
-    Example:
-        >>> from perfatlas.hardware.changes import without_change
-        >>> without_change("h200_sxm{device.tdp=500W, device.idle=70W}", "device.tdp", None)
-        'h200_sxm{device.idle=70W}'
-    """
-    head, _, tail = text.partition("{")
-    parts = [part.strip() for part in tail.rstrip().removesuffix("}").split(",") if part.strip()]
-    rest = [part for part in parts if part.partition("=")[0].strip() != path]
-    if len(rest) == len(parts):
-        if base is None:
-            raise InvalidSpecError(
-                f"system {repr_for_error(text)}: {path} has no value in its base"
-            )
-        value = str(base.value).lower() if isinstance(base.value, bool) else base.value
-        rest.append(f"{path}={value}")
-    return f"{head.strip()}{{{', '.join(rest)}}}" if rest else head.strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.files import Entry, Number
 from perfatlas.hardware import spec as catalog
-from perfatlas.hardware.changes import apply_changes, number, split_overrides, without_change
+from perfatlas.hardware.changes import apply_changes, number, split_overrides
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.paths import read_topology
@@ -231,30 +230,3 @@ def with_values(system: System, values: Mapping[str, float]) -> System:
     for path, value in values.items():
         kept.append(f"{path}={round(value) if _is_whole(path) else float(value)!r}")
     return resolve_system(f"{head.strip()}{{{', '.join(kept)}}}" if kept else head.strip())
-
-
-def changed_fields(text: str) -> dict[str, str]:
-    """Return, for each override, the system without it, by path of the field.
-
-    Overrides of fields that have no value in the base system are omitted.
-
-    Args:
-        text: As for `resolve_system`.
-
-    Example:
-        >>> from perfatlas.hardware import changed_fields
-        >>> changed_fields("h200_sxm{device.tdp=500W}")
-        {'device.tdp': 'h200_sxm'}
-    """
-    changed = resolve_system(text).overridden
-    if not changed:
-        return {}
-    head = text.partition("{")[0].strip()
-    base_name = file_spec(head)[1] if _looks_like_path(head) else None
-    base = catalog_spec(base_name).entries if base_name else {}
-    found = {}
-    for path in changed:
-        with suppress(InvalidSpecError):
-            found[path] = without_change(text.strip(), path, base.get(path))
-            resolve_system(found[path])
-    return found

@@ -11,12 +11,9 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.reliability.fleet.closed_form import (
     VerifiedPattern,
     asynchronous_efficiency,
-    at_least,
     birth_death_blocked,
-    blast_usable,
     blocked_probability,
     daly_higher_order_s,
-    largest_normal,
     linear_goodput,
     meta_ettr,
     multilevel_efficiency,
@@ -24,10 +21,8 @@ from perfatlas.reliability.fleet.closed_form import (
     renewal_efficiency,
     saxena_availability,
     saxena_interval_s,
-    slowest_step,
     snapshots_in_flight,
     spares_for,
-    usable_share,
     verified_time_s,
     young_interval_s,
 )
@@ -148,8 +143,6 @@ def test_2048_nodes_by_the_exact_form() -> None:
         (lambda: optimal_interval_s(0.0, 1.0), "write_s = 0"),
         (lambda: renewal_efficiency(1.0, 1.0, math.nan, 1.0), "restart_s = nan"),
         (lambda: erlang_b(1.5, 1.0), "whole number"),
-        (lambda: at_least(3, 2, 0.1), "needed = 3: expected at most the number of parts, 2"),
-        (lambda: blast_usable(64, 1.5), "probability"),
         (lambda: multilevel_efficiency(1.0, (1, 3, 4), 0.0, 0.0, 1.0), "multiple"),
         (
             lambda: multilevel_efficiency(1.0, (1,), 0.0, 0.0, 0.0),
@@ -218,30 +211,3 @@ def test_birth_death_reduces_to_erlang_b_and_grows_with_warmth_and_few_crews() -
 def test_spares_for_a_hopeless_fleet_is_refused() -> None:
     with pytest.raises(InfeasibleError, match="shorten the repair"):
         spares_for(1000, 1.0, 1000.0, blocked=1e-3, most=100)
-
-
-def test_k_of_n_and_blast_radius_to_machine_precision() -> None:
-    assert at_least([72, 71, 70], 72, 1e-3).round(6).tolist() == [0.930497, 0.99756, 0.999943]
-    assert float(at_least(72, 72, 1e-3)) == pytest.approx(0.999**72, rel=1e-14)
-    by_hand = math.comb(5, 3) * 0.9**3 * 0.1**2 + 5 * 0.9**4 * 0.1 + 0.9**5
-    assert float(at_least(3, 5, 0.1)) == pytest.approx(by_hand, rel=1e-14)
-    assert float(blast_usable(64, 1e-3)) == pytest.approx(0.999**64, rel=1e-15)
-    assert float(usable_share(64, 72, 0.0)) == pytest.approx(64 / 72)
-    assert float(blast_usable(64, 1.0)) == 0.0
-
-
-def test_the_largest_of_many_normals() -> None:
-    n = np.array([8, 64, 1024, 16384])
-    assert largest_normal(n).round(3).tolist() == [1.424, 2.344, 3.248, 3.971]
-    assert float(largest_normal(1)) == pytest.approx(0.0, abs=1e-12)
-    assert float(largest_normal(2)) == pytest.approx(1 / math.sqrt(math.pi), rel=1e-12)
-
-
-def test_straggler_parts_add_up_and_only_jitter_grows_with_synchronisations() -> None:
-    once = slowest_step(1.0, 0.03, 0.04, 8)
-    z = float(largest_normal(8))
-    assert float(once.step_s) == pytest.approx(1.0 + z * 0.05)
-    assert float(once.mean_s + once.persistent_s + once.transient_s) == float(once.step_s)
-    often = slowest_step(1.0, 0.03, 0.04, 8, 4)
-    assert often.persistent_s == once.persistent_s
-    assert float(often.step_s) == pytest.approx(1.0 + z * math.hypot(0.03, 0.08))

@@ -1,4 +1,4 @@
-"""One tree of a system serves `goodput domains`, `goodput`, `fleet schedule` and fleet files."""
+"""One tree of a system serves `goodput`, `fleet schedule` and fleet files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import failure_domains
 from perfatlas.reliability.fleet.model.fleet_file import read_fleet
-from perfatlas.verbs.goodput import goodput, goodput_domains
+from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.schedule import fleet_schedule
 
 if TYPE_CHECKING:
@@ -56,18 +56,6 @@ def test_the_tree_is_that_of_the_hardware_file(
     assert (found.nodes_per_domain, found.nodes_per_leaf) == (spans, leaf)
 
 
-def test_domains_of_a_system_are_those_of_its_size() -> None:
-    asked: dict[str, Any] = {"unavailability": 1e-3, "needed": 71, "gpus": 7100}
-    found = goodput_domains(system="gb200", **asked)
-    assert found.results == goodput_domains(domain_size=72, **asked).results
-    assert goodput_domains(**found.scenario).results == found.results
-    assert any("scale-up domains of 72 GPUs" in text for text in found.evidence.assumptions)
-    with pytest.raises(InvalidSpecError, match="domain_size = 71 sets the domain"):
-        goodput_domains(system="gb200", domain_size=71, **asked)
-    with pytest.raises(InvalidSpecError, match="or system, such as gb200"):
-        goodput_domains(unavailability=1e-3)
-
-
 def test_nodes_of_a_job_are_those_of_its_system() -> None:
     asked: dict[str, Any] = {"gpus": 1440, "node_mtbf_s": 1e7, "checkpoint_write_s": 60}
     asked["restart_s"] = 300
@@ -96,8 +84,6 @@ def test_jobs_of_a_system_stay_in_its_domains() -> None:
     assert any("scale-up domains of 72 GPUs (18 nodes)" in text for text in notes)
     assert any("32 nodes are no whole domains of 18" in text for text in notes)
     assert fleet_schedule(**found.scenario).per_job() == found.per_job()
-    same = fleet_schedule(system="h100_sxm", **{**asked, "together": "anywhere"})
-    assert any("system = h100_sxm does not affect" in text for text in same.answer.warnings)
     # overridden, and leaves of whole domains
     leaves = fleet_schedule(system="gb200", **asked | {"together": "leaf", "nodes_per_leaf": 36})
     assert (leaves.scenario["nodes_per_domain"], leaves.scenario["nodes_per_leaf"]) == (18, 36)

@@ -67,8 +67,9 @@ def table_function(
 
     Example:
         >>> from perfatlas.commands.output import table_function
-        >>> answer = table_function("goodput stragglers")
-        >>> answer({"gpus": [8, 0], "persistent_cv": [0.01, 0.01]}, [0, 1])["error_code"]
+        >>> answer = table_function("goodput spares")
+        >>> asked = {"nodes": [8, 0], "node_mtbf_s": [1e7] * 2, "repair_s": [9e4] * 2}
+        >>> answer(asked | {"spares": [1, 1]}, [0, 1])["error_code"]
         [None, 'invalid']
     """
     from perfatlas.commands.output.partial_file import joined_columns

@@ -75,6 +75,10 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
 
 def _usage_text(problem: CycloptsError, words: Sequence[str]) -> str:
     """Return the message of an error of the library that reads command lines."""
+    from perfatlas.vocabulary.fields import removed_note
+
+    if removed := removed_note(" ".join(words[:2])):
+        return removed
     if isinstance(problem, UnknownOptionError):
         return unknown_option_text(problem, _command(words))
     if isinstance(problem, UnusedCliTokensError):

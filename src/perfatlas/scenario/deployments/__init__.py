@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.scenario.deployments.estimation import estimate_of as estimate_of
     from perfatlas.scenario.deployments.evaluation import (
-        closed_form_results as closed_form_results,
         evaluate_one as evaluate_one,
         evaluate_pools as evaluate_pools,
     )
@@ -80,7 +79,7 @@ if TYPE_CHECKING:
         prices_at as prices_at,
         slowed as slowed,
     )
-    from perfatlas.scenario.deployments.unused_options import (
+    from perfatlas.scenario.deployments.traffic_facts import (
         draws as draws,
         no_effect_remarks as no_effect_remarks,
         refuse_unused_options as refuse_unused_options,

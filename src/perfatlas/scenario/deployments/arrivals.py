@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments.generated import generated, seeds_text
+from perfatlas.scenario.deployments.generated import generated
 from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
-from perfatlas.serving.traces import Span, Window, generate_servegen, read_requests
+from perfatlas.serving.traces import Window, read_requests
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
@@ -87,34 +87,7 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
         )
 
 
-def _of_clients(traffic: Traffic) -> ResolvedTraffic:
-    """Return requests generated from ServeGen's clients."""
-    if traffic.requests_to_s is None:
-        raise InvalidSpecError(
-            "request_format = servegen describes clients over days: set requests_to_s, and"
-            " requests_from_s if it is not 0, the window to generate in seconds"
-        )
-    for name in ("num_requests", "spread_batches"):
-        if getattr(traffic, name):
-            raise InvalidSpecError(f"{name} cannot be used with request_format = servegen")
-    span = Span(
-        start_s=traffic.requests_from_s,
-        end_s=traffic.requests_to_s,
-        rate_factor=traffic.rate_scale,
-    )
-    trace = generate_servegen(str(traffic.requests), span, traffic.seed)
-    requests = scale_lengths(trace.requests, traffic.length_scale, traffic.length_scale)
-    note = (
-        f"{requests.isl_N.shape[0]:,} requests generated from the ServeGen clients in"
-        f" {traffic.requests}, seconds {span.start_s:g} to {span.end_s:g}, rate scaled by"
-        f" {span.rate_factor:g}, lengths scaled by {traffic.length_scale:g}, {seeds_text(traffic)}"
-    )
-    return ResolvedTraffic(requests, 0, (note,), trace.warnings)
-
-
 def _read(traffic: Traffic) -> ResolvedTraffic:
-    if traffic.request_format == "servegen":
-        return _of_clients(traffic)
     window = Window(
         first=traffic.num_requests,
         start_s=traffic.requests_from_s,

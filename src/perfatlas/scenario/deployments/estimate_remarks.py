@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.answer import BOTTLENECK, node_notes, pool_node_notes, raised_step_notes
+from perfatlas.answer import (
+    BOTTLENECK,
+    node_notes,
+    overrides_of_steps,
+    pool_node_notes,
+    raised_step_notes,
+)
 from perfatlas.energy import board_energy
 from perfatlas.inference import (
     MIN_BOUND_SHARE,
@@ -70,6 +76,7 @@ def estimate_warnings(
         unused_zeros(question),
         unreached_limits(question),
         _of_another_release(question),
+        overrides_of_steps(question),
     ):
         for candidate, text in found:
             notes.setdefault(candidate, []).append(text)

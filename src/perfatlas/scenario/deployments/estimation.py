@@ -10,7 +10,6 @@ from perfatlas.answer import (
     FORMULA,
     Answer,
     breakdown_rows,
-    changes_without_effect,
     merged_evidence,
     question_evidence,
 )
@@ -29,7 +28,6 @@ from perfatlas.scenario.deployments.estimate_remarks import (
     pool_warnings,
 )
 from perfatlas.scenario.deployments.evaluation import (
-    closed_form_results,
     evaluate_one,
     evaluate_pools,
     plain_answer,
@@ -89,12 +87,7 @@ def estimate_of(fields: Mapping[str, Any]) -> Answer:
     Raises:
         PerfatlasError: As for `estimate`.
     """
-    answer = _answered(read_scenario(fields))
-    notes = changes_without_effect(closed_form_results, fields)
-    return replace(answer, warnings=(*answer.warnings, *notes)) if notes else answer
-
-
-def _answered(scenario: Scenario) -> Answer:
+    scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)

@@ -22,7 +22,6 @@ from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.resolution import (
     columns_of,
     pool_load,
-    read_scenario,
     resolve_scenarios,
     split_pools,
 )
@@ -124,18 +123,3 @@ def _memory(question: Candidates, evaluation: Evaluation) -> dict[str, Any]:
     """Return the memory of a worker, with the interval of its cache."""
     memory = evaluation.memory
     return plain_results(memory_columns(memory) | cache_limits(question, memory))
-
-
-def closed_form_results(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - checked by its schema
-    """Return the results of one scenario by closed forms, regardless of its method.
-
-    Args:
-        **fields: Arguments of `estimate`.
-
-    Raises:
-        PerfatlasError: As for `estimate`.
-    """
-    scenario = read_scenario({**fields, "method": "formula"})
-    if scenario.mode == "disaggregated":
-        return pool_results(evaluate_pools(scenario))
-    return plain_answer(*evaluate_one(scenario))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields.unused import (
         no_effect_sentence as no_effect_sentence,
         refuse_unused as refuse_unused,
+        unused_warnings as unused_warnings,
     )
     from perfatlas.scenario.fields.vocabulary import (
         FIELD_NAMES as FIELD_NAMES,

@@ -53,7 +53,10 @@ def _has_effect(field: Field, values: Mapping[str, Any]) -> bool:
     needs = field.row.needs
     if needs is None:
         return True
-    return all(name in values for name in needs.reads) and needs.missing(values, {}) is None
+    if not all(name in values for name in needs.reads):
+        return False
+    missing = needs.missing(values, {})
+    return missing is None or missing.is_noted
 
 
 def plain_values(known: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:

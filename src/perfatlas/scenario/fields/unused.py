@@ -1,14 +1,15 @@
-"""Refusal of fields without effect, by the conditions of the table of fields."""
+"""Fields without effect, by the conditions of the table of fields: refused, or noted."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.vocabulary.fields import is_set, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfatlas.vocabulary.fields import Field, Missing
 
@@ -40,20 +41,56 @@ def refuse_unused(
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: start_up_s = 30 has no effect here:...
     """
-    found: dict[Missing, list[str]] = {}
+    for sentence in _sentences(values, fields, facts or {}, others, noted=False):
+        raise InvalidSpecError(sentence)
+
+
+def unused_warnings(
+    values: Mapping[str, Any],
+    fields: Mapping[str, Field],
+    facts: Mapping[str, Callable[[], Missing | None]] | None = None,
+) -> list[str]:
+    """Return a sentence for the fields whose missing effect an answer notes.
+
+    Args:
+        values: Typed values of all fields, by name.
+        fields: The rows of the verb.
+        facts: Derived facts by name; conditions on others count as met.
+
+    Example:
+        >>> from perfatlas.scenario.fields import unused_warnings
+        >>> from perfatlas.vocabulary.fields import SparePool, fields_of
+        >>> unused_warnings({"warm": True, "spares": 0}, fields_of(SparePool))
+        ['warm = true has no effect here: spares = 0; set another spares, or leave warm out']
+    """
+    known = defaultdict(_met, facts or {})
+    return list(_sentences(values, fields, known, (), noted=True))
+
+
+def _met() -> Callable[[], Missing | None]:
+    """Return a fact that holds."""
+    return lambda: None
+
+
+def _sentences(
+    values: Mapping[str, Any],
+    fields: Mapping[str, Field],
+    facts: Mapping[str, Callable[[], Missing | None]],
+    others: Sequence[Mapping[str, Any]],
+    *,
+    noted: bool,
+) -> Iterator[str]:
+    """Yield a sentence for the fields that miss the same; those noted, or those refused."""
+    found: dict[Missing, dict[str, Any]] = {}
     for name, field in fields.items():
         if field.row.needs is None or (not others and values.get(name) == field.default):
             continue
-        missing = _missing(field, (values, *others), facts or {})
-        if missing is not None:
-            found.setdefault(missing, []).append(name)
-    if not found:
-        return
-    missing, names = next(iter(found.items()))
-    given = {name: _first_setting(fields[name], (values, *others)) for name in names}
-    raise InvalidSpecError(
-        no_effect_sentence({name: one.get(name) for name, one in given.items() if one}, missing)
-    )
+        missing = _missing(field, (values, *others), facts)
+        if missing is not None and missing.is_noted == noted:
+            given = _first_setting(field, (values, *others)) or {}
+            found.setdefault(missing, {})[name] = given.get(name)
+    for missing, given in found.items():
+        yield no_effect_sentence(given, missing)
 
 
 def no_effect_sentence(given: Mapping[str, Any], missing: Missing) -> str:

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
         BoolArray as BoolArray,
         columns_of as columns_of,
     )
+    from perfatlas.scenario.resolution.field_facts import (
+        facts_of as facts_of,
+        is_overridden as is_overridden,
+        overridden_format as overridden_format,
+        overridden_sentence as overridden_sentence,
+    )
     from perfatlas.scenario.resolution.model_formats import half_format as half_format
     from perfatlas.scenario.resolution.plan_from_gpus import planned_scenario as planned_scenario
     from perfatlas.scenario.resolution.pools import (
@@ -47,15 +53,6 @@ if TYPE_CHECKING:
         Pool as Pool,
         Resolution as Resolution,
         resolve as resolve,
-    )
-    from perfatlas.scenario.resolution.unused_fields import (
-        expert_format as expert_format,
-        is_overridden as is_overridden,
-        overlapped_exchange as overlapped_exchange,
-        overridden_format as overridden_format,
-        overridden_sentence as overridden_sentence,
-        several_ranks as several_ranks,
-        token_exchange as token_exchange,
     )
     from perfatlas.scenario.resolution.workers import LIMITS as LIMITS
 else:

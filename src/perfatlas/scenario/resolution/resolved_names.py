@@ -10,7 +10,7 @@ from perfatlas.formats import get_format
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
-from perfatlas.scenario.resolution.unused_fields import FORMATS
+from perfatlas.scenario.resolution.field_facts import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,8 @@ import numpy as np
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import Scenario, parse_scenario
 from perfatlas.scenario.resolution.field_columns import columns_of
+from perfatlas.scenario.resolution.field_facts import unused_rules
 from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
-from perfatlas.scenario.resolution.unused_fields import unused_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import clock_causes, clock_note, raised_clock_notes
+from perfatlas.answer import (
+    STEPS,
+    clock_causes,
+    clock_note,
+    collective_readers,
+    format_readers,
+    raised_clock_notes,
+    unread_overrides,
+)
 from perfatlas.energy import (
     board_energy,
     lowest_clock,
@@ -173,7 +181,7 @@ def power_notes(question: TrainingQuestion, steps: TrainingSteps) -> Iterator[st
 def power_remarks(
     inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
 ) -> list[list[str]]:
-    """Return what to know of the power of each candidate before relying on its step.
+    """Return what to know of the power and the system of each candidate before relying on its step.
 
     Args:
         inputs: Fields of the candidates, for the facility.
@@ -188,7 +196,10 @@ def power_remarks(
     locked_C = np.full(watts_C.size, question.clock_ratio)
     for place, remark in raised_clock_notes("passes", locked_C, watts_C, power.cap_w):
         found[place].append(remark)
+    readers = {*STEPS, *format_readers(*vars(question.formats).values())}
     for place, system in enumerate(question.index_C.tolist()):
+        own = readers | collective_readers(question.systems[system], question.layouts.gpus[place])
+        found[place] += unread_overrides(question.systems[system], own)
         node, board = question.systems[system].node, board_energy(question.systems[system].device)
         if unknown := math.isnan(board.on_w):
             found[place].append(board.notes[0])

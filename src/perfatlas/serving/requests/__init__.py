@@ -8,7 +8,6 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.serving.requests.arrivals import (
-        Purpose as Purpose,
         all_at_once as all_at_once,
         constant_arrivals as constant_arrivals,
         gamma_arrivals as gamma_arrivals,

@@ -9,9 +9,5 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.serving.traces.formats import read_requests as read_requests
     from perfatlas.serving.traces.reading import Window as Window
-    from perfatlas.serving.traces.servegen import (
-        Span as Span,
-        generate_servegen as generate_servegen,
-    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -13,6 +13,7 @@ from perfatlas.serving.traces.mooncake import read_mooncake
 from perfatlas.serving.traces.own import read_own
 from perfatlas.serving.traces.reading import WHOLE, Trace, Window
 from perfatlas.serving.traces.vllm import read_vllm
+from perfatlas.vocabulary.fields import removed_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,7 +58,8 @@ def read_requests(
     """
     if request_format not in REQUEST_FORMATS:
         raise InvalidSpecError(
-            f"unknown request format {repr_for_error(request_format)}"
+            removed_note(request_format)
+            or f"unknown request format {repr_for_error(request_format)}"
             f"{did_you_mean(request_format, REQUEST_FORMATS)}; known: {', '.join(REQUEST_FORMATS)}"
         )
     return REQUEST_FORMATS[request_format](path, window)

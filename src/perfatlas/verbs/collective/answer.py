@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import (
     MEASURED_STANDING,
     Answer,
+    collective_readers,
     single_evidence,
     single_row,
-    warn_unused_changes,
-    with_unused_changes,
+    unread_overrides,
 )
 from perfatlas.collectives import LIBRARY_ALGORITHMS, LIBRARY_FAMILY, NODES_MEASURED, cell_format
 from perfatlas.declarations import signature_of, verb_fields
@@ -30,7 +30,6 @@ SINGLE_GPU: Final = "gpus = 1: one GPU exchanges no data, so the time is 0; set 
 
 
 @signature_of("collective")
-@warn_unused_changes
 def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of one collective.
 
@@ -60,11 +59,6 @@ def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
-    return with_unused_changes(table, _priced_columns)
-
-
-def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the answers of a table without remarks on changes of systems."""
     return answer_columns(table, read_collective, _rows, varying=SIZES)
 
 
@@ -111,6 +105,7 @@ def _warnings_of(
 ) -> Iterator[str]:
     if inputs.gpus == 1:
         yield SINGLE_GPU
+    yield from unread_overrides(system, collective_readers(system, inputs.gpus))
     if inputs.tier == "bound":
         return
     nodes = -(-inputs.gpus // max(system.node.devices, system.device.scale_up.domain_size))

@@ -8,14 +8,12 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.verbs.goodput.answer import goodput as goodput
-    from perfatlas.verbs.goodput.domains import goodput_domains as goodput_domains
     from perfatlas.verbs.goodput.fleet_answer import (
         FleetRun as FleetRun,
         fleet_goodput as fleet_goodput,
     )
     from perfatlas.verbs.goodput.page import goodput_page as goodput_page
     from perfatlas.verbs.goodput.spares import goodput_spares as goodput_spares
-    from perfatlas.verbs.goodput.stragglers import goodput_stragglers as goodput_stragglers
     from perfatlas.verbs.goodput.strategy_frontier import (
         StrategyFrontier as StrategyFrontier,
         goodput_frontier as goodput_frontier,

@@ -21,7 +21,7 @@ from perfatlas.reliability.fleet.closed_form import (
     young_interval_s,
 )
 from perfatlas.reliability.fleet.laws import Validity
-from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
 from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.interruptions import (
     Interruptions,
@@ -36,7 +36,7 @@ from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
 from perfatlas.verbs.goodput.topology import of_system, topology_notes
 from perfatlas.verbs.goodput.training_step import measured_step
-from perfatlas.verbs.goodput.unused_options import unused_simple_options
+from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,7 +228,10 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
     middle = form.value(interval_s, write_s, restart_s, interruptions.mtti_s, inputs.detection_s)
     low, high = value(interruptions.low_s), value(interruptions.high_s)
     warnings += [str(middle.reason_C), *_instead(method, middle, inputs, interruptions, interval_s)]
-    warnings += unused_simple_options(inputs)
+    simulated = Missing("a closed form is used", "set method = simulate")
+    warnings += unused_warnings(
+        dict(inputs), verb_fields("goodput"), {"simulation": lambda: simulated}
+    )
     results = {
         "goodput": float(middle.value_C),
         "goodput_low": None if low is None else float(low.value_C),

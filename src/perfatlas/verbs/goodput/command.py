@@ -165,22 +165,3 @@ spares = command_of(
         unless="fleet",
     )
 )
-domains = command_of(
-    Answering(
-        command="goodput domains",
-        function="goodput_domains",
-        first="usable_share",
-        text=TEXT,
-        needed=("domain_size",),
-        unless="system",
-    )
-)
-stragglers = command_of(
-    Answering(
-        command="goodput stragglers",
-        function="goodput_stragglers",
-        first="step_slowdown",
-        text=TEXT,
-        needed=("gpus",),
-    )
-)

@@ -24,28 +24,12 @@ DECLARATION: Final = Declaration(
             ),
             row="rows:spares_row",
         ),
-        Command(
-            name="goodput domains",
-            help="Share of domains that work while some GPUs are out: blast radius, k of n.",
-            run="command:domains",
-            example="goodput domains --domain-size 72 --unavailability 0.001",
-            row="rows:domains_row",
-        ),
-        Command(
-            name="goodput stragglers",
-            help="Cost of waiting for the slowest GPU in a synchronous step.",
-            run="command:stragglers",
-            example="goodput stragglers --gpus 16384 --persistent-cv 0.01",
-            row="rows:stragglers_row",
-        ),
     ),
     functions=(
         "FleetRun",
         "StrategyFrontier",
         "goodput",
-        "goodput_domains",
         "goodput_frontier",
         "goodput_spares",
-        "goodput_stragglers",
     ),
 )

@@ -37,24 +37,22 @@ from perfatlas.reliability.fleet.simulator import (
     simulate,
     simulate_until,
 )
-from perfatlas.scenario.fields import complete_scenario
+from perfatlas.scenario.fields import complete_scenario, unused_warnings
 from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
-from perfatlas.verbs.goodput.interruptions import bucket_rows
+from perfatlas.verbs.goodput.interruptions import bucket_rows, half_width_text
 from perfatlas.verbs.goodput.predicted_step import predicted_step, with_training
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
 from perfatlas.verbs.goodput.topology import units_of_another_size
 from perfatlas.verbs.goodput.training_step import measured_step
-from perfatlas.verbs.goodput.unused_options import (
-    half_width_text,
-    unused_fleet_options,
-    unused_in_run,
-)
 from perfatlas.verbs.goodput.what_if import Gains, single_changes, unevaluated_changes
+from perfatlas.vocabulary.fields import Missing
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfatlas.reliability.fleet.model import Strategy
     from perfatlas.verbs.goodput.training_step import StepFacts
 
@@ -76,7 +74,39 @@ def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
             f"the first maintenance is due after {maintenance.every_s / DAY_S:g} d, but only"
             f" {ready.job.horizon_s / DAY_S:g} d are simulated: increase duration_s"
         )
-    return [*notes, *_of_spares(ready), *unused_fleet_options(inputs, ready)]
+    facts = _spare_facts(inputs, ready)
+    unused = unused_warnings(inputs.values, verb_fields("goodput"), facts)
+    return [*notes, *_of_spares(ready), *unused, *_idle_units(inputs, ready)]
+
+
+def _spare_facts(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Callable[[], Missing | None]]:
+    """Return the conditions of fields on the spares of a job: None where met."""
+    spares, response = ready.strategy.spares, inputs.response
+    documented = response and recovery_policies()[response].spares
+
+    def no_other_kind() -> Missing | None:
+        if not spares.count:
+            return None if inputs.what_if else Missing("there are no spares", "set spares")
+        why = f"the spares of response = {response} are {documented}"
+        return Missing(why, "") if documented else None
+
+    def in_place() -> Missing | None:
+        if not spares.reallocated:
+            return None
+        why = "allocates all nodes anew at each restart, lowest node numbers first"
+        return Missing(f"response = {response} {why}", "")
+
+    return {"spares of no other kind": no_other_kind, "spares that join in place": in_place}
+
+
+def _idle_units(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
+    """Return a remark on units of a fleet that its job does not use."""
+    idle = ready.job.fleet.units - ready.job.units - (ready.strategy.spares.count or 0)
+    if inputs.fleet_units is None or idle <= 0:
+        return []
+    units = f"{counted(idle, 'unit')} of fleet_units = {inputs.fleet_units:,}"
+    why = "are neither used nor spares of this job and have no effect: use more gpus or spares"
+    return [f"{units} {why}"]
 
 
 def _of_spares(ready: FleetJob) -> list[str]:
@@ -342,7 +372,6 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
             *fleet_remarks(inputs, ready),
-            *unused_in_run(inputs, ready, outcome),
             *deadline_remarks(results),
         ),
     )

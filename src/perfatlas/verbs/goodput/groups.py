@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.fields import (
-    GpuDomains,
     JobFailures,
     JobOnFleet,
     JobPower,
     MeasuredStep,
     ResilientJob,
     SparePool,
-    SynchronousGpus,
     TrainedTokens,
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep, JobPower, TrainedTokens),
     "goodput spares": (SparePool,),
-    "goodput domains": (GpuDomains,),
-    "goodput stragglers": (SynchronousGpus,),
 }

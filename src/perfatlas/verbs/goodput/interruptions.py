@@ -6,13 +6,16 @@ Specified in one of three ways: for the job, per node, or by a published rate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perfatlas.quantities import InvalidSpecError, counted, repr_for_error, significant
+from perfatlas.quantities import InvalidSpecError, counted, repr_for_error, significant, two_digits
 from perfatlas.reliability.fleet.model import NARROWER, NINETY, PublishedRate, find_rate
 from perfatlas.sampling import exact_rate_interval
 from perfatlas.verbs.goodput.question import DAY_S, SimpleGoodput
 from perfatlas.vocabulary.metrics import gpu_hours
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.fleet.simulator import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,3 +197,15 @@ def bucket_rows(shares: dict[str, float], gpu_s: float | None) -> list[dict[str,
         | ({} if gpu_s is None else {"gpu_hours": gpu_hours(shares[name] * gpu_s)})
         for name in ordered
     ]
+
+
+def half_width_text(half_width: float, outcome: Outcome) -> str:
+    """Return how narrow the interval of the mean is, and how narrow it was to be.
+
+    Args:
+        half_width: Half-width that was asked for, relative to the mean.
+        outcome: The replicas.
+    """
+    met = outcome.half_width / outcome.goodput if outcome.goodput else 0.0
+    replicas = counted(outcome.ticks_RF.shape[0], "replica")
+    return f"half_width = {half_width:g} was asked for, {two_digits(met)} is met with {replicas}"

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
-    GpuDomains,
     JobFailures,
     JobOnFleet,
     JobPower,
     MeasuredStep,
     ResilientJob,
     SparePool,
-    SynchronousGpus,
     TrainedTokens,
 )
 
@@ -76,11 +74,3 @@ class FleetGoodput(Goodput):
 
 class SpareNodes(InputFields, SparePool):
     """Nodes of a job, nodes beside them, and how often a job waits."""
-
-
-class Domains(InputFields, GpuDomains):
-    """GPUs of which one that is out takes others with it, and domains that do with some out."""
-
-
-class Stragglers(InputFields, SynchronousGpus):
-    """GPUs that wait for the slowest of them."""

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.goodput.answer import goodput, is_simulated
-from perfatlas.verbs.goodput.domains import goodput_domains
 from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.verbs.goodput.spares import goodput_spares
-from perfatlas.verbs.goodput.stragglers import goodput_stragglers
 
 MOST_SEEDS: Final = 1000  # of one row
 
@@ -55,29 +53,3 @@ def spares_row(_: int, fields: Mapping[str, Any]) -> Answer:
         PerfatlasError: The row cannot be answered.
     """
     return goodput_spares(**fields)
-
-
-def domains_row(_: int, fields: Mapping[str, Any]) -> Answer:
-    """Return the answer of a row of `goodput domains`.
-
-    Args:
-        _: The row, from 0.
-        fields: Its fields, without empty cells.
-
-    Raises:
-        PerfatlasError: The row cannot be answered.
-    """
-    return goodput_domains(**fields)
-
-
-def stragglers_row(_: int, fields: Mapping[str, Any]) -> Answer:
-    """Return the answer of a row of `goodput stragglers`.
-
-    Args:
-        _: The row, from 0.
-        fields: Its fields, without empty cells.
-
-    Raises:
-        PerfatlasError: The row cannot be answered.
-    """
-    return goodput_stragglers(**fields)

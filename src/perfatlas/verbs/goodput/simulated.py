@@ -30,11 +30,11 @@ from perfatlas.reliability.fleet.simulator import chosen_interval_s, exact_sum, 
 from perfatlas.verbs.goodput.interruptions import (
     bucket_rows,
     frequency,
+    half_width_text,
     lost_hours,
     nodes_of,
     simple_assumptions,
 )
-from perfatlas.verbs.goodput.unused_options import half_width_text
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.simulator import Outcome

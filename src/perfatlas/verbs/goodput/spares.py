@@ -12,9 +12,8 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, sig
 from perfatlas.reliability.fleet.closed_form import blocked_probability, failed_nodes, spares_for
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
-from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
 from perfatlas.verbs.goodput.question import SpareNodes
-from perfatlas.verbs.goodput.unused_options import unused_spare_options
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import FloatArray
@@ -200,7 +199,10 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
             tier=SIMPLER if pool.left_out else "erlang_b" if pool.plain else "birth_death",
             assumptions=(ERLANG if pool.plain else CHAIN, *pool.notes),
         ),
-        warnings=(*_warnings(inputs, pool, spares), *unused_spare_options(inputs, spares)),
+        warnings=(
+            *_warnings(inputs, pool, spares),
+            *unused_warnings({**inputs.values, "spares": spares}, verb_fields("goodput spares")),
+        ),
     )
 
 

@@ -42,8 +42,6 @@ BUCKETS: Final = {
     "degraded": "running slower",
     "maintenance": "maintenance",
     "idle": "idle",
-    "persistent": "waiting for persistently slow GPUs",
-    "transient": "waiting for transiently slow GPUs",
 }
 FACTORS: Final = METRICS["factors"].parts
 # omitted in a headline; the method is in the line of confidence
@@ -60,7 +58,7 @@ WATTS: Final = {"power_w": "GPU power", "idle_power_w": "power of a waiting GPU"
 # told in Wh, as electricity is sold
 ENERGIES: Final = ("job_energy_j", "lost_energy_j", "lost_work_energy_j")
 # fields that are shares, and results that are said elsewhere or are fields
-SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
+SHARES: Final = ("target", "mfu", "scheduling")
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.quantities import counted
 from perfatlas.reliability.fleet.model import failure_domains
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import FailureDomains, Fleet
-    from perfatlas.verbs.goodput.question import Domains, Goodput
+    from perfatlas.verbs.goodput.question import Goodput
 
 
 def topology_of(system: str) -> FailureDomains:
@@ -51,26 +51,6 @@ def topology_notes(inputs: Goodput) -> list[str]:
     if found.gpus_per_node == verb_fields("goodput")["gpus_per_node"].default:
         told += f": system = {inputs.system} has no effect, as it is the default"
     return [told]
-
-
-def size_of_domain(inputs: Domains) -> tuple[int, str]:
-    """Return the GPUs of a domain as set or of the system, and their origin, "" if only set.
-
-    Args:
-        inputs: The fields.
-
-    Raises:
-        InvalidSpecError: Neither a size nor a system is set.
-    """
-    if inputs.system is None:
-        if inputs.domain_size is None:
-            raise InvalidSpecError(
-                "domain_size is required: GPUs per domain, such as 72; or system, such as gb200,"
-                " for its scale-up domain"
-            )
-        return inputs.domain_size, ""
-    found = topology_of(inputs.system)
-    return found.gpus_per_domain, found.text()
 
 
 def units_of_another_size(system: str, fleet: Fleet) -> str:

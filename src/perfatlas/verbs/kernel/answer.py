@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.answer import warn_unused_changes, with_unused_changes
 from perfatlas.declarations import signature_of
 from perfatlas.scenario.fields import Answered, answer_columns
 from perfatlas.verbs.kernel.clocks import CLOCKS
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 
 @signature_of("kernel gemm")
-@warn_unused_changes
 def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
@@ -57,7 +55,6 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
 
 
 @signature_of("kernel attention")
-@warn_unused_changes
 def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the attention of one layer on one device.
 
@@ -75,7 +72,6 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
 
 
 @signature_of("kernel moe")
-@warn_unused_changes
 def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the routed experts of one layer on one rank.
 
@@ -91,7 +87,6 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
 
 
 @signature_of("kernel elementwise")
-@warn_unused_changes
 def kernel_elementwise(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of an operator that is limited by memory bandwidth on one device.
 
@@ -129,11 +124,6 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
         >>> kernel_columns("gemm", table)["bound"]
         ['memory', 'compute']
     """
-    return with_unused_changes(table, partial(_priced_columns, operator))
-
-
-def _priced_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the answers of a table without remarks on changes of systems."""
     if operator == "gemm":
         return answer_columns(
             table,

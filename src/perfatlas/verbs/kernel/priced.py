@@ -13,9 +13,11 @@ import numpy as np
 
 from perfatlas.answer import (
     MEASURED_STANDING,
+    POWER,
     Answer,
     clock_causes,
     clock_note,
+    format_readers,
     on_any_machine,
     price_columns,
     quantization_note,
@@ -24,6 +26,7 @@ from perfatlas.answer import (
     require_tier,
     single_evidence,
     single_row,
+    unread_overrides,
 )
 from perfatlas.declarations import verb_fields
 from perfatlas.energy import (
@@ -36,7 +39,7 @@ from perfatlas.energy import (
 )
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
-from perfatlas.machines import DeviceColumns, device_peak, gather_operators, price_operators
+from perfatlas.machines import DeviceColumns, device_peak, gather_operators
 from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase, Work
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
@@ -151,6 +154,12 @@ def call_notes(inputs: OperatorInputs) -> list[str]:
     return notes
 
 
+READERS: Final = {
+    "gemm": "matrix products",
+    "grouped_gemm": "experts",
+    "attention": "attention",
+    "latent_attention": "attention",
+}
 COLD: Final = "cold caches, one kernel of a CUDA graph"
 STREAMED: Final = (
     "one kernel of a CUDA graph: activations that fit in the L2 cache are there, left by the kernel"
@@ -194,7 +203,10 @@ class PricedQuestions:
         """Return the results of all queries by name, each (C)."""
         work, prices = work_of(self.operator.work(), forward_passes(self.inputs[0])), self.prices
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
-        flop_per_s, peak = _rates(work.flop, time_s_C), self._peak_flop_per_s()
+        flop_per_s, peak = (
+            _rates(work.flop, time_s_C),
+            device_peak(self.system.device, self._peak_format()),
+        )
         columns: dict[str, Sequence[Any]] = {
             **price_columns(prices),
             "flop": work.flop.tolist(),
@@ -248,11 +260,10 @@ class PricedQuestions:
             for name, values_C in columns.items()
         }
 
-    def _peak_flop_per_s(self) -> float:
-        """Return the dense peak of the format, of 16 bits for what multiplies nothing."""
+    def _peak_format(self) -> str:
+        """Return the format whose peak applies, of 16 bits for what multiplies nothing."""
         streams = self.operator.stream_kind
-        name = half_format(self.inputs[0].system) if streams else self.operator.compute_format
-        return device_peak(self.system.device, name)
+        return half_format(self.inputs[0].system) if streams else self.operator.compute_format
 
     def warnings(self, c: int) -> tuple[str, ...]:
         """Return the warnings about the answer of a query.
@@ -276,6 +287,8 @@ class PricedQuestions:
         if np.isnan(board.on_w):
             texts += board.notes
             texts += [ZEROS_UNUSED] if inputs.input_distribution == ZEROS else []
+        readers = {READERS.get(self.operator.kind, "elementwise operators"), POWER}
+        texts += unread_overrides(self.system, readers | format_readers(self._peak_format()))
         return tuple(texts)
 
     def _raised_clock(self, c: int) -> tuple[str, ...]:
@@ -391,22 +404,6 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
     return decided
 
 
-def _same_by_default(priced: PricedQuestions) -> bool:
-    """Return whether the first question has the same price and calibration without its family."""
-    inputs, own = priced.inputs[0], priced.match(0)
-    other = price_operators(
-        [priced.operator],
-        priced.devices,
-        family=kernel_engine(None).kernel_family,
-        tier=inputs.tier,
-        silicon_version=inputs.silicon_version or "",
-    )
-    other = price_of(other, forward_passes(inputs))
-    same = bool(other.time_s_CO[0, 0] == priced.prices.time_s_CO[0, 0])
-    default = other.matches[int(other.match_CO[0, 0])]
-    return same and own is not None and own.calibration.id == default.calibration.id
-
-
 def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
     """Return the clock of the first question, and what leaves it."""
     inputs, device = priced.inputs[0], priced.system.device
@@ -430,11 +427,6 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
     said += _clock(priced, measured=match is not None)
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
-    if inputs.kernel_family is not None and match is not None and _same_by_default(priced):
-        said.append(
-            f"kernel_family = {inputs.kernel_family} has no effect here: {match.calibration.id}"
-            " prices this operator with and without it"
-        )
     latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
     if latent and match is None and "head_dim" in inputs.model_fields_set:
         said.append("head_dim has no effect: the decode roofline depends only on the latent cache")

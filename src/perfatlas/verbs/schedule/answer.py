@@ -48,18 +48,6 @@ if TYPE_CHECKING:
     from perfatlas.verbs.schedule.question import Schedule
     from perfatlas.verbs.schedule.steady_stream import Stream
 
-# options that are read only after something happened
-_AFTER_LOSS: Final = (
-    *("response", "detection_s", "restart_s", "checkpoint_interval_s", "fewest_share"),
-    *("keeps_place", "max_restarts", "patience_s"),
-)
-_READ_AFTER: Final[dict[str, tuple[str, ...]]] = {
-    "no job waits for nodes": ("backfill", "depth", "half_life_s", "shares", "required"),
-    "no job is backfilled": ("backfill", "depth"),
-    "no node fails in the simulated time": ("repair_s", "repair_power_w", *_AFTER_LOSS),
-    "no job loses a node": _AFTER_LOSS,
-    "no job starts again": ("restart_s", "keeps_place"),
-}
 FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
     ("limit_factor", "limit_J", "limit_s"),
@@ -130,47 +118,9 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
             ] = None
         if one.order == "fair_share" and _one_value(jobs.user_J):
             notes["order = fair_share has no effect: all jobs belong to the same user"] = None
-    notes |= dict.fromkeys(filter(None, (unused_system(one) for one, _ in ones)))
-    if all(one.together == "anywhere" for one, _ in ones):
-        for name in ("nodes_per_domain", "nodes_per_leaf"):
-            if any(getattr(one, name) is not None for one, _ in ones):
-                notes[
-                    f"{name} does not affect placement with together = anywhere: it only"
-                    " determines the number of domains per job"
-                ] = None
+        if unused := unused_system(one):
+            notes[unused] = None
     return list(notes)
-
-
-def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
-    """Return the options that are set and did not matter, as nothing happened that reads them.
-
-    Args:
-        asked: The fields.
-        outcome: The schedule.
-    """
-    fields = verb_fields("fleet schedule")
-    given = [
-        name for name in asked.model_fields_set if getattr(asked, name) != fields[name].default
-    ]
-    again = any(outcome.column(name).any() for name in ("restarts", "preempted"))
-    lost = again or bool(outcome.column("lost_work").any())
-    lost |= "node_fail" in outcome.states
-    waited = outcome.waited_s_J.any() or outcome.never_started_J.any()
-    happened = {
-        "no job waits for nodes": bool(waited),
-        "no job is backfilled": bool(outcome.sim.state_1["backfilled"][0]),
-        "no node fails in the simulated time": bool(outcome.sim.state_1["failed"][0]),
-        "no job loses a node": lost,
-        "no job starts again": again,
-    }
-    said = []
-    for why, names in _READ_AFTER.items():
-        without = [name for name in fields if name in given and name in names]
-        given = [name for name in given if happened[why] or name not in without]
-        if without and not happened[why]:
-            listed = ", ".join(f"{name} = {value_text(getattr(asked, name))}" for name in without)
-            said.append(f"without effect on this schedule: {listed}; {why}")
-    return said
 
 
 def _one_value(value_J: NDArray[np.int64] | None) -> bool:
@@ -478,7 +428,6 @@ def _answer(
         *idle_power_remarks(inputs.power_w, inputs.idle_power_w),
         *outcome.remarks(),
         *((tail,) if tail else ()),
-        *(unused_in_run(inputs, outcome) if len(runs) == 1 and not results["interrupted"] else ()),
     ]
     if results["interrupted"]:
         early = ready.node_failures.fleet is not None and not to

@@ -67,7 +67,7 @@ def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:
 
 
 def unused_system(inputs: Schedule) -> str:
-    """Return a remark on a system that changes nothing of where jobs run, or "".
+    """Return a remark on a system whose cluster is the default one, or "".
 
     Args:
         inputs: The fields.
@@ -78,15 +78,9 @@ def unused_system(inputs: Schedule) -> str:
         without, _ = cluster_of(inputs.model_copy(update={"system": None}))
     except InvalidSpecError:
         return ""  # its domains are asked for
-    found, _ = cluster_of(inputs)
-    if found == without:
-        return f"system = {inputs.system} has no effect: the cluster is the same without it"
-    if inputs.together == "anywhere" and found.gpus_per_node == without.gpus_per_node:
-        return (
-            f"system = {inputs.system} does not affect placement with together = anywhere: its"
-            " domains only determine the number of domains per job"
-        )
-    return ""
+    if cluster_of(inputs)[0] != without:
+        return ""
+    return f"system = {inputs.system} has no effect: the cluster is the same without it"
 
 
 def _of_system(inputs: Schedule, tree: FailureDomains, gpus: int, nodes: int) -> Topology:

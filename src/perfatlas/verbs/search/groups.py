@@ -158,8 +158,7 @@ class RequestLengths:
     request_format: Annotated[
         str,
         Row(
-            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm, aiperf, or"
-            " servegen for a folder of ServeGen clients.",
+            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or aiperf.",
             needs=AnySet("lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"

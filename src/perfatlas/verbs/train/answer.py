@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, warn_unused_changes, with_unused_changes
+from perfatlas.answer import Answer
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
+from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario, unused_warnings
 from perfatlas.scenario.training_steps import (
     FACILITY,
     RANKS,
@@ -29,13 +30,13 @@ from perfatlas.scenario.training_steps import (
 from perfatlas.training.layouts import layout_problems
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.metrics import PARTS
-from perfatlas.verbs.train.remarks import above_measured, graphs_matter, step_remarks
+from perfatlas.verbs.train.remarks import above_measured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.scenario.training_steps import TrainInputs
-    from perfatlas.training.step import TrainingQuestion
+    from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
 __all__ = ["PARTS", "train", "train_columns"]
 
@@ -43,7 +44,6 @@ VARYING: Final = SIZES + RANKS + FACILITY + STORAGE  # of rows that are priced t
 
 
 @signature_of("train")
-@warn_unused_changes
 def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of a training step, its waterfall, utilization and memory.
 
@@ -71,11 +71,7 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         scenario=_scenario(inputs, question),
         results=step.results,
         breakdown=training_breakdown(question, steps),
-        warnings=step_remarks(
-            inputs,
-            (*above_measured(question, steps)[0], *power_remarks([inputs], question, steps)[0]),
-            graphs_act=bool(graphs_matter(question, steps)[0]),
-        ),
+        warnings=_warnings([inputs], question, steps)[0],
         evidence=step.evidence(),
     )
 
@@ -89,10 +85,6 @@ def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
-    return with_unused_changes(table, _priced_columns)
-
-
-def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     return answer_columns(table, read_training, _rows, varying=VARYING, alike=schedule_of)
 
 
@@ -109,10 +101,8 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
     if valid:
         question = question_of([inputs[at] for at in valid])
         steps = training_steps(question)
-        graphs_act = graphs_matter(question, steps).tolist()
         power = power_rows([inputs[at] for at in valid], question, steps)
-        above = above_measured(question, steps)
-        said = power_remarks([inputs[at] for at in valid], question, steps)
+        warnings = _warnings([inputs[at] for at in valid], question, steps)
         for place, (at, row) in enumerate(
             zip(valid, training_results(question, steps), strict=True)
         ):
@@ -121,13 +111,19 @@ def _rows(inputs: Sequence[TrainInputs]) -> Answered:
                     found[at] = error
                     continue
                 own = power[place] | checkpoint_results(inputs[at], question, steps, place)
-                remarks = step_remarks(
-                    inputs[at], (*above[place], *said[place]), graphs_act=graphs_act[place]
-                )
-                found[at] = dict(flat_results(row | own)), remarks
+                found[at] = dict(flat_results(row | own)), warnings[place]
             else:
                 found[at] = does_not_fit(inputs[at], question, steps.memory, place)
     return Answered.of([found[at] for at in range(len(inputs))])
+
+
+def _warnings(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
+) -> list[tuple[str, ...]]:
+    """Return what to know before relying on a step, for each candidate."""
+    above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
+    unused = [unused_warnings(vars(one), verb_fields("train")) for one in inputs]
+    return [tuple(chain(*notes)) for notes in zip(above, power, unused, strict=True)]
 
 
 def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]:

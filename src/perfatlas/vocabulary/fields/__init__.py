@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         ResilientJob as ResilientJob,
         SparePool as SparePool,
     )
-    from perfatlas.vocabulary.fields.gpu_domains import GpuDomains as GpuDomains
     from perfatlas.vocabulary.fields.job_power import (
         ClusterPower as ClusterPower,
         JobPower as JobPower,
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
         SIMULATED as SIMULATED,
         canonical_name as canonical_name,
     )
+    from perfatlas.vocabulary.fields.removed import removed_note as removed_note
     from perfatlas.vocabulary.fields.replicas import (
         KvOffloading as KvOffloading,
         ReplicaFields as ReplicaFields,
@@ -94,7 +94,6 @@ if TYPE_CHECKING:
         annotation_of as annotation_of,
         parameter_of as parameter_of,
     )
-    from perfatlas.vocabulary.fields.stragglers import SynchronousGpus as SynchronousGpus
     from perfatlas.vocabulary.fields.subject import (
         ClockChoice as ClockChoice,
         Facility as Facility,

@@ -19,10 +19,12 @@ class Missing(NamedTuple):
     Args:
         why: Reason, a clause such as "backfill = none".
         remedy: How to give it an effect, a clause such as "set backfill = easy".
+        is_noted: Whether an answer notes it, instead of a refusal.
     """
 
     why: str
     remedy: str
+    is_noted: bool = False
 
 
 def is_set(value: object) -> bool:
@@ -248,6 +250,31 @@ class WithMessage:
         if self.condition.missing(values, facts) is None:
             return None
         return Missing(self.why, self.remedy)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A condition whose failure is a warning of the answer, not a refusal.
+
+    Where a fact that it depends on is not known yet, it counts as met.
+
+    Args:
+        condition: The condition.
+    """
+
+    condition: Condition
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Nothing: no refusal depends on it."""
+        return ()
+
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
+        """Return what is missing, marked as noted, or None if the condition holds."""
+        if not all(name in values or name in facts for name in self.condition.reads):
+            return None
+        found = self.condition.missing(values, facts)
+        return found and found._replace(is_noted=True)
 
 
 def _either(words: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Fields of goodput: job, failures, fleet, training step, spares and stragglers."""
+"""Fields of goodput: job, failures, fleet, training step and spares."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from perfatlas.vocabulary.fields.conditions import (
     AnySet,
     Equals,
     Fact,
+    Noted,
     NotEqual,
     NotSet,
     WithMessage,
@@ -46,6 +47,7 @@ Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
 Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
 _SUBJECT: Final = fields_of(Subject)
 NEEDS_FLEET: Final = AnySet("fleet", example="llama3")
+SIMULATED_JOB: Final = Noted(Fact("simulation"))
 WHAT_IF: Final = AllOf(NEEDS_FLEET, AnySet("what_if"))
 STEP: Final = AnySet("step_time_s")
 NODES_MATTER: Final = WithMessage(
@@ -106,14 +108,18 @@ class ResilientJob:
     ] = None
     half_width: Annotated[
         Level,
-        Row("Relative half-width of the confidence interval at which the simulation stops."),
+        Row(
+            "Relative half-width of the confidence interval at which the simulation stops.",
+            needs=SIMULATED_JOB,
+        ),
     ] = 0.002
-    seed: Annotated[Seed, SEED] = 0
+    seed: Annotated[Seed, replace(SEED, needs=SIMULATED_JOB)] = 0
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=MOST_SEEDS)],
         Row(
             "Number of simulations, with seeds seed, seed + 1, ...: means with confidence"
-            " intervals."
+            " intervals.",
+            needs=SIMULATED_JOB,
         ),
     ] = 1
 
@@ -209,7 +215,10 @@ class JobOnFleet:
     ] = 0.0
     spare_kind: Annotated[
         Literal["cold", "warm", "hot"],
-        Row("State of spares; warm and hot spares are powered on and can fail.", needs=NEEDS_FLEET),
+        Row(
+            "State of spares; warm and hot spares are powered on and can fail.",
+            needs=AllOf(NEEDS_FLEET, Noted(Fact("spares of no other kind"))),
+        ),
     ] = "cold"
     spare_start_s: Annotated[
         Pause, Row("Additional restart time when a spare joins the job.", needs=NEEDS_FLEET)
@@ -219,7 +228,9 @@ class JobOnFleet:
         Row(
             "Which spare joins the job: a random one, the first by number, the one that has been"
             " idle longest, or the one that returned from repair last.",
-            needs=AllOf(NEEDS_FLEET, Fact("units that differ")),
+            needs=AllOf(
+                NEEDS_FLEET, Fact("units that differ"), Noted(Fact("spares that join in place"))
+            ),
         ),
     ] = "random"
     fewest_gpus: Annotated[
@@ -377,4 +388,9 @@ class SparePool:
     crews: Annotated[
         Count | None, Row("Repair crews: maximum concurrent repairs.", "unlimited")
     ] = None
-    warm: Annotated[bool, Row("Spares can fail like active nodes (warm standby).")] = False
+    warm: Annotated[
+        bool,
+        Row(
+            "Spares can fail like active nodes (warm standby).", needs=Noted(NotEqual("spares", 0))
+        ),
+    ] = False

@@ -6,8 +6,10 @@ from typing import Annotated, Final
 
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
+    AnyOf,
     Equals,
     Fact,
+    Noted,
     NotEqual,
     NotSet,
     WithMessage,
@@ -76,6 +78,12 @@ class Limits:
         Row(
             "Fraction of GPU memory that the engine may use.",
             default="the engine's",
+            needs=Noted(
+                AnyOf(
+                    NotSet("kv_blocks", "sets the size of the KV cache"),
+                    Equals("mode", "disaggregated"),
+                )
+            ),
             by_replica=True,
             elsewhere=("mem_fraction_static", "kv_cache_free_gpu_mem_fraction"),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import AllOf, AnySet, Equals, NotEqual
+from perfatlas.vocabulary.fields.conditions import AllOf, AnySet, Equals, Fact, Noted, NotEqual
 from perfatlas.vocabulary.fields.limits import Limits
 from perfatlas.vocabulary.fields.numbers import LONGEST_S, Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group, varies_by_replica
@@ -35,7 +35,8 @@ class ReplicaOperation:
         Literal["round_robin", "least_loaded", "random", "prefix_aware"],
         Row(
             "Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica that"
-            " holds the longest cached prefix)."
+            " holds the longest cached prefix).",
+            needs=Noted(Fact("several replicas")),
         ),
     ] = "round_robin"
     cache_threshold: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError
@@ -13,6 +14,7 @@ from perfatlas.vocabulary.fields.conditions import (
     AnySet,
     Equals,
     Fact,
+    Noted,
     NotEqual,
     NotSet,
     WithMessage,
@@ -77,8 +79,7 @@ class Arrivals:
     request_format: Annotated[
         str,
         Row(
-            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm, aiperf, or"
-            " servegen for a folder of ServeGen clients.",
+            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or aiperf.",
             needs=AnySet("requests", "lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
@@ -194,7 +195,10 @@ class Arrivals:
             needs=FROM_FILE,
         ),
     ] = False
-    seed: Annotated[Annotated[int, Number(at_least=0, at_most=2**63 - 1)], SEED] = 0
+    seed: Annotated[
+        Annotated[int, Number(at_least=0, at_most=2**63 - 1)],
+        replace(SEED, needs=Noted(Fact("random draws"))),
+    ] = 0
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=1000)],
         Row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import Fact
+from perfatlas.vocabulary.fields.conditions import Fact, Noted, NotEqual
 from perfatlas.vocabulary.fields.numbers import Count, Size
 from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, Written, group
 from perfatlas.vocabulary.fields.scenario import Distribution
@@ -173,6 +173,7 @@ class TrainingLayout:
         Row(
             "Divide the tokens of norms and residuals over the tensor-parallel ranks.",
             default="true if tp > 1",
+            needs=Noted(NotEqual("tp", 1)),
         ),
     ] = None
     zero: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.vocabulary.fields.clusters import Duration
-from perfatlas.vocabulary.fields.conditions import AnySet, Equals, Fact, NotEqual
+from perfatlas.vocabulary.fields.conditions import AnySet, Equals, Fact, Noted, NotEqual, NotSet
 from perfatlas.vocabulary.fields.numbers import Count, Number
 from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
 
@@ -115,6 +115,7 @@ class TrainingRecipe:
         Row(
             "Products of weight gradients add to the accumulated gradients themselves, instead of a"
             " kernel per micro-batch.",
+            needs=Noted(NotSet("lora_rank", "freezes the weights, which have no gradients")),
             elsewhere=("gradient_accumulation_fusion",),
         ),
     ] = True

@@ -10,6 +10,7 @@ from perfatlas.vocabulary.fields.conditions import (
     AnySet,
     Equals,
     Fact,
+    Noted,
     NotEqual,
     NotSet,
     WithMessage,
@@ -35,6 +36,11 @@ FACTS: Final = {
     "steady rate": "open arrivals at a constant mean rate without num_requests",
     "front end": "an engine whose front end takes time",
     "random draws": "something drawn at random",
+    "several replicas": "several replicas",
+    "simulation": "a simulation",
+    "spares of no other kind": "spares whose kind response does not set",
+    "spares that join in place": "a response that keeps the nodes of a job",
+    "units that differ": "units that differ",
     "silent errors": "a fleet with silent errors",
     "strategy with bandwidths": "a strategy with bandwidths",
     "strategy without shrink": "a strategy that does not shrink the job",
@@ -117,6 +123,8 @@ def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
     """
     if condition is None:
         return ""
+    if isinstance(condition, Noted):
+        return needs_text(condition.condition, known)
     if known and not _may_be_read(condition, known):
         return ""
     match condition:

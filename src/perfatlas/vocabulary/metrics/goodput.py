@@ -173,15 +173,15 @@ JOB: Final = (
         label="GPUs held (incl. spares)",
         better="lower",
         holds="count",
-        verbs=("goodput", "goodput domains"),
+        verbs=("goodput",),
         description="GPUs of the job and its spares.",
     ),
     Metric(
         name="spares",
         label="spares",
         holds="count",
-        verbs=("goodput", "goodput spares", "goodput domains"),
-        description="Spare nodes, or spare domains of goodput domains.",
+        verbs=("goodput", "goodput spares"),
+        description="Spare nodes.",
     ),
     Metric(
         name="replicas",

@@ -1,4 +1,4 @@
-"""Closed forms of goodput: checkpoints, spares, redundancy, stragglers."""
+"""Closed forms of goodput: checkpoints, spares, redundancy."""
 
 from __future__ import annotations
 
@@ -46,11 +46,8 @@ if TYPE_CHECKING:
         multilevel_efficiency as multilevel_efficiency,
     )
     from perfatlas.reliability.fleet.closed_form.redundancy import (
-        at_least as at_least,
-        blast_usable as blast_usable,
         replicas_up as replicas_up,
         spare_replicas as spare_replicas,
-        usable_share as usable_share,
     )
     from perfatlas.reliability.fleet.closed_form.renewal import (
         FASTER as FASTER,
@@ -65,10 +62,6 @@ if TYPE_CHECKING:
         blocked_probability as blocked_probability,
         failed_nodes as failed_nodes,
         spares_for as spares_for,
-    )
-    from perfatlas.reliability.fleet.closed_form.stragglers import (
-        largest_normal as largest_normal,
-        slowest_step as slowest_step,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

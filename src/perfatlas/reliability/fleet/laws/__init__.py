@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         Validity as Validity,
         not_negative as not_negative,
         positive as positive,
-        probability as probability,
         whole as whole,
         with_validity as with_validity,
     )

@@ -73,22 +73,6 @@ def not_negative(name: str, values: ArrayLike) -> FloatArray:
     return _checked(name, values, lowest=0.0, open_end=False)
 
 
-def probability(name: str, values: ArrayLike) -> FloatArray:
-    """Return a column of numbers from 0 to 1.
-
-    Args:
-        name: Name of the argument, for the message.
-        values: Numbers (C,) or a scalar.
-
-    Raises:
-        InvalidSpecError: A value lies outside.
-    """
-    column = not_negative(name, values)
-    if np.any(column > 1.0):
-        raise InvalidSpecError(f"{name} = {column.max():g}: expected a probability, 0 to 1")
-    return column
-
-
 def whole(name: str, values: ArrayLike, *, lowest: int = 0) -> NDArray[np.int64]:
     """Return a column of whole numbers.
 

@@ -1,36 +1,40 @@
-"""Simulation options without effect: refused, or remarked on."""
+"""Facts of a simulation that conditions of fields refer to; options without effect."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from perfatlas.answer import OFFLOADING, overrides_of_steps
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import unreached_limits, unused_zeros
-from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
-from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
+from perfatlas.scenario.fields import (
+    ReplicaKind,
+    Scenario,
+    kind_scenarios,
+    refuse_unused,
+    unused_warnings,
+)
 from perfatlas.scenario.resolution import (
     SHARED,
-    expert_format,
+    facts_of,
     is_overridden,
-    overlapped_exchange,
     overridden_format,
     overridden_sentence,
-    several_ranks,
-    token_exchange,
 )
-from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
+from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
 
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Traffic
 
+    Facts = dict[str, Callable[[], Missing | None]]
 
 Searched = Literal["", "rate", "replicas"]
 
@@ -61,15 +65,8 @@ def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Sea
     _refuse_overridden(traffic, scenario)
 
 
-def _facts(
-    traffic: Traffic, scenario: Scenario, searched: Searched
-) -> dict[str, Callable[[], Missing | None]]:
+def _facts(traffic: Traffic, scenario: Scenario, searched: Searched) -> Facts:
     """Return the facts of a simulation that conditions of fields refer to."""
-
-    def experts() -> Missing | None:
-        if resolve_model(scenario.model).network.has_experts:
-            return None
-        return Missing(f"{value_text(scenario.model)} is a dense model", "use an MoE model")
 
     def search() -> Missing | None:
         if searched:
@@ -84,18 +81,19 @@ def _facts(
             return Missing("the requests of a file do not depend on the seed", "")
         return Missing("arrivals and lengths are fixed, so that all seeds give equal results", "")
 
-    return {
-        "experts": experts,
-        "expert format": partial(_exchange, expert_format, traffic, scenario),
-        "token exchange": partial(_exchange, token_exchange, traffic, scenario),
-        "overlapped exchange": partial(_exchange, overlapped_exchange, traffic, scenario),
+    scheduler = {"scheduler": traffic.scheduler}
+    kinds = [facts_of(dict(one) | scheduler) for one in _kinds(traffic, scenario)]
+    return {name: partial(_of_any_kind, kinds, name) for name in kinds[0]} | {
         "steady rate": lambda: _steady_rate(traffic, scenario, searched),
         "search": search,
         "random draws": random_draws,
-        "SGLang scheduler": lambda: None,  # refused by the schedulers' own lists before
-        "prompt balance": partial(_exchange, several_ranks, traffic, scenario),
-        "front end": partial(_front_end, traffic, scenario),
     }
+
+
+def _of_any_kind(kinds: Sequence[Facts], name: str) -> Missing | None:
+    """Return what a fact misses in every kind of replica."""
+    found = [facts[name]() for facts in kinds]
+    return None if any(one is None for one in found) else found[0]
 
 
 def _steady_rate(traffic: Traffic, scenario: Scenario, searched: Searched) -> Missing | None:
@@ -108,22 +106,6 @@ def _steady_rate(traffic: Traffic, scenario: Scenario, searched: Searched) -> Mi
         why = "requests of a file, of sessions, of a closed loop or of a ramp, or replicas that"
         return Missing(f"{why} change, have no steady rate", "")
     return None
-
-
-def _front_end(traffic: Traffic, scenario: Scenario) -> Missing | None:
-    """Return that the front end takes no time."""
-    fronts = [resolve_engine(one.engine).front for one in _kinds(traffic, scenario)]
-    if any(front.tokenizes or front.token_s for front in fronts):
-        return None
-    return Missing(f"the front end of engine {value_text(scenario.engine)} takes no time", "")
-
-
-def _exchange(
-    fact: Callable[[Mapping[str, Any]], Missing | None], traffic: Traffic, scenario: Scenario
-) -> Missing | None:
-    """Return what a fact about experts misses in every kind of replica."""
-    found = [fact(dict(one)) for one in _kinds(traffic, scenario)]
-    return None if any(one is None for one in found) else found[0]
 
 
 def _kinds(traffic: Traffic, scenario: Scenario) -> list[Scenario]:
@@ -176,7 +158,7 @@ def draws(traffic: Traffic, scenario: Scenario) -> bool:
     if drafted or traffic.routing == "random":
         return True
     if traffic.requests is not None:
-        return traffic.request_format == "servegen"
+        return False
     if traffic.length_distribution not in (None, "fixed") or traffic.think_time_s > 0.0:
         return True
     if traffic.arrival == "ramp":
@@ -241,21 +223,15 @@ def no_effect_remarks(
         ready.decoding.replicas.number,
         sum(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else 1,
     )
-    if "routing" in traffic.model_fields_set and number == 1:
-        notes.append(f"routing = {traffic.routing} has no effect here: there is one replica")
-    sized = {"kv_blocks", "gpu_memory_utilization"} <= scenario.model_fields_set
-    if sized and scenario.mode != "disaggregated":
-        share = scenario.gpu_memory_utilization
-        notes.append(
-            f"gpu_memory_utilization = {share:g} has no effect here: kv_blocks ="
-            f" {scenario.kv_blocks:,} sets the size of the KV cache"
-        )
+    replicas = Missing("there is one replica", "") if number == 1 else None
+    facts = _facts(traffic, scenario, "") | {"several replicas": lambda: replicas}
+    notes += unused_warnings({**dict(traffic), **dict(scenario)}, fields_of(*SIMULATED), facts)
+    further = () if traffic.host_cache_bytes is None else (OFFLOADING,)
+    unread = partial(overrides_of_steps, further=further)
     notes += dict.fromkeys(
         text
         for pool in ready.pools
-        for unused in (unreached_limits, unused_zeros)
+        for unused in (unreached_limits, unused_zeros, unread)
         for _, text in unused(pool.question)
     )
-    if "seed" in traffic.model_fields_set and not draws(traffic, scenario):
-        notes.append(f"seed = {traffic.seed} has no effect here: nothing is random")
     return notes

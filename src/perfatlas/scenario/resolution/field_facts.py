@@ -1,4 +1,4 @@
-"""Fields of an estimate without effect, by the conditions of the table of fields.
+"""Facts of a scenario that conditions of fields refer to, and the fields of rows without effect.
 
 Shape legend: N rows.
 """
@@ -184,18 +184,25 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
     needs = field.row.needs
     if needs is None:
         return None
-    return needs.missing(
-        values,
-        {
-            "experts": partial(_experts, values),
-            "expert format": partial(expert_format, values),
-            "front end": partial(_front_end, values),
-            "SGLang scheduler": partial(_prompts_first, values),
-            "prompt balance": partial(_balances, values),
-            "token exchange": partial(token_exchange, _of_pool(field.name, values)),
-            "overlapped exchange": partial(overlapped_exchange, values),
-        },
-    )
+    found = needs.missing(values, facts_of(_of_pool(field.name, values)))
+    return None if found is None or found.is_noted else found
+
+
+def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None]]:
+    """Return the facts of a scenario that conditions refer to: None where they hold.
+
+    Args:
+        values: All fields.
+    """
+    return {
+        "experts": partial(_experts, values),
+        "expert format": partial(_expert_format, values),
+        "front end": partial(_front_end, values),
+        "SGLang scheduler": partial(_prompts_first, values),
+        "prompt balance": partial(_balances, values),
+        "token exchange": partial(_token_exchange, values),
+        "overlapped exchange": partial(_overlapped_exchange, values),
+    }
 
 
 def _of_pool(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +224,7 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
     return Missing(f"{named} is a dense model", "use an MoE model") if dense else None
 
 
-def expert_format(values: Mapping[str, Any]) -> Missing | None:
+def _expert_format(values: Mapping[str, Any]) -> Missing | None:
     """Return that the model has no experts, unless the format is that of its dense layers.
 
     A table may have the column for its models with experts.
@@ -234,44 +241,37 @@ def expert_format(values: Mapping[str, Any]) -> Missing | None:
     return None if str(experts).casefold() == default.casefold() else missing
 
 
-def _prompts_first(values: Mapping[str, Any]) -> Missing | None:
-    """Return that the engine has another scheduler; unknown engines are reported elsewhere."""
+def _scheduling(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return engine and scheduling policy; for engines that are unknown, None."""
     try:
         profile = resolve_engine(values["engine"])
     except PerfatlasError:
         return None
-    if profile.scheduler.rules == PROMPTS_FIRST:
+    return profile.id, values.get("scheduler") or profile.scheduler.rules
+
+
+def _prompts_first(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the engine has another scheduler; unknown engines are reported elsewhere."""
+    engine, rules = _scheduling(values) or ("", PROMPTS_FIRST)
+    if rules == PROMPTS_FIRST:
         return None
-    return Missing(
-        f"{profile.id} schedules as {profile.scheduler.rules}", f"set engine = {PROMPTS_FIRST}"
-    )
+    return Missing(f"{engine} schedules as {rules}", f"set engine = {PROMPTS_FIRST}")
 
 
 def _balances(values: Mapping[str, Any]) -> Missing | None:
     """Return that no prompts wait for those of other ranks; for unknown engines, None."""
-    try:
-        profile = resolve_engine(values["engine"])
-    except PerfatlasError:
+    if (found := _scheduling(values)) is None:
         return None
-    rules = profile.scheduler.rules
+    engine, rules = found
     if not rules.startswith(BALANCES):
-        return Missing(f"{profile.id} schedules as {rules}", f"set engine = {BALANCES}")
-    return several_ranks(values)
-
-
-def several_ranks(values: Mapping[str, Any]) -> Missing | None:
-    """Return that attention runs on one rank.
-
-    Args:
-        values: attention_dp.
-    """
+        return Missing(f"{engine} schedules as {rules}", f"set engine = {BALANCES}")
     if (values.get("attention_dp") or 1) > 1:
         return None
     why = "attention_dp = 1 has no other ranks to wait for"
     return Missing(why, "set attention_dp, such as 8")
 
 
-def token_exchange(values: Mapping[str, Any]) -> Missing | None:
+def _token_exchange(values: Mapping[str, Any]) -> Missing | None:
     """Return that no tokens are exchanged between attention data-parallel ranks.
 
     Args:
@@ -286,13 +286,13 @@ def token_exchange(values: Mapping[str, Any]) -> Missing | None:
     )
 
 
-def overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
+def _overlapped_exchange(values: Mapping[str, Any]) -> Missing | None:
     """Return that the exchange of tokens has nothing beside it to overlap with.
 
     Args:
         values: model, engine, batch_overlap, and system and attention_dp of all pools.
     """
-    if (nothing := token_exchange(values)) is not None:
+    if (nothing := _token_exchange(values)) is not None:
         return nothing
     named = values["batch_overlap"]
     try:

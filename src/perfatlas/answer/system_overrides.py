@@ -1,0 +1,105 @@
+"""Warnings about overrides of a system that no prediction of an answer reads."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.collectives import HOST_LINK
+from perfatlas.formats import get_format
+from perfatlas.hardware import FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from perfatlas.hardware import System
+    from perfatlas.step import Candidates
+
+POWER: Final = "power and energy"
+OFFLOADING: Final = "KV cache offloading"
+IN_DOMAIN: Final = "collectives inside a scale-up domain"
+BETWEEN_NODES: Final = "collectives between nodes"
+DOMAINS: Final = frozenset(("device.scale_up.domain_size", "node", "node.devices"))
+STEPS: Final = (
+    *("matrix products", "attention", "experts", "elementwise operators"),
+    *(POWER, "KV cache capacity", "rules of engines"),
+)
+
+
+def unread_overrides(system: System, readers: Collection[str]) -> list[str]:
+    """Return a sentence for each override of a system that nothing in an answer reads.
+
+    Args:
+        system: The system.
+        readers: What the answer predicts, by the names that fields declare as their readers.
+
+    Limits: A field that is read is not named, even where another value of it gives an equal answer.
+
+    Example:
+        >>> from perfatlas.answer import unread_overrides
+        >>> from perfatlas.hardware import resolve_system
+        >>> unread_overrides(resolve_system("h200_sxm{device.idle=70W}"), ("attention",))
+        ['device.idle has no effect on this answer: it applies to power and energy']
+    """
+    found = []
+    for path in system.overridden:
+        read_by = FIELDS[path].read_by
+        if set(readers).isdisjoint(read_by):
+            *most, last = read_by or ("",)
+            listed = f"{', '.join(most)} and {last}" if most else last
+            why = f"it applies to {listed}" if listed else "no prediction uses it"
+            found.append(f"{path} has no effect on this answer: {why}")
+    return found
+
+
+def format_readers(*names: str) -> set[str]:
+    """Return the operators in some number formats, as readers of peaks.
+
+    Args:
+        *names: The formats.
+    """
+    formats = [get_format(name) for name in names]
+    peaks = {peak for one in formats for peak in (one.tensor_peak, one.substitute_peak)}
+    return {f"{peak} operators" for peak in peaks}
+
+
+def collective_readers(system: System, gpus: float) -> set[str]:
+    """Return the collectives of a group of GPUs, as readers of links.
+
+    Args:
+        system: The system.
+        gpus: Number of GPUs.
+    """
+    if gpus <= 1:
+        return set()
+    scale_up = system.device.scale_up
+    leaves = gpus > scale_up.domain_size or not DOMAINS.isdisjoint(system.overridden)
+    host = {OFFLOADING} if leaves or scale_up.kind == HOST_LINK else set()
+    return {IN_DOMAIN, *host, *((BETWEEN_NODES,) if leaves else ())}
+
+
+def overrides_of_steps(
+    question: Candidates, further: Iterable[str] = ()
+) -> Iterator[tuple[int, str]]:
+    """Yield candidates with an override that no prediction of their steps reads, and a sentence.
+
+    Args:
+        question: The candidates.
+        further: Readers beside the steps.
+    """
+    placement, formats = question.placement, question.formats
+    if not any(system.overridden for system in placement.systems):
+        return
+    gpus_C = np.full(question.size, np.inf) if question.pooled else question.plan.gpus_per_replica
+    readers = {*STEPS, *further, *format_readers(*vars(formats).values())}
+
+    @cache
+    def unread(place: int, gpus: float) -> list[str]:
+        system = placement.systems[place]
+        return unread_overrides(system, readers | collective_readers(system, gpus))
+
+    for candidate, key in enumerate(zip(placement.index_C.tolist(), gpus_C.tolist(), strict=True)):
+        for text in unread(*key):
+            yield candidate, text

@@ -1,0 +1,26 @@
+"""Names that perfatlas no longer has, and what takes their place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+REMOVED: Final = {
+    "goodput domains": "goodput --fleet simulates domains: parts_per_unit and parts_needed",
+    "goodput stragglers": 'a fleet has slow GPUs: a cause with effect = "slows"',
+    "servegen": "write the generated requests to a file and use --request-format perfatlas",
+}
+
+
+def removed_note(name: str) -> str:
+    """Return what takes the place of a command or value that perfatlas no longer has, or "".
+
+    Args:
+        name: What a user wrote.
+
+    Example:
+        >>> from perfatlas.vocabulary.fields import removed_note
+        >>> removed_note("goodput stragglers")
+        'goodput stragglers was removed: a fleet has slow GPUs: a cause with effect = "slows"'
+    """
+    instead = REMOVED.get(name, "")
+    return f"{name} was removed: {instead}" if instead else ""
