@@ -176,7 +176,7 @@ def validate_design() -> dict[str, Any]:
     fa3, fa4, dense = of["fa3"], of["fa4"], of["deepgemm"]
     start, gemm_start = (0.65, 800.0), (0.7, 800.0)
     scores = [_score("H100, all head sizes", "fa3", fa3, fitted(fa3, start))]
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         **{f"head size {size}": {"head_dim": size} for size in (64, 128, 256)},
         "causal mask": {"causal": True},
         "no mask": {"causal": False},

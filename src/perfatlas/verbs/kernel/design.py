@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-import perfatlas.verbs.kernel.metrics  # noqa: F401 - declares the metrics of these answers
 from perfatlas.answer import Answer, single_evidence, warn_unused_changes
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
@@ -18,9 +18,10 @@ from perfatlas.machines import (
     kernel_silicon,
     what_ifs,
 )
-from perfatlas.quantities import InfeasibleError, UnsupportedError
+from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of
+from perfatlas.verbs.kernel.metrics import TILE
 from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns
 from perfatlas.verbs.kernel.priced import price_questions
 from perfatlas.verbs.kernel.question import (
@@ -32,18 +33,18 @@ from perfatlas.verbs.kernel.question import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.hardware import Device
     from perfatlas.machines import KernelDesign, KernelFamily, KernelTile, Silicon
+    from perfatlas.operators import Operator
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.verbs.kernel.question import DesignInputs
+    from perfatlas.verbs.kernel.question import DesignInputs, OperatorInputs
 
     Work = AttentionWork | GemmWork
 
-SHARED = ("time_s", "time_s_low", "time_s_high")
-TILE = {"m": "tile_m", "n": "tile_n", "k": "tile_k", "stages": "stages", "warpgroups": "warpgroups"}
-NOT_MODELLED = (
+SHARED: Final = ("time_s", "time_s_low", "time_s_high")
+NOT_MODELLED: Final = (
     "masks within a block, split-K and the state of L2 are not modelled; constants of the kernel"
     " family: clock factor, cycles outside the main loop of a tile, launch"
 )
@@ -114,6 +115,16 @@ def kernel_design_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked again
         promotes=number_format.name in family.promoted,
     )
     return _answer("gemm", inputs, work)
+
+
+def _row(function: Callable[..., Answer], _: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of one row of a table."""
+    return function(**fields)
+
+
+attention_row, gemm_row = (
+    partial(_row, function) for function in (kernel_design_attention, kernel_design_gemm)
+)
 
 
 def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
@@ -193,21 +204,20 @@ def _designed(
 
 def _measured(inputs: DesignInputs) -> dict[str, Any]:
     """Return the results of `kernel attention` or `kernel gemm`; a roofline has no interval."""
-    names = ("system", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
-    own = {"format": format_of(inputs.format).name}
+    asked: Sequence[OperatorInputs]
+    operator: Operator
+    names: tuple[str, ...]
     if isinstance(inputs, AttentionDesignInputs):
-        own |= {name: getattr(inputs, name) for name in names}
-        shape = {"phase": "prefill", "mask": inputs.mask, "kv_format": own["format"]}
-        try:
-            asked = [read_attention({**own, **shape, "cache_append": "excluded"})]
-            priced = price_questions(asked, attention_columns(asked))
-        except UnsupportedError:
-            asked = [read_attention({**own, **shape, "tier": "bound"})]
-            priced = price_questions(asked, attention_columns(asked))
+        names = ("system", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        shape = {"phase": "prefill", "mask": inputs.mask, "cache_append": "excluded"}
+        shape |= dict.fromkeys(("format", "kv_format"), format_of(inputs.format).name)
+        attentions = [read_attention({**shape, **{n: getattr(inputs, n) for n in names}})]
+        asked, operator = attentions, attention_columns(attentions)
     else:
-        own |= {name: getattr(inputs, name) for name in ("system", "m", "n", "k", "groups")}
-        products = [read_gemm(own)]
-        priced = price_questions(products, gemm_columns(products))
+        names = ("system", "m", "n", "k", "groups", "format")
+        products = [read_gemm({name: getattr(inputs, name) for name in names})]
+        asked, operator = products, gemm_columns(products)
+    priced = price_questions(asked, operator)
     return {name: cells[0] for name, cells in priced.results().items()}
 
 

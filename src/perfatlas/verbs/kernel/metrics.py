@@ -7,6 +7,14 @@ from typing import Final
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 DESIGNS: Final = ("kernel design attention", "kernel design gemm")
+# field and result of each size of a tile
+TILE: Final = {
+    "m": "tile_m",
+    "n": "tile_n",
+    "k": "tile_k",
+    "stages": "stages",
+    "warpgroups": "warpgroups",
+}
 
 declare_metrics(
     Metric(
@@ -44,33 +52,29 @@ declare_metrics(
             ("tiles", "tiles", "Tiles of the kernel."),
         )
     ),
-    Metric(
-        name="tile_cycles",
-        label="cycles of a tile",
-        unit="cycles",
-        verbs=DESIGNS,
-        description="Mean cycles of a tile on its SM.",
+    *(
+        Metric(name=name, label=label, holds="rows", verbs=DESIGNS, description=text)
+        for name, label, text in (
+            ("units", "units", "Units of an SM and the device memory, with their mean work."),
+            ("what_if", "what if", "The kernel with one change."),
+        )
     ),
-    Metric(
-        name="units",
-        label="units",
-        holds="rows",
-        verbs=DESIGNS,
-        description="Units of an SM and the device memory, with their mean work for a tile.",
+    *(
+        Metric(name=name, label=label, holds="text", verbs=DESIGNS, description=text)
+        for name, label, text in (
+            ("units.unit", "unit", "The unit; exponentials occupy a part of the issue slots."),
+            ("what_if.change", "change", "The change of the tile or of the device."),
+            ("what_if.limiting_unit", "limiting unit", "What limits the kernel then."),
+            ("what_if.reason", "reason", "Why the change is impossible."),
+        )
     ),
-    Metric(
-        name="units.unit",
-        label="unit",
-        holds="text",
-        verbs=DESIGNS,
-        description="The unit; exponentials occupy a part of the issue slots.",
-    ),
-    Metric(
-        name="units.cycles",
-        label="cycles",
-        unit="cycles",
-        verbs=DESIGNS,
-        description="Cycles in which it works for a tile.",
+    *(
+        Metric(name=name, label=label, unit=unit, verbs=DESIGNS, description=text)
+        for name, label, unit, text in (
+            ("tile_cycles", "cycles of a tile", "cycles", "Mean cycles of a tile on its SM."),
+            ("units.cycles", "cycles", "cycles", "Mean cycles of its work for a tile."),
+            ("what_if.speedup", "speedup", "1", "Time without the change over time with it."),
+        )
     ),
     Metric(
         name="units.share",
@@ -81,48 +85,11 @@ declare_metrics(
         description="These cycles over those of the tile.",
     ),
     Metric(
-        name="what_if",
-        label="what if",
-        holds="rows",
-        verbs=DESIGNS,
-        description="The kernel with one change.",
-    ),
-    Metric(
-        name="what_if.change",
-        label="change",
-        holds="text",
-        verbs=DESIGNS,
-        description="The change of the tile or of the device.",
-    ),
-    Metric(
         name="what_if.time_s",
         label="time",
         unit="s",
         shown="scaled",
-        better="lower",
         verbs=DESIGNS,
         description="Time with the change; null if it is impossible.",
-    ),
-    Metric(
-        name="what_if.speedup",
-        label="speedup",
-        unit="1",
-        better="higher",
-        verbs=DESIGNS,
-        description="Time without the change over the time with it.",
-    ),
-    Metric(
-        name="what_if.limiting_unit",
-        label="limiting unit",
-        holds="text",
-        verbs=DESIGNS,
-        description="What limits the kernel then.",
-    ),
-    Metric(
-        name="what_if.reason",
-        label="reason",
-        holds="text",
-        verbs=DESIGNS,
-        description="Why the change is impossible.",
     ),
 )

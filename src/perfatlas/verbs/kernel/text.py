@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text import (
     format_number,
     format_value,
     print_closing,
+    print_line,
     print_question,
     print_results,
     print_rows,
     share_text,
 )
+from perfatlas.verbs.kernel.metrics import TILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
+
+IN_ONE_LINE: Final = (*TILE.values(), "ctas_per_mma", "tiles", "tile_cycles", "flop")
 
 
 def print_design(
@@ -33,8 +37,11 @@ def print_design(
     """
     results = answer["results"]
     print_question(console, answer)
-    print_results(console, {k: v for k, v in results.items() if not isinstance(v, list)})
+    hidden = {name for name, value in results.items() if isinstance(value, list)}
+    hidden |= set() if verbose else set(IN_ONE_LINE)
+    print_results(console, {name: results[name] for name in results if name not in hidden})
     console.print()
+    print_line(console, _tile_text(results))
     units = [
         {
             "unit": row["unit"],
@@ -43,17 +50,18 @@ def print_design(
         }
         for row in results["units"]
     ]
-    print_rows(console, units, title="mean work of each unit for a tile")
+    print_rows(console, units)
+    console.print()
     changes = [
         {
-            "change": row["change"],
+            "what if": row["change"],
             "time": format_value("time_s", row["time_s"]),
             "speedup": "" if row["speedup"] is None else f"{row['speedup']:.2f}x",
             "limiting unit": row["limiting_unit"] or f"impossible: {row['reason']}",
         }
         for row in results["what_if"]
     ]
-    print_rows(console, changes, title="what if")
+    print_rows(console, changes)
     print_closing(
         console,
         answer,
@@ -61,4 +69,14 @@ def print_design(
         method="pipeline model: warpgroups as programs on the units of an SM",
         covered=answer["evidence"]["assumptions"][0],
         verbose=verbose,
+    )
+
+
+def _tile_text(results: Mapping[str, Any]) -> str:
+    """Return the tile in a line."""
+    sizes = " x ".join(str(results[name]) for name in ("tile_m", "tile_n", "tile_k"))
+    pair = ", 2-CTA MMA" if results["ctas_per_mma"] > 1 else ""
+    return (
+        f"{results['tiles']:,} tiles of {sizes}, {results['stages']} stages,"
+        f" {results['warpgroups']} warpgroups{pair}: {results['tile_cycles']:,.0f} cycles each"
     )

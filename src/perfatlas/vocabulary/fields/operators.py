@@ -80,7 +80,7 @@ class GemmShape:
 
 @group("Matrix product", 2)
 class MeasuredProduct:
-    """How a matrix product is grouped, and what its time includes."""
+    """A matrix product C[m, n] = A[m, k] W[k, n]."""
 
     group_sizes: Annotated[
         Literal["equal", "random"],
@@ -132,14 +132,14 @@ Direction = Annotated[
 
 @group("Attention", 2)
 class AttentionPhase:
-    """Phase of attention."""
+    """Attention of one layer."""
 
     phase: Phase = "decode"
 
 
 @group("Attention", 2)
 class AttentionSizes:
-    """Sizes of attention."""
+    """Attention of one layer."""
 
     kind: Annotated[
         Literal["gqa", "mla"],
@@ -189,7 +189,7 @@ class AttentionSizes:
 
 @group("Attention", 2)
 class AttentionShape:
-    """Caches, formats and passes of attention."""
+    """Attention of one layer."""
 
     kv_lora_rank: Annotated[Size, Row("Rank of the latent KV cache.", needs=MLA)] = 512
     rope_dim: Annotated[
@@ -223,7 +223,7 @@ class AttentionShape:
 
 @group("Attention", 2)
 class DesignedAttention:
-    """Attention whose kernel is designed."""
+    """Attention of one layer."""
 
     phase: Phase = "prefill"
     format: Format = "bf16"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         what_ifs as what_ifs,
     )
     from perfatlas.machines.gpu.pipeline.servers import (
-        Schedule as Schedule,
         Step as Step,
         run_programs as run_programs,
     )

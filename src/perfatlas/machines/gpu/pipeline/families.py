@@ -110,13 +110,11 @@ def architecture_limits(architecture: str) -> dict[str, Any]:
 @cache
 def kernel_families() -> tuple[KernelFamily, ...]:
     """Return all families."""
-    return tuple(_family(row) for row in _data()["family"])
-
-
-def _family(row: dict[str, Any]) -> KernelFamily:
-    return KernelFamily(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-    )
+    rows: list[dict[str, Any]] = [
+        {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+        for row in _data()["family"]
+    ]
+    return tuple(KernelFamily(**row) for row in rows)
 
 
 def family_of(operator: str, device: Device, format_name: str) -> KernelFamily:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.machines.gpu.pipeline.families import sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork
+from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork
 from perfatlas.machines.gpu.pipeline.loops import UNITS, loop_of, tile_schedule
 from perfatlas.machines.gpu.pipeline.tiles import (
     check_tile,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.machines.gpu.pipeline.kernels import KernelTile, Silicon, Work
 
 MEMORY, LATENCY, LAUNCH = "device memory", "latency", "launch"
+COLUMNS_MORE: Final = 64  # of a larger tile
 BUSY: Final = 0.5  # share of its cycles from which a unit limits a tile
 
 
@@ -166,18 +167,22 @@ def what_ifs(
         clock_factor: Sustained clock over the maximum one.
     """
     tile = design.tile
-    sizes = {"m": tile.m, "n": tile.n, "k": tile.k, "paired": tile.paired}
-    changes: list[tuple[str, KernelTile, Silicon]] = [
-        ("one more stage", replace(tile, stages=tile.stages + 1), silicon),
-        ("twice the rows", completed_tile(work, silicon, {**sizes, "m": 2 * tile.m}), silicon),
-        ("twice the columns", completed_tile(work, silicon, {**sizes, "n": 2 * tile.n}), silicon),
+    own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
+    own["paired"] = tile.paired
+    sizes = {
+        f"{COLUMNS_MORE} more columns": {"n": tile.n + COLUMNS_MORE},
+        "one more warpgroup": {"m": tile.m + tile.rows, "warpgroups": tile.warpgroups + 1},
+    }
+    if isinstance(work, GemmWork) and family.pairs:
+        sizes["1-CTA MMA" if tile.paired else "2-CTA MMA"] = {"paired": not tile.paired}
+    changes = [("one more stage", replace(tile, stages=tile.stages + 1), silicon)]
+    changes += [
+        (text, completed_tile(work, silicon, {**own, **changed}), silicon)
+        for text, changed in sizes.items()
     ]
     if isinstance(work, AttentionWork):
         faster = replace(silicon, exponentials=2.0 * silicon.exponentials)
         changes.append(("twice the exponential rate", tile, faster))
-    elif family.pairs:
-        text = "1-CTA MMA" if tile.paired else "2-CTA MMA"
-        changes.append((text, replace(tile, paired=not tile.paired), silicon))
     changes += [
         ("twice the tensor rate", tile, replace(silicon, mma_flop=2.0 * silicon.mma_flop)),
         (
