@@ -52,8 +52,8 @@ def test_programs_that_wait_for_each_other_are_refused() -> None:
 def test_endless_exponentials_leave_the_tensor_cores_as_the_limit() -> None:
     device = resolve_system("h100_sxm").device
     family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
-    sizes = {"batch": 8, "heads": 16, "kv_heads": 16, "head_dim": 128, "causal": False}
-    work = AttentionWork(**sizes, q_len=16384, kv_len=16384)
+    sizes: dict[str, Any] = {"batch": 8, "heads": 16, "kv_heads": 16, "head_dim": 128}
+    work = AttentionWork(**sizes, q_len=16384, kv_len=16384, causal=False)
     family = replace(family, fp32_per_score=0.0, comparisons_per_score=0.0)
     found = design_kernel(work, family, replace(silicon, exponentials=1e12), 1.0)
     assert found.limiting_unit == "tensor cores"
@@ -79,6 +79,22 @@ def test_a_product_is_no_faster_with_more_work(k: int, more: int, name: str) -> 
     assert results["bound_time_s"] < results["time_s"]
     larger = kernel_design_gemm(**{**asked, name: asked[name] + more}).results
     assert larger["time_s"] >= results["time_s"]
+
+
+def test_stages_hide_the_copies_until_another_unit_limits() -> None:
+    asked = {**GEMM, **TILE, "m": 1024}
+    times = [kernel_design_gemm(**asked, stages=n).results["time_s"] for n in range(1, 7)]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 2.0 * times[-1]
+    assert times[-1] == times[-2]
+
+
+def test_what_no_published_speed_resembles_is_marked() -> None:
+    asked = {**ATTENTION, "kv_len": 4096}
+    assert kernel_design_attention(**asked).warnings == ()
+    for fields in ({"q_len": 512}, {"head_dim": 96}):
+        (warning,) = kernel_design_attention(**asked, **fields).warnings
+        assert warning.startswith("not validated")
 
 
 @pytest.mark.parametrize(

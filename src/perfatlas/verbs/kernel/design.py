@@ -258,6 +258,8 @@ def _warnings(
     if isinstance(work, AttentionWork) and work.head_dim not in family.head_dims:
         known = ", ".join(map(str, family.head_dims))
         texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
+    if isinstance(work, AttentionWork) and work.q_len != work.kv_len:
+        texts.append("not validated: published speeds have as many queries as keys")
     if isinstance(work, GemmWork) and work.m < family.least_rows:
         texts.append(
             f"not validated: kernels of fewer than {family.least_rows} rows on"

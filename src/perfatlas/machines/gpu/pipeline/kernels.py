@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.machines.gpu.pipeline.families import sm_constants
 
 if TYPE_CHECKING:
     from perfatlas.hardware import Device
+
+MOST_LENGTHS: Final = 8192  # of tiles; beyond, neighbours have the length of the longest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +119,14 @@ class AttentionWork:
             tile: The tile.
         """
         counts: dict[int, int] = {}
-        for first in range(0, self.q_len, tile.m):
-            last = self.kv_len - self.q_len + min(first + tile.m, self.q_len)
+        tiles = math.ceil(self.q_len / tile.m)
+        together = math.ceil(tiles / MOST_LENGTHS)
+        for first in range(0, tiles, together):
+            beyond = min(first + together, tiles)
+            last = self.kv_len - self.q_len + min(beyond * tile.m, self.q_len)
             blocks = math.ceil((last if self.causal else self.kv_len) / tile.n)
-            counts[blocks] = counts.get(blocks, 0) + self.batch * self.heads
+            number = (beyond - first) * self.batch * self.heads
+            counts[blocks] = counts.get(blocks, 0) + number
         return counts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
@@ -183,7 +183,11 @@ def _copies(
     return steps
 
 
-@cache
+@lru_cache(maxsize=4096)
+def _simulated(loop: Loop, blocks: int) -> Schedule:
+    return run_programs(loop.programs(blocks))
+
+
 def tile_schedule(loop: Loop, blocks: int) -> Schedule:
     """Return the schedule of one tile; a long one goes on as between `STEADY` blocks.
 
@@ -193,15 +197,11 @@ def tile_schedule(loop: Loop, blocks: int) -> Schedule:
     """
     first, last = STEADY
     if blocks <= last:
-        return run_programs(loop.programs(blocks))
-    begin, end = tile_schedule(loop, first), tile_schedule(loop, last)
+        return _simulated(loop, blocks)
+    begin, end = _simulated(loop, first), _simulated(loop, last)
     more = (blocks - last) / (last - first)
-    return Schedule(
-        cycles=end.cycles + more * (end.cycles - begin.cycles),
-        busy={
-            unit: end.busy[unit] + more * (end.busy[unit] - begin.busy[unit]) for unit in end.busy
-        },
-    )
+    busy = {unit: used + more * (used - begin.busy[unit]) for unit, used in end.busy.items()}
+    return Schedule(cycles=end.cycles + more * (end.cycles - begin.cycles), busy=busy)
 
 
 def loop_of(work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon) -> Loop:

@@ -19,6 +19,7 @@ LANES: Final = 128  # of tensor memory: rows of an accumulator
 MOST_REGISTERS: Final = 255  # of a thread
 REGISTER_STEP: Final = 8  # of setmaxnreg
 COLUMN_STEP: Final = 8  # of the columns of an MMA instruction
+MMA_BYTES: Final = 32  # depth of an MMA instruction
 MOST_STAGES: Final = 8
 BLOCK_BYTES: Final = 128  # depth of a GEMM block, a swizzled row of shared memory
 GEMM_ROWS: Final = (64, 128, 256)
@@ -34,7 +35,7 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
         silicon: The device.
 
     Raises:
-        InvalidSpecError: Rows or columns are no multiple of those of the MMA instruction.
+        InvalidSpecError: Rows, columns or depth are no multiple of those of the MMA instruction.
         InfeasibleError: The tile exceeds shared memory, registers or tensor memory.
     """
     limits = architecture_limits(silicon.architecture)
@@ -50,6 +51,11 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
     if isinstance(work, AttentionWork) and tile.k != work.head_dim:
         raise InvalidSpecError(
             f"tile_k = {tile.k} must be head_dim = {work.head_dim} in attention; leave it out"
+        )
+    if tile.k * work.element_bytes % MMA_BYTES:
+        raise InvalidSpecError(
+            f"tile_k = {tile.k} must be a multiple of {MMA_BYTES / work.element_bytes:g}, the depth"
+            " of an MMA instruction in this format"
         )
     held = shared_bytes(work, tile)
     if held > silicon.shared_bytes:
