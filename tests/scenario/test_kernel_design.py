@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from perfatlas.machines.gpu.pipeline import (
     kernel_silicon,
     run_programs,
 )
+from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from validation.kernels.design import anchors, ratios, validate_design
@@ -47,6 +49,20 @@ def test_programs_that_wait_for_each_other_are_refused() -> None:
     steps = [[Step(event="a", after=("b",))], [Step(event="b", after=("a",))]]
     with pytest.raises(ValueError, match="wait for each other"):
         run_programs(steps)
+
+
+@given(
+    tiles=st.dictionaries(st.integers(1, 50).map(float), st.integers(1, 40), min_size=1),
+    sm_count=st.integers(1, 9),
+)
+def test_the_longest_tiles_start_first_wherever_an_sm_is_free(
+    tiles: dict[float, int], sm_count: int
+) -> None:
+    free = [0.0] * sm_count
+    for cycles in sorted(tiles, reverse=True):
+        for _ in range(tiles[cycles]):
+            heapq.heapreplace(free, free[0] + cycles)
+    assert sm_cycles(tiles, sm_count) == max(free)
 
 
 def test_endless_exponentials_leave_the_tensor_cores_as_the_limit() -> None:

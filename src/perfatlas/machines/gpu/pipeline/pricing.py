@@ -1,4 +1,7 @@
-"""Time of a kernel from the schedule of its tiles."""
+"""Time of a kernel from the schedule of its tiles.
+
+Shape legend: S streaming multiprocessors, R rounds of tiles.
+"""
 
 from __future__ import annotations
 
@@ -143,10 +146,14 @@ def sm_cycles(tiles: Mapping[float, int], sm_count: int) -> float:
     """
     load_S = np.zeros(sm_count)
     for cycles in sorted(tiles, reverse=True):
-        rounds, rest = divmod(tiles[cycles], sm_count)
-        load_S.sort()
-        load_S += rounds * cycles
-        load_S[:rest] += cycles
+        uneven = int(np.ptp(load_S) // cycles) + 1
+        rounds = max(tiles[cycles] // sm_count - uneven, 0)
+        rest = tiles[cycles] - rounds * sm_count
+        # the rest start at the earliest of the times at which SMs are free
+        free_SR = load_S[:, None] + cycles * np.arange(rest // sm_count + uneven + 1)
+        chosen = np.argsort(free_SR, axis=None, kind="stable")[:rest]
+        placed_S = np.bincount(chosen // free_SR.shape[1], minlength=sm_count)
+        load_S += cycles * (rounds + placed_S)
     return float(load_S.max())
 
 
