@@ -52,7 +52,7 @@ NOT_MODELLED: Final = (
 
 @signature_of("kernel design attention")
 @warn_unused_changes
-def kernel_design_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_design_attention(**fields: object) -> Answer:
     """Return the time of an attention kernel from the pipeline of its tiles.
 
     Args:
@@ -86,7 +86,7 @@ def kernel_design_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked 
 
 @signature_of("kernel design gemm")
 @warn_unused_changes
-def kernel_design_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+def kernel_design_gemm(**fields: object) -> Answer:
     """Return the time of a GEMM kernel from the pipeline of its tiles.
 
     Args:

@@ -120,14 +120,18 @@ def _priced(
         tiles=tiles,
         tile_cycles=mean,
         units={**{unit: used for unit, used in units.items() if used}, MEMORY: memory_cycles},
-        limiting_unit=_limiting(units, mean, memory_s > compute_s, family.launch_s > kernel_s),
+        limiting_unit=_limiting(units, mean, compute_s, memory_s, family.launch_s),
     )
 
 
-def _limiting(units: Mapping[str, float], cycles: float, by_memory: bool, by_launch: bool) -> str:  # noqa: FBT001
+def _limiting(
+    units: Mapping[str, float], cycles: float, compute_s: float, memory_s: float, launch_s: float
+) -> str:
     """Return what limits a kernel: the busiest unit, or latency if all of them mostly wait."""
-    if by_launch or by_memory:
-        return LAUNCH if by_launch else MEMORY
+    if launch_s > max(compute_s, memory_s):
+        return LAUNCH
+    if memory_s > compute_s:
+        return MEMORY
     busiest = max(units, key=units.__getitem__)
     return busiest if units[busiest] >= BUSY * cycles else LATENCY
 
