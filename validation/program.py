@@ -71,6 +71,11 @@ COMMANDS: Final = (
         needs=TABLES,
     ),
     Command(
+        name="design",
+        help="Pipeline models of kernels against published speeds left out of their fit.",
+        run="kernels.design_command:design",
+    ),
+    Command(
         name="outside",
         help="Published measurements of all scales that nothing is fitted to.",
         run="serving.outside_command:outside",

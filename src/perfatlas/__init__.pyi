@@ -43,6 +43,8 @@ __all__ = [
     "goodput_frontier",
     "goodput_spares",
     "kernel_attention",
+    "kernel_design_attention",
+    "kernel_design_gemm",
     "kernel_elementwise",
     "kernel_gemm",
     "kernel_moe",
@@ -1792,6 +1794,122 @@ def kernel_attention(
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
+    """
+
+def kernel_design_attention(
+    *,
+    system: str,
+    kind: Literal["gqa", "mla"] = "gqa",
+    batch: int | str = 1,
+    q_len: int | str | None = None,
+    kv_len: int | str,
+    num_heads: int | str,
+    num_kv_heads: int | str | None = None,
+    head_dim: int | str = 128,
+    phase: Literal["prefill", "decode"] = "prefill",
+    format: str = "bf16",
+    mask: Literal["causal", "none"] = "causal",
+    direction: Literal["forward", "backward", "forward_backward"] = "forward",
+    tile_m: int | str | None = None,
+    tile_n: int | str | None = None,
+    tile_k: int | str | None = None,
+    stages: int | str | None = None,
+    warpgroups: int | str | None = None,
+) -> Answer:
+    """Return the time of an attention kernel from the pipeline of its tiles.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        kind: Grouped-query attention (also MHA and MQA) or multi-head latent attention. Default:
+            gqa.
+        batch: Sequences in the batch. Default: 1.
+        q_len: New tokens per sequence. Default: 1 in decode, kv_len in prefill.
+        kv_len: Keys per sequence, including the new tokens.
+        num_heads: Query heads on this GPU.
+        num_kv_heads: Key-value heads on this GPU, a divisor of num_heads. Default: num_heads.
+            Needs kind = gqa.
+        head_dim: Head dimension; for mla, of values and of the non-rotary part of keys. Default:
+            128.
+        phase: Prefill (many new tokens per sequence) or decode (one). Default: prefill.
+        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
+            tensor cores uses fp16. Default: bf16.
+        mask: Mask of the keys: causal, or none, where every query sees every key (encoders).
+            Default: causal. Needs phase = prefill and kind = gqa.
+        direction: Forward pass, backward pass, or both; the backward pass multiplies five matrices
+            where the forward pass multiplies two. Default: forward. Needs phase = prefill and kind
+            = gqa.
+        tile_m: Rows of the tile: of queries, or of the output. Default: that of the best known
+            kernel. Needs tile_n.
+        tile_n: Columns of the tile: keys of a block, or columns of the output. Default: that of
+            the best known kernel. Needs tile_m.
+        tile_k: Depth of a block of the main loop; in attention, head_dim. Default: 128 bytes, or
+            head_dim. Needs tile_m.
+        stages: Buffers of the main loop in shared memory: pairs of operand tiles, or single tiles
+            of keys or values. Default: as many as fit, up to 8. Needs tile_m.
+        warpgroups: Warpgroups that compute, each on its own rows of the tile. Default: one for the
+            rows of an MMA instruction, up to 2. Needs tile_m.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        InfeasibleError: An SM cannot hold the tile.
+        UnsupportedError: Kernels of this device, format or phase are not modelled.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_design_attention
+        >>> asked = {"system": "h100_sxm", "batch": 4, "kv_len": 4096, "num_heads": 16}
+        >>> kernel_design_attention(**asked, head_dim=128).results["limiting_unit"]
+        'tensor cores'
+    """
+
+def kernel_design_gemm(
+    *,
+    system: str,
+    m: int | str,
+    n: int | str,
+    k: int | str,
+    format: str = "bf16",
+    groups: int | str = 1,
+    tile_m: int | str | None = None,
+    tile_n: int | str | None = None,
+    tile_k: int | str | None = None,
+    stages: int | str | None = None,
+    warpgroups: int | str | None = None,
+) -> Answer:
+    """Return the time of a GEMM kernel from the pipeline of its tiles.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        m: Rows of the activations: tokens.
+        n: Columns of the weights: output features.
+        k: Inner dimension: input features.
+        format: Number format of the arithmetic; fp8 means fp8_static. Unset, a device without bf16
+            tensor cores uses fp16. Default: bf16.
+        groups: Products of m rows each, with weights of their own: a grouped GEMM, such as that of
+            the experts on a GPU. Default: 1.
+        tile_m: Rows of the tile: of queries, or of the output. Default: that of the best known
+            kernel. Needs tile_n.
+        tile_n: Columns of the tile: keys of a block, or columns of the output. Default: that of
+            the best known kernel. Needs tile_m.
+        tile_k: Depth of a block of the main loop; in attention, head_dim. Default: 128 bytes, or
+            head_dim. Needs tile_m.
+        stages: Buffers of the main loop in shared memory: pairs of operand tiles, or single tiles
+            of keys or values. Default: as many as fit, up to 8. Needs tile_m.
+        warpgroups: Warpgroups that compute, each on its own rows of the tile. Default: one for the
+            rows of an MMA instruction, up to 2. Needs tile_m.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        InfeasibleError: An SM cannot hold the tile.
+        UnsupportedError: Kernels of this device or format are not modelled.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_design_gemm
+        >>> answer = kernel_design_gemm(system="h100_sxm", m=4096, n=7168, k=2048)
+        >>> answer.results["time_s"] > answer.results["bound_time_s"]
+        True
     """
 
 def kernel_elementwise(

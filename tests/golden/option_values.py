@@ -159,6 +159,11 @@ _KERNELS: Final[Values] = {
     "rope_dim": (32, 128),
     "kv_format": ("fp8", "bf16"),
     "window": (32, 20),
+    "tile_m": (64, 192),
+    "tile_n": (64, 96),
+    "tile_k": (64, 32),
+    "stages": (2, 3),
+    "warpgroups": (1, 3),
     "tokens": (700, 4000),
     "hidden": (1024, 4096),
     "intermediate": (512, 2048),
@@ -219,7 +224,11 @@ _GOODPUT: Final[Values] = {
     "tokens": (1e9, 3e12),
 }
 _OPERATORS: Final = {
-    f"kernel {name}": _KERNELS for name in ("gemm", "attention", "moe", "elementwise")
+    f"kernel {name}": _KERNELS
+    for name in (
+        *("gemm", "attention", "moe", "elementwise"),
+        *("design gemm", "design attention"),
+    )
 }
 _OTHERS: Final[Mapping[str, Values]] = {
     **_OPERATORS,

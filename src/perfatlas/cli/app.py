@@ -25,11 +25,12 @@ app: Final = App(
     suppress_keyboard_interrupt=False,
 )
 for name, (package, command) in commands().items():
-    parent, _, verb = name.rpartition(" ")
+    if " " in name:
+        continue
     if is_group(name):
         app.command(f"perfatlas.cli.groups:{name}", name=name, help=command.line)
-    elif not parent:
-        app.command(f"{package}.{command.run}", name=verb, help=command.line)
+    else:
+        app.command(f"{package}.{command.run}", name=name, help=command.line)
 app.command(
     "perfatlas.cli.completion:completion",
     name="completion",

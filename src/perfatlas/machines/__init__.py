@@ -21,5 +21,18 @@ if TYPE_CHECKING:
         register as register,
         repriced as repriced,
     )
+    from perfatlas.machines.gpu.pipeline import (
+        AttentionWork as AttentionWork,
+        GemmWork as GemmWork,
+        KernelDesign as KernelDesign,
+        KernelFamily as KernelFamily,
+        KernelTile as KernelTile,
+        Silicon as Silicon,
+        completed_tile as completed_tile,
+        design_kernel as design_kernel,
+        family_of as family_of,
+        kernel_silicon as kernel_silicon,
+        what_ifs as what_ifs,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

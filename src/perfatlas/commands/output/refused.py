@@ -125,4 +125,4 @@ def _command(words: Sequence[str]) -> str:
     from perfatlas.declarations import commands
 
     known = commands()
-    return next((name for n in (2, 1) if (name := " ".join(words[:n])) in known), "")
+    return next((name for n in (3, 2, 1) if (name := " ".join(words[:n])) in known), "")

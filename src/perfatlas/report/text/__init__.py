@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from perfatlas.report.text.reproduce import reproduce_line as reproduce_line
     from perfatlas.report.text.results import (
         interval_text as interval_text,
+        print_results as print_results,
         printed_results as printed_results,
     )
     from perfatlas.report.text.rows import (

@@ -14,5 +14,9 @@ if TYPE_CHECKING:
         kernel_gemm as kernel_gemm,
         kernel_moe as kernel_moe,
     )
+    from perfatlas.verbs.kernel.design import (
+        kernel_design_attention as kernel_design_attention,
+        kernel_design_gemm as kernel_design_gemm,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

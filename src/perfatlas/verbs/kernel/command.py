@@ -1,4 +1,4 @@
-"""`perfatlas kernel gemm|attention|moe|elementwise`: one operator on one GPU."""
+"""`perfatlas kernel`: one operator on one GPU, and kernels under design."""
 
 from __future__ import annotations
 
@@ -13,4 +13,16 @@ gemm, attention, moe, elementwise = (
         )
     )
     for operator in ("gemm", "attention", "moe", "elementwise")
+)
+
+design_attention, design_gemm = (
+    command_of(
+        Answering(
+            command=f"kernel design {operator}",
+            function=f"kernel_design_{operator}",
+            first="time_s",
+            text="text:print_design",
+        )
+    )
+    for operator in ("attention", "gemm")
 )

@@ -45,9 +45,35 @@ DECLARATION: Final = Declaration(
             run="command:elementwise",
             example="kernel elementwise --system h200_sxm --op norm --tokens 4096 --width 8192",
         ),
+        Command(
+            name="kernel design",
+            help="Time of a kernel under design, from the pipeline of its tiles.",
+        ),
+        Command(
+            name="kernel design attention",
+            help="Time of an attention kernel with a given tile.",
+            run="command:design_attention",
+            row="design:attention_row",
+            example=(
+                "kernel design attention --system h100_sxm --batch 4 --kv-len 4096 --num-heads 16 "
+                "--head-dim 128 --tile-m 128 --tile-n 128"
+            ),
+        ),
+        Command(
+            name="kernel design gemm",
+            help="Time of a GEMM kernel with a given tile.",
+            run="command:design_gemm",
+            row="design:gemm_row",
+            example=(
+                "kernel design gemm --system h100_sxm --m 4096 --n 7168 --k 2048 "
+                "--format fp8_block --tile-m 128 --tile-n 128"
+            ),
+        ),
     ),
     functions=(
         "kernel_attention",
+        "kernel_design_attention",
+        "kernel_design_gemm",
         "kernel_elementwise",
         "kernel_gemm",
         "kernel_moe",

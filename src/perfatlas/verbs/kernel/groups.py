@@ -5,21 +5,36 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.fields import (
+    AttentionPhase,
     AttentionShape,
+    AttentionSizes,
     ClockChoice,
+    DesignedAttention,
     ElementwiseShape,
     GemmShape,
     KernelChoice,
+    MeasuredProduct,
     MoeShape,
     PowerLimit,
     SystemChoice,
     TierChoice,
+    TileChoice,
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "kernel gemm": (SystemChoice, GemmShape, KernelChoice, TierChoice, ClockChoice, PowerLimit),
+    "kernel gemm": (
+        SystemChoice,
+        GemmShape,
+        MeasuredProduct,
+        KernelChoice,
+        TierChoice,
+        ClockChoice,
+        PowerLimit,
+    ),
     "kernel attention": (
         SystemChoice,
+        AttentionPhase,
+        AttentionSizes,
         AttentionShape,
         KernelChoice,
         TierChoice,
@@ -35,4 +50,6 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         PowerLimit,
     ),
     "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice, PowerLimit),
+    "kernel design attention": (SystemChoice, AttentionSizes, DesignedAttention, TileChoice),
+    "kernel design gemm": (SystemChoice, GemmShape, TileChoice),
 }

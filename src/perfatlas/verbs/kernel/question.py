@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import half_format
 from perfatlas.vocabulary.fields import (
+    AttentionPhase,
     AttentionShape,
+    AttentionSizes,
     ClockChoice,
+    DesignedAttention,
     ElementwiseShape,
     GemmShape,
     KernelChoice,
+    MeasuredProduct,
     MoeShape,
     PowerLimit,
     SystemChoice,
     TierChoice,
+    TileChoice,
     fields_of,
 )
 
@@ -27,13 +32,28 @@ if TYPE_CHECKING:
 
 # groups in reverse order: Python collects annotations from the last base on
 class GemmInputs(
-    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice
+    InputFields,
+    PowerLimit,
+    ClockChoice,
+    TierChoice,
+    KernelChoice,
+    MeasuredProduct,
+    GemmShape,
+    SystemChoice,
 ):
     """A matrix product on one device."""
 
 
 class AttentionInputs(
-    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, AttentionShape, SystemChoice
+    InputFields,
+    PowerLimit,
+    ClockChoice,
+    TierChoice,
+    KernelChoice,
+    AttentionShape,
+    AttentionSizes,
+    AttentionPhase,
+    SystemChoice,
 ):
     """The attention of one layer on one device."""
 
@@ -50,6 +70,17 @@ class ElementwiseInputs(
     """An operator limited by memory bandwidth on one device."""
 
 
+class AttentionDesignInputs(
+    InputFields, TileChoice, DesignedAttention, AttentionSizes, SystemChoice
+):
+    """An attention kernel under design."""
+
+
+class GemmDesignInputs(InputFields, TileChoice, GemmShape, SystemChoice):
+    """A GEMM kernel under design."""
+
+
+DesignInputs = AttentionDesignInputs | GemmDesignInputs
 OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ElementwiseInputs
 
 
@@ -88,11 +119,7 @@ def read_attention(fields: Mapping[str, Any]) -> AttentionInputs:
     """
     inputs = AttentionInputs.read(_with_half(fields, "format", "kv_format"))
     refuse_unused(vars(inputs), fields_of(type(inputs)))
-    if inputs.q_len is not None and inputs.q_len > inputs.kv_len:
-        raise InvalidSpecError(
-            f"q_len = {inputs.q_len} exceeds kv_len = {inputs.kv_len}: kv_len includes the cached"
-            " prefix and the queries"
-        )
+    _check_sizes(inputs)
     if inputs.mask == "none" and inputs.window:
         raise InvalidSpecError(
             f"window = {inputs.window} needs a causal mask; leave window or mask out"
@@ -102,10 +129,56 @@ def read_attention(fields: Mapping[str, Any]) -> AttentionInputs:
             f"cache_append = included contradicts direction = {inputs.direction}: training appends"
             " to no cache; leave cache_append out"
         )
+    return inputs
+
+
+def _check_sizes(inputs: AttentionInputs | AttentionDesignInputs) -> None:
+    """Refuse more queries than keys, and query heads that do not share KV heads evenly."""
+    if inputs.q_len is not None and inputs.q_len > inputs.kv_len:
+        raise InvalidSpecError(
+            f"q_len = {inputs.q_len} exceeds kv_len = {inputs.kv_len}: kv_len includes the cached"
+            " prefix and the queries"
+        )
     if inputs.num_heads % (inputs.num_kv_heads or inputs.num_heads):
         raise InvalidSpecError(
             f"num_kv_heads = {inputs.num_kv_heads} must divide num_heads = {inputs.num_heads}"
         )
+
+
+def read_attention_design(fields: Mapping[str, Any]) -> AttentionDesignInputs:
+    """Return the attention kernel of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        UnsupportedError: Too few speeds are published to check a model of the kernel.
+    """
+    inputs = AttentionDesignInputs.read(fields)
+    for name, modelled in (("phase", "prefill"), ("kind", "gqa"), ("direction", "forward")):
+        if (value := getattr(inputs, name)) != modelled:
+            raise UnsupportedError(
+                f"{name} = {value} is not validated in kernel design: too few speeds are"
+                f" published; use {name} = {modelled}, or kernel attention"
+            )
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
+    _check_sizes(inputs)
+    return inputs
+
+
+def read_gemm_design(fields: Mapping[str, Any]) -> GemmDesignInputs:
+    """Return the GEMM kernel of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+    """
+    inputs = GemmDesignInputs.read(fields)
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
     return inputs
 
 

@@ -47,13 +47,18 @@ if TYPE_CHECKING:
         Number as Number,
     )
     from perfatlas.vocabulary.fields.operators import (
+        AttentionPhase as AttentionPhase,
         AttentionShape as AttentionShape,
+        AttentionSizes as AttentionSizes,
         CollectiveKernels as CollectiveKernels,
         CollectiveShape as CollectiveShape,
+        DesignedAttention as DesignedAttention,
         ElementwiseShape as ElementwiseShape,
         GemmShape as GemmShape,
         KernelChoice as KernelChoice,
+        MeasuredProduct as MeasuredProduct,
         MoeShape as MoeShape,
+        TileChoice as TileChoice,
     )
     from perfatlas.vocabulary.fields.questions import (
         ESTIMATED as ESTIMATED,

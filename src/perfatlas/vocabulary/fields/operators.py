@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Equals, NotEqual, WithMessage
+from perfatlas.vocabulary.fields.conditions import (
+    AllOf,
+    AnyOf,
+    AnySet,
+    Equals,
+    NotEqual,
+    WithMessage,
+)
 from perfatlas.vocabulary.fields.numbers import Count, Number, Size, SizeOrZero
 from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
 from perfatlas.vocabulary.fields.scenario import Distribution
@@ -69,6 +76,12 @@ class GemmShape:
             elsewhere=("num_groups", "num_local_experts"),
         ),
     ] = 1
+
+
+@group("Matrix product", 2)
+class MeasuredProduct:
+    """A matrix product C[m, n] = A[m, k] W[k, n]."""
+
     group_sizes: Annotated[
         Literal["equal", "random"],
         Row(
@@ -95,14 +108,39 @@ class GemmShape:
     ] = "excluded"
 
 
+Phase = Annotated[
+    Literal["prefill", "decode"],
+    Row("Prefill (many new tokens per sequence) or decode (one)."),
+]
+Mask = Annotated[
+    Literal["causal", "none"],
+    Row(
+        "Mask of the keys: causal, or none, where every query sees every key (encoders).",
+        needs=PREFILL_GQA,
+    ),
+]
+Direction = Annotated[
+    Literal["forward", "backward", "forward_backward"],
+    Row(
+        "Forward pass, backward pass, or both; the backward pass multiplies five matrices where"
+        " the forward pass multiplies two.",
+        needs=PREFILL_GQA,
+        elsewhere=("mode",),
+    ),
+]
+
+
 @group("Attention", 2)
-class AttentionShape:
+class AttentionPhase:
     """Attention of one layer."""
 
-    phase: Annotated[
-        Literal["prefill", "decode"],
-        Row("Prefill (many new tokens per sequence) or decode (one)."),
-    ] = "decode"
+    phase: Phase = "decode"
+
+
+@group("Attention", 2)
+class AttentionSizes:
+    """Attention of one layer."""
+
     kind: Annotated[
         Literal["gqa", "mla"],
         Row(
@@ -147,6 +185,12 @@ class AttentionShape:
             elsewhere=("head_size", "v_head_dim", "qk_nope_head_dim"),
         ),
     ] = 128
+
+
+@group("Attention", 2)
+class AttentionShape:
+    """Attention of one layer."""
+
     kv_lora_rank: Annotated[Size, Row("Rank of the latent KV cache.", needs=MLA)] = 512
     rope_dim: Annotated[
         Size, Row("Rotary dimensions per head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
@@ -164,13 +208,7 @@ class AttentionShape:
             elsewhere=("sliding_window", "window_size", "index_topk"),
         ),
     ] = 0
-    mask: Annotated[
-        Literal["causal", "none"],
-        Row(
-            "Mask of the keys: causal, or none, where every query sees every key (encoders).",
-            needs=PREFILL_GQA,
-        ),
-    ] = "causal"
+    mask: Mask = "causal"
     cache_append: Annotated[
         Literal["excluded", "included"] | None,
         Row(
@@ -180,15 +218,68 @@ class AttentionShape:
             needs=AllOf(PREFILL_GQA, NotEqual("tier", "bound")),
         ),
     ] = None
-    direction: Annotated[
-        Literal["forward", "backward", "forward_backward"],
+    direction: Direction = "forward"
+
+
+@group("Attention", 2)
+class DesignedAttention:
+    """Attention of one layer."""
+
+    phase: Phase = "prefill"
+    format: Format = "bf16"
+    mask: Mask = "causal"
+    direction: Direction = "forward"
+
+
+@group("Tile", 3)
+class TileChoice:
+    """Tile of a thread block."""
+
+    tile_m: Annotated[
+        Size | None,
         Row(
-            "Forward pass, backward pass, or both; the backward pass multiplies five matrices where"
-            " the forward pass multiplies two.",
-            needs=PREFILL_GQA,
-            elsewhere=("mode",),
+            "Rows of the tile: of queries, or of the output.",
+            default="that of the best known kernel",
+            needs=AnySet("tile_n", example="128"),
+            elsewhere=("block_m", "BLOCK_M"),
         ),
-    ] = "forward"
+    ] = None
+    tile_n: Annotated[
+        Size | None,
+        Row(
+            "Columns of the tile: keys of a block, or columns of the output.",
+            default="that of the best known kernel",
+            needs=AnySet("tile_m", example="128"),
+            elsewhere=("block_n", "BLOCK_N"),
+        ),
+    ] = None
+    tile_k: Annotated[
+        Size | None,
+        Row(
+            "Depth of a block of the main loop; in attention, head_dim.",
+            default="128 bytes, or head_dim",
+            needs=AnySet("tile_m", example="128"),
+            elsewhere=("block_k", "BLOCK_K"),
+        ),
+    ] = None
+    stages: Annotated[
+        Size | None,
+        Row(
+            "Buffers of the main loop in shared memory: pairs of operand tiles, or single tiles of"
+            " keys or values.",
+            default="as many as fit, up to 8",
+            needs=AnySet("tile_m", example="128"),
+            elsewhere=("num_stages",),
+        ),
+    ] = None
+    warpgroups: Annotated[
+        Size | None,
+        Row(
+            "Warpgroups that compute, each on its own rows of the tile.",
+            default="one for the rows of an MMA instruction, up to 2",
+            needs=AnySet("tile_m", example="128"),
+        ),
+    ] = None
 
 
 @group("Elementwise operator", 2)

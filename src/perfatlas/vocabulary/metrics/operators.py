@@ -8,6 +8,7 @@ from perfatlas.vocabulary.metrics.metric import Metric
 
 KERNELS: Final = ("kernel gemm", "kernel attention", "kernel moe", "kernel elementwise")
 OPERATORS: Final = (*KERNELS, "collective")
+DESIGNS: Final = ("kernel design attention", "kernel design gemm")
 
 OPERATOR: Final = (
     Metric(
@@ -17,7 +18,7 @@ OPERATOR: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=OPERATORS,
+        verbs=(*OPERATORS, *DESIGNS),
         description=(
             "Time of one execution of the operator; its interval holds for other machines of the"
             " kind (reproducibility)."
@@ -58,7 +59,7 @@ OPERATOR: Final = (
         unit="s",
         shown="scaled",
         better="lower",
-        verbs=OPERATORS,
+        verbs=(*OPERATORS, *DESIGNS),
         description="Minimum time at the peak rates of the hardware.",
     ),
     Metric(
@@ -73,7 +74,7 @@ OPERATOR: Final = (
         label="FLOP",
         unit="FLOP",
         shown="scaled",
-        verbs=KERNELS,
+        verbs=(*KERNELS, *DESIGNS),
         description="Floating-point operations; a multiply-add is two.",
     ),
     Metric(
@@ -99,7 +100,7 @@ OPERATOR: Final = (
         unit="FLOP/s",
         shown="scaled",
         better="higher",
-        verbs=KERNELS,
+        verbs=(*KERNELS, *DESIGNS),
         description="FLOP over the time.",
     ),
     Metric(
@@ -121,7 +122,7 @@ OPERATOR: Final = (
         unit="1",
         shown="share",
         better="higher",
-        verbs=KERNELS,
+        verbs=(*KERNELS, *DESIGNS),
         description=(
             "FLOP/s over the dense peak of the format in the data sheet, at whatever clock the"
             " operator runs."
@@ -133,7 +134,7 @@ OPERATOR: Final = (
         unit="1",
         shown="share",
         better="higher",
-        verbs=KERNELS,
+        verbs=(*KERNELS, *DESIGNS),
         description="Roofline time divided by the time; 1 is the roofline.",
     ),
     Metric(

@@ -1,0 +1,144 @@
+"""Families of kernels: their instructions, known tiles and fitted constants, from shipped data."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.hardware import Device
+
+_DATA: Final = "data/kernel_designs.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelFamily:
+    """A family of kernels on one architecture.
+
+    Args:
+        name: Its name.
+        operator: attention or gemm.
+        architecture: Architecture of its devices.
+        formats: Number formats that it multiplies.
+        head_dims: Head dimensions whose speed is published.
+        fp32_per_score: FP32 instructions per score beside the exponential and the row maximum.
+        comparisons_per_score: Comparisons per score, for the row maximum.
+        emulated_exponentials: Share of the exponentials that FP32 instructions compute.
+        emulation_fp32: FP32 instructions of one of them.
+        promoted: Formats whose partial sums are added in registers.
+        least_rows: Fewest rows of a product whose speeds the model predicts.
+        launch_s: Launch of the kernel [s].
+        tile_cycles: Cycles of each tile outside its main loop.
+        clock_factor: By device, sustained clock and efficiency of the instruction stream over
+            the maximum clock; at most 0.95.
+        half_width: Half-width of the 90% interval of ln(time), on devices of the fit (fitted) and
+            on others (transferred).
+        evidence: The measurements of the fit.
+        tile: Known tiles by head dimension.
+    """
+
+    name: str
+    operator: str
+    architecture: str
+    formats: tuple[str, ...]
+    head_dims: tuple[int, ...] = ()
+    fp32_per_score: float = 0.0
+    comparisons_per_score: float = 0.0
+    emulated_exponentials: float = 0.0
+    emulation_fp32: float = 0.0
+    promoted: tuple[str, ...] = ()
+    least_rows: int = 0
+    launch_s: float
+    tile_cycles: float
+    clock_factor: Mapping[str, float]
+    half_width: Mapping[str, float]
+    evidence: str
+    tile: tuple[Mapping[str, Any], ...] = field(default=())
+
+    @property
+    def pairs(self) -> bool:
+        """Whether two thread blocks may share an MMA instruction."""
+        return bool(architecture_limits(self.architecture)["tensor_memory_columns"])
+
+    def factor_of(self, device: Device) -> float:
+        """Return the clock factor of a device; of another one that was measured, if it was not.
+
+        Args:
+            device: A device of the architecture.
+        """
+        (donor, *_) = self.clock_factor
+        return self.clock_factor.get(device.name, self.clock_factor[donor])
+
+    def width_of(self, device: Device) -> float:
+        """Return the half-width of ln(time) on a device.
+
+        Args:
+            device: A device of the architecture.
+        """
+        return self.half_width["fitted" if device.name in self.clock_factor else "transferred"]
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(resources.files("perfatlas").joinpath(_DATA).read_text("utf-8"))
+
+
+@cache
+def sm_constants() -> dict[str, float]:
+    """Return what all streaming multiprocessors have in common, by name."""
+    return {name: float(row["value"]) for name, row in _data()["sm"].items()}
+
+
+@cache
+def architecture_limits(architecture: str) -> dict[str, Any]:
+    """Return where an architecture accumulates, and the rows of its MMA instruction.
+
+    Args:
+        architecture: One that a family has.
+    """
+    limits: dict[str, Any] = _data()["architecture"][architecture]
+    return limits
+
+
+@cache
+def kernel_families() -> tuple[KernelFamily, ...]:
+    """Return all families."""
+    rows: list[dict[str, Any]] = [
+        {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+        for row in _data()["family"]
+    ]
+    return tuple(KernelFamily(**row) for row in rows)
+
+
+def family_of(operator: str, device: Device, format_name: str) -> KernelFamily:
+    """Return the family of kernels of an operator on a device.
+
+    Args:
+        operator: attention or gemm.
+        device: The device.
+        format_name: Number format.
+
+    Raises:
+        UnsupportedError: No family has the architecture or the format.
+    """
+    families = [one for one in kernel_families() if one.operator == operator]
+    found = [one for one in families if one.architecture == device.architecture]
+    if not found:
+        known = ", ".join(dict.fromkeys(one.architecture for one in families))
+        raise UnsupportedError(
+            f"kernel design {operator} models kernels of the architectures {known}, and"
+            f" {device.name} is {device.architecture}; use kernel {operator}"
+        )
+    if format_name not in found[0].formats:
+        raise UnsupportedError(
+            f"kernel design {operator} has no published speeds in format = {format_name} on"
+            f" {device.architecture}; use {', '.join(found[0].formats)}, or kernel {operator}"
+        )
+    return found[0]

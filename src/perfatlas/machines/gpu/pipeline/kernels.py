@@ -1,0 +1,170 @@
+"""What a kernel computes, its tile, and the silicon it runs on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.machines.gpu.pipeline.families import sm_constants
+
+if TYPE_CHECKING:
+    from perfatlas.hardware import Device
+
+MOST_LENGTHS: Final = 8192  # of tiles; beyond, neighbours have the length of the longest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silicon:
+    """One device as a pipeline sees it.
+
+    Args:
+        architecture: Its architecture.
+        sm_count: Streaming multiprocessors.
+        clock_hz: Maximum clock.
+        mma_flop: FLOP per cycle of the tensor cores of an SM, in the format.
+        exponentials: Exponentials per cycle of an SM.
+        shared_bytes: Shared memory of one block.
+        memory_bytes_per_s: Bandwidth of the device memory.
+    """
+
+    architecture: str
+    sm_count: int
+    clock_hz: float
+    mma_flop: float
+    exponentials: float
+    shared_bytes: int
+    memory_bytes_per_s: float
+
+
+def kernel_silicon(device: Device, tensor_peak: str) -> Silicon:
+    """Return a device in a format.
+
+    Args:
+        device: The device.
+        tensor_peak: Name of its peak in the format, such as bf16 or fp8.
+    """
+    ratio = device.peak_flop_per_s[tensor_peak] / device.peak_flop_per_s["bf16"]
+    reserved = int(sm_constants()["reserved_shared_bytes"])
+    return Silicon(
+        architecture=device.architecture,
+        sm_count=int(device.number("sm_count")),
+        clock_hz=device.boost_clock_hz,
+        mma_flop=device.number("flop_per_clock_per_sm") * ratio,
+        exponentials=device.number("exponentials_per_sm_clock"),
+        shared_bytes=int(device.number("shared_memory_bytes")) - reserved,
+        memory_bytes_per_s=device.memory_bandwidth,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelTile:
+    """The tile of a thread block.
+
+    Args:
+        m: Rows: of queries, or of the output.
+        n: Columns: keys of a block, or columns of the output.
+        k: Depth of a block: the head dimension in attention.
+        stages: Buffers of the main loop: tiles of keys or values, or pairs of operand tiles.
+        warpgroups: Warpgroups that compute, each on its own rows.
+        paired: Whether two blocks on neighbouring SMs share the columns (2-CTA MMA).
+    """
+
+    m: int
+    n: int
+    k: int
+    stages: int
+    warpgroups: int
+    paired: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of each warpgroup."""
+        return self.m // self.warpgroups
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionWork:
+    """Attention of one layer, forward.
+
+    Args:
+        batch: Sequences.
+        q_len: Queries of each.
+        kv_len: Keys of each.
+        heads: Query heads.
+        kv_heads: KV heads.
+        head_dim: Head dimension.
+        causal: Whether queries see only keys before them.
+        element_bytes: Bytes of an element.
+    """
+
+    batch: int
+    q_len: int
+    kv_len: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    causal: bool
+    element_bytes: float = 2.0
+
+    def memory_bytes(self) -> float:
+        """Return the bytes of queries, keys, values and outputs."""
+        rows = 2 * self.heads * self.q_len + 2 * self.kv_heads * self.kv_len
+        return self.batch * rows * self.head_dim * self.element_bytes
+
+    def blocks(self, tile: KernelTile) -> dict[int, int]:
+        """Return the tiles by their number of key blocks.
+
+        Args:
+            tile: The tile.
+        """
+        counts: dict[int, int] = {}
+        tiles = math.ceil(self.q_len / tile.m)
+        together = math.ceil(tiles / MOST_LENGTHS)
+        for first in range(0, tiles, together):
+            beyond = min(first + together, tiles)
+            last = self.kv_len - self.q_len + min(beyond * tile.m, self.q_len)
+            blocks = math.ceil((last if self.causal else self.kv_len) / tile.n)
+            number = (beyond - first) * self.batch * self.heads
+            counts[blocks] = counts.get(blocks, 0) + number
+        return counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmWork:
+    """Matrix products of equal shapes, each with weights of its own.
+
+    Args:
+        m: Rows of each.
+        n: Columns.
+        k: Inner dimension.
+        groups: Products.
+        element_bytes: Bytes of an element of the operands.
+        promotes: Whether partial sums are added in registers.
+        output_bytes: Bytes of an element of the output.
+    """
+
+    m: int
+    n: int
+    k: int
+    groups: int
+    element_bytes: float
+    promotes: bool
+    output_bytes: float = 2.0
+
+    def memory_bytes(self) -> float:
+        """Return the bytes of operands and outputs."""
+        operands = (self.m + self.n) * self.k * self.element_bytes
+        return self.groups * (operands + self.m * self.n * self.output_bytes)
+
+    def blocks(self, tile: KernelTile) -> dict[int, int]:
+        """Return the tiles by their number of blocks of the inner dimension.
+
+        Args:
+            tile: The tile.
+        """
+        tiles = self.groups * math.ceil(self.m / tile.m) * math.ceil(self.n / tile.n)
+        return {math.ceil(self.k / tile.k): tiles}
+
+
+Work = AttentionWork | GemmWork

@@ -1,0 +1,263 @@
+"""Main loops of kernels as programs: FlashAttention-3 and -4, and GEMMs of warp specialists."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
+from perfatlas.machines.gpu.pipeline.kernels import AttentionWork
+from perfatlas.machines.gpu.pipeline.servers import Schedule, Step, run_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.machines.gpu.pipeline.families import KernelFamily
+    from perfatlas.machines.gpu.pipeline.kernels import GemmWork, KernelTile, Silicon, Work
+    from perfatlas.machines.gpu.pipeline.servers import Event
+
+TENSOR, ISSUE, EXPONENTIALS, SHARED, COPY = UNITS = (
+    *("tensor cores", "issue slots", "exponentials"),
+    *("shared memory", "copy engine"),
+)
+STEADY: Final = (12, 24)  # blocks between which a loop repeats itself
+HARDWARE_RATE: Final = 16  # exponentials per cycle below which kernels emulate some
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionLoop:
+    """One block of keys in attention, for one warpgroup [cycles].
+
+    Args:
+        product: Tensor cores, of the scores or of the values.
+        score_operands: Shared memory, of the product of queries and keys.
+        value_operands: Shared memory, of the product of probabilities and values.
+        comparisons: Row maximum.
+        softmax: Issue slots of exponentials, with the FP32 instructions among them.
+        exponentials: The exponentials of them.
+        rescaling: Rescaling of the output in the same warpgroup; 0 if another does it.
+        copy: Copy of a tile of keys or values.
+        latency: Latency of that copy.
+        stages: Tiles of keys or values in shared memory.
+        warpgroups: Warpgroups.
+        in_place: Whether probabilities replace the scores in tensor memory.
+    """
+
+    product: float
+    score_operands: float
+    value_operands: float
+    comparisons: float
+    softmax: float
+    exponentials: float
+    rescaling: float
+    copy: float
+    latency: float
+    stages: int
+    warpgroups: int
+    in_place: bool
+
+    def programs(self, blocks: int) -> list[list[Step]]:
+        """Return the producer and the warpgroups of a tile.
+
+        Args:
+            blocks: Blocks of keys.
+        """
+        return [self._producer(blocks), *(self._group(g, blocks) for g in range(self.warpgroups))]
+
+    def _producer(self, blocks: int) -> list[Step]:
+        """Return the copies, in the order in which the products need them."""
+        tiles: list[tuple[str, int]] = sorted(
+            ((kind, j) for j in range(blocks) for kind in ("scores", "values")),
+            key=lambda tile: (tile[1] + (tile[0] == "values" and not self.in_place), tile[0]),
+        )
+        return _copies(tiles, self.copy, self.latency, self.stages, self.warpgroups)
+
+    def _group(self, group: int, blocks: int) -> list[Step]:
+        """Return the steps of a warpgroup: FlashAttention overlaps its softmax with products."""
+
+        def scores(j: int) -> list[Step]:
+            return [self._product("scores", j, group)] if j < blocks else []
+
+        steps = scores(0)
+        for j in range(blocks):
+            steps.append(
+                Step(
+                    event=("maximum", j, group),
+                    after=(("scores", j, group),),
+                    counts={ISSUE: self.comparisons},
+                    latency=self.comparisons,
+                )
+            )
+            steps.append(
+                Step(
+                    event=("softmax", j, group),
+                    holds={ISSUE: self.softmax},
+                    counts={EXPONENTIALS: self.exponentials},
+                )
+            )
+            if j and self.rescaling:
+                steps.append(
+                    Step(
+                        event=("rescaling", j, group),
+                        after=(("values", j - 1, group),),
+                        counts={ISSUE: self.rescaling},
+                        latency=self.rescaling,
+                    )
+                )
+            values = [self._product("values", j, group)]
+            # probabilities in tensor memory must be multiplied before the next scores replace them
+            steps += values + scores(j + 1) if self.in_place else scores(j + 1) + values
+        return [*steps, Step(event=("end", group), after=(("values", blocks - 1, group),))]
+
+    def _product(self, kind: str, j: int, group: int) -> Step:
+        operands = self.score_operands if kind == "scores" else self.value_operands
+        return Step(
+            event=(kind, j, group),
+            after=((kind, j),),
+            holds={TENSOR: self.product, SHARED: operands},
+            waits=False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmLoop:
+    """One block of the inner dimension in a GEMM, for one warpgroup [cycles].
+
+    Args:
+        product: Tensor cores.
+        operands: Shared memory.
+        promotion: Addition of the partial sums in registers; 0 without.
+        copy: Copy of a pair of operand tiles.
+        latency: Latency of that copy.
+        stages: Pairs of operand tiles in shared memory.
+        warpgroups: Warpgroups.
+    """
+
+    product: float
+    operands: float
+    promotion: float
+    copy: float
+    latency: float
+    stages: int
+    warpgroups: int
+
+    def programs(self, blocks: int) -> list[list[Step]]:
+        """Return the producer and the warpgroups of a tile.
+
+        Args:
+            blocks: Blocks of the inner dimension.
+        """
+        tiles = [("product", j) for j in range(blocks)]
+        producer = _copies(tiles, self.copy, self.latency, self.stages, self.warpgroups)
+        return [producer, *(self._group(g, blocks) for g in range(self.warpgroups))]
+
+    def _group(self, group: int, blocks: int) -> list[Step]:
+        steps: list[Step] = []
+        for j in range(blocks):
+            done = ("product", j, group)
+            holds = {TENSOR: self.product, SHARED: self.operands}
+            steps.append(Step(event=done, after=(("product", j),), holds=holds, waits=False))
+            if self.promotion:
+                promoted = {ISSUE: self.promotion}
+                steps.append(Step(event=("sum", j, group), after=(done,), holds=promoted))
+        return [*steps, Step(event=("end", group), after=(("product", blocks - 1, group),))]
+
+
+Loop = AttentionLoop | GemmLoop
+
+
+def _copies(
+    tiles: Sequence[tuple[str, int]], copy: float, latency: float, stages: int, warpgroups: int
+) -> list[Step]:
+    """Return copies that each wait until the tile before in their buffer was multiplied."""
+    steps = []
+    for at, tile in enumerate(tiles):
+        freed: tuple[Event, ...] = ()
+        if at >= stages:
+            freed = tuple((*tiles[at - stages], group) for group in range(warpgroups))
+        steps.append(
+            Step(event=tile, after=freed, holds={COPY: copy}, latency=latency, waits=False)
+        )
+    return steps
+
+
+@lru_cache(maxsize=4096)
+def _simulated(loop: Loop, blocks: int) -> Schedule:
+    return run_programs(loop.programs(blocks))
+
+
+def tile_schedule(loop: Loop, blocks: int) -> Schedule:
+    """Return the schedule of one tile; a long one goes on as between `STEADY` blocks.
+
+    Args:
+        loop: The main loop.
+        blocks: Its blocks.
+    """
+    first, last = STEADY
+    if blocks <= last:
+        return _simulated(loop, blocks)
+    begin, end = _simulated(loop, first), _simulated(loop, last)
+    more = (blocks - last) / (last - first)
+    busy = {unit: used + more * (used - begin.busy[unit]) for unit, used in end.busy.items()}
+    return Schedule(cycles=end.cycles + more * (end.cycles - begin.cycles), busy=busy)
+
+
+def loop_of(work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon) -> Loop:
+    """Return the main loop of a kernel.
+
+    Args:
+        work: What it computes.
+        tile: Its tile.
+        family: Its family.
+        silicon: The device.
+    """
+    if isinstance(work, AttentionWork):
+        return _attention_loop(work, tile, family, silicon)
+    return _gemm_loop(work, tile, silicon)
+
+
+def _attention_loop(
+    work: AttentionWork, tile: KernelTile, family: KernelFamily, silicon: Silicon
+) -> AttentionLoop:
+    sm, limits = sm_constants(), architecture_limits(silicon.architecture)
+    scores = tile.rows * tile.n
+    emulated = family.emulated_exponentials if silicon.exponentials <= HARDWARE_RATE else 0.0
+    fp32 = family.fp32_per_score + family.emulation_fp32 * emulated
+    exponentials = scores * (1.0 - emulated) / silicon.exponentials
+    block_bytes = tile.n * work.head_dim * work.element_bytes
+    instructions = math.ceil(tile.rows / limits["mma_rows"])
+    in_place = limits["accumulators"] == "tensor memory"
+    queries_bytes = tile.rows * work.head_dim * work.element_bytes
+    return AttentionLoop(
+        product=2.0 * scores * work.head_dim / silicon.mma_flop,
+        score_operands=(instructions * block_bytes + queries_bytes) / sm["shared_bytes_per_cycle"],
+        value_operands=instructions * block_bytes / sm["shared_bytes_per_cycle"],
+        comparisons=scores * family.comparisons_per_score / sm["comparisons_per_cycle"],
+        softmax=exponentials + scores * fp32 / sm["lanes_per_cycle"],
+        exponentials=exponentials,
+        rescaling=0.0 if in_place else tile.rows * work.head_dim / sm["lanes_per_cycle"],
+        copy=block_bytes / limits["copy_bytes_per_cycle"],
+        latency=sm["copy_latency_cycles"],
+        stages=tile.stages,
+        warpgroups=tile.warpgroups,
+        in_place=in_place,
+    )
+
+
+def _gemm_loop(work: GemmWork, tile: KernelTile, silicon: Silicon) -> GemmLoop:
+    sm, limits = sm_constants(), architecture_limits(silicon.architecture)
+    instructions = math.ceil(tile.rows / limits["mma_rows"])
+    columns = tile.n / 2 if tile.paired else tile.n  # each SM of a pair holds half of them
+    row_bytes = tile.k * work.element_bytes
+    operand_bytes = (tile.rows + instructions * columns) * row_bytes
+    return GemmLoop(
+        product=2.0 * tile.rows * tile.n * tile.k / silicon.mma_flop,
+        operands=operand_bytes / sm["shared_bytes_per_cycle"],
+        promotion=tile.rows * tile.n / sm["lanes_per_cycle"] if work.promotes else 0.0,
+        copy=(min(tile.m, work.m) + columns) * row_bytes / limits["copy_bytes_per_cycle"],
+        latency=sm["copy_latency_cycles"],
+        stages=tile.stages,
+        warpgroups=tile.warpgroups,
+    )

@@ -1,0 +1,211 @@
+"""Time of a kernel from the schedule of its tiles.
+
+Shape legend: S streaming multiprocessors, R rounds of tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.machines.gpu.pipeline.families import sm_constants
+from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork
+from perfatlas.machines.gpu.pipeline.loops import UNITS, loop_of, tile_schedule
+from perfatlas.machines.gpu.pipeline.tiles import (
+    check_tile,
+    completed_tile,
+    gemm_tiles,
+    known_tile,
+)
+from perfatlas.quantities import PerfatlasError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.machines.gpu.pipeline.families import KernelFamily
+    from perfatlas.machines.gpu.pipeline.kernels import KernelTile, Silicon, Work
+
+MEMORY, LATENCY, LAUNCH = "device memory", "latency", "launch"
+COLUMNS_MORE: Final = 64  # of a larger tile
+BUSY: Final = 0.5  # share of its cycles from which a unit limits a tile
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelDesign:
+    """A kernel with its time.
+
+    Args:
+        tile: Its tile.
+        time_s: Its time [s].
+        tiles: Number of its tiles.
+        tile_cycles: Mean cycles of a tile.
+        units: Mean cycles of a tile in which each unit works.
+        limiting_unit: What limits it.
+    """
+
+    tile: KernelTile
+    time_s: float
+    tiles: int
+    tile_cycles: float
+    units: Mapping[str, float]
+    limiting_unit: str
+
+
+def design_kernel(
+    work: Work,
+    family: KernelFamily,
+    silicon: Silicon,
+    clock_factor: float,
+    tile: KernelTile | None = None,
+) -> KernelDesign:
+    """Return a kernel with its time, by default with the tile of the best known one.
+
+    Args:
+        work: What it computes.
+        family: Its family.
+        silicon: The device.
+        clock_factor: Sustained clock over the maximum one.
+        tile: Its tile.
+
+    Raises:
+        InvalidSpecError: The MMA instruction cannot compute the tile.
+        InfeasibleError: The SM cannot hold the tile.
+        UnsupportedError: No known kernel has so large heads.
+
+    Limits: Masks within a block, uneven groups and tails of persistent kernels are not modelled.
+        The copies of a tile come from L2 at one rate, whatever the other SMs read.
+    """
+    if tile is not None:
+        check_tile(work, tile, silicon)
+        return _priced(work, tile, family, silicon, clock_factor)
+    if isinstance(work, AttentionWork):
+        tile = known_tile(work, family)
+        check_tile(work, tile, silicon)
+        return _priced(work, tile, family, silicon, clock_factor)
+    designs = [
+        _priced(work, one, family, silicon, clock_factor)
+        for one in gemm_tiles(work, family, silicon)
+    ]
+    return min(designs, key=lambda one: one.time_s)
+
+
+def _priced(
+    work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon, clock_factor: float
+) -> KernelDesign:
+    loop, sm = loop_of(work, tile, family, silicon), sm_constants()
+    counts = work.blocks(tile)
+    schedules = {blocks: tile_schedule(loop, blocks) for blocks in counts}
+    cycles = {blocks: one.cycles + family.tile_cycles for blocks, one in schedules.items()}
+    clock_hz = clock_factor * silicon.clock_hz
+    compute_s = (
+        sm_cycles({cycles[one]: count for one, count in counts.items()}, silicon.sm_count)
+        / clock_hz
+    )
+    memory_s = work.memory_bytes() / (sm["memory_efficiency"] * silicon.memory_bytes_per_s)
+    longer, power = max(compute_s, memory_s), sm["overlap_power"]
+    kernel_s = longer * (1.0 + (min(compute_s, memory_s) / longer) ** power) ** (1.0 / power)
+    tiles = sum(counts.values())
+    units = {
+        unit: sum(schedules[one].busy.get(unit, 0.0) * count for one, count in counts.items())
+        / tiles
+        for unit in UNITS
+    }
+    mean = sum(cycles[one] * count for one, count in counts.items()) / tiles
+    memory_cycles = memory_s * clock_hz * silicon.sm_count / tiles
+    return KernelDesign(
+        tile=tile,
+        time_s=family.launch_s + kernel_s,
+        tiles=tiles,
+        tile_cycles=mean,
+        units={**{unit: used for unit, used in units.items() if used}, MEMORY: memory_cycles},
+        limiting_unit=_limiting(units, mean, compute_s, memory_s, family.launch_s),
+    )
+
+
+def _limiting(
+    units: Mapping[str, float], cycles: float, compute_s: float, memory_s: float, launch_s: float
+) -> str:
+    """Return what limits a kernel: the busiest unit, or latency if all of them mostly wait."""
+    if launch_s > max(compute_s, memory_s):
+        return LAUNCH
+    if memory_s > compute_s:
+        return MEMORY
+    busiest = max(units, key=units.__getitem__)
+    return busiest if units[busiest] >= BUSY * cycles else LATENCY
+
+
+def sm_cycles(tiles: Mapping[float, int], sm_count: int) -> float:
+    """Return the cycles of the last SM when the longest tiles start first.
+
+    Args:
+        tiles: Number of tiles by their cycles.
+        sm_count: Streaming multiprocessors.
+
+    Example:
+        >>> from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
+        >>> sm_cycles({100.0: 3, 50.0: 2}, 2)
+        200.0
+    """
+    load_S = np.zeros(sm_count)
+    for cycles in sorted(tiles, reverse=True):
+        uneven = int(np.ptp(load_S) // cycles) + 1
+        rounds = max(tiles[cycles] // sm_count - uneven, 0)
+        rest = tiles[cycles] - rounds * sm_count
+        # the rest start at the earliest of the times at which SMs are free
+        free_SR = load_S[:, None] + cycles * np.arange(rest // sm_count + uneven + 1)
+        chosen = np.argsort(free_SR, axis=None, kind="stable")[:rest]
+        placed_S = np.bincount(chosen // free_SR.shape[1], minlength=sm_count)
+        load_S += cycles * (rounds + placed_S)
+    return float(load_S.max())
+
+
+def what_ifs(
+    design: KernelDesign,
+    work: Work,
+    family: KernelFamily,
+    silicon: Silicon,
+    clock_factor: float,
+) -> list[tuple[str, KernelDesign | PerfatlasError]]:
+    """Return what changes of the tile and of the device would do, or why they are impossible.
+
+    Args:
+        design: The kernel.
+        work: What it computes.
+        family: Its family.
+        silicon: The device.
+        clock_factor: Sustained clock over the maximum one.
+    """
+    tile = design.tile
+    own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}
+    own["paired"] = tile.paired
+    sizes = {
+        f"{COLUMNS_MORE} more columns": {"n": tile.n + COLUMNS_MORE},
+        "one more warpgroup": {"m": tile.m + tile.rows, "warpgroups": tile.warpgroups + 1},
+    }
+    if isinstance(work, GemmWork) and family.pairs:
+        sizes["1-CTA MMA" if tile.paired else "2-CTA MMA"] = {"paired": not tile.paired}
+    changes = [("one more stage", replace(tile, stages=tile.stages + 1), silicon)]
+    changes += [
+        (text, completed_tile(work, silicon, {**own, **changed}), silicon)
+        for text, changed in sizes.items()
+    ]
+    if isinstance(work, AttentionWork):
+        faster = replace(silicon, exponentials=2.0 * silicon.exponentials)
+        changes.append(("twice the exponential rate", tile, faster))
+    changes += [
+        ("twice the tensor rate", tile, replace(silicon, mma_flop=2.0 * silicon.mma_flop)),
+        (
+            "twice the memory bandwidth",
+            tile,
+            replace(silicon, memory_bytes_per_s=2.0 * silicon.memory_bytes_per_s),
+        ),
+    ]
+    found: list[tuple[str, KernelDesign | PerfatlasError]] = []
+    for text, changed, device in changes:
+        try:
+            found.append((text, design_kernel(work, family, device, clock_factor, changed)))
+        except PerfatlasError as problem:
+            found.append((text, problem))
+    return found

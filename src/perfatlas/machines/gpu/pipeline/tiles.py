@@ -1,0 +1,179 @@
+"""Tiles: which ones a thread block can hold, and those of the best known kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
+from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, KernelTile
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfatlas.machines.gpu.pipeline.families import KernelFamily
+    from perfatlas.machines.gpu.pipeline.kernels import Silicon, Work
+
+WARPGROUP: Final = 128  # threads
+LANES: Final = 128  # of tensor memory: rows of an accumulator
+MOST_REGISTERS: Final = 255  # of a thread
+REGISTER_STEP: Final = 8  # of setmaxnreg
+COLUMN_STEP: Final = 8  # of the columns of an MMA instruction
+MMA_BYTES: Final = 32  # depth of an MMA instruction
+MOST_STAGES: Final = 8
+BLOCK_BYTES: Final = 128  # depth of a GEMM block, a swizzled row of shared memory
+GEMM_ROWS: Final = (64, 128, 256)
+GEMM_COLUMNS: Final = (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
+
+
+def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
+    """Refuse a tile that the instructions cannot compute or that an SM cannot hold.
+
+    Args:
+        work: What the kernel computes.
+        tile: Its tile.
+        silicon: The device.
+
+    Raises:
+        InvalidSpecError: Rows, columns or depth are no multiple of those of the MMA instruction.
+        InfeasibleError: The tile exceeds shared memory, registers or tensor memory.
+    """
+    limits = architecture_limits(silicon.architecture)
+    rows = limits["mma_rows"]
+    if tile.m % (tile.warpgroups * rows):
+        raise InvalidSpecError(
+            f"tile_m = {tile.m} gives {tile.warpgroups} warpgroups {tile.m / tile.warpgroups:g}"
+            f" rows each; an MMA instruction of {silicon.architecture} has {rows} rows: use a"
+            f" multiple of {rows * tile.warpgroups}, or other warpgroups"
+        )
+    if tile.n % COLUMN_STEP:
+        raise InvalidSpecError(f"tile_n = {tile.n} must be a multiple of {COLUMN_STEP}")
+    if isinstance(work, AttentionWork) and tile.k != work.head_dim:
+        raise InvalidSpecError(
+            f"tile_k = {tile.k} must be head_dim = {work.head_dim} in attention; leave it out"
+        )
+    if tile.k * work.element_bytes % MMA_BYTES:
+        raise InvalidSpecError(
+            f"tile_k = {tile.k} must be a multiple of {MMA_BYTES / work.element_bytes:g}, the depth"
+            " of an MMA instruction in this format"
+        )
+    held = shared_bytes(work, tile)
+    if held > silicon.shared_bytes:
+        raise InfeasibleError(
+            f"a tile of {tile.m} x {tile.n} x {tile.k} with {tile.stages} stages needs {held:,.0f}"
+            f" bytes of shared memory, and a block has {silicon.shared_bytes:,};"
+            " use fewer stages or a smaller tile"
+        )
+    if limits["accumulators"] == "registers":
+        _check_registers(work, tile)
+    else:
+        _check_tensor_memory(work, tile, limits["tensor_memory_columns"])
+
+
+def shared_bytes(work: Work, tile: KernelTile) -> float:
+    """Return the shared memory of a tile: operands in flight, and queries or outputs [bytes].
+
+    Args:
+        work: What the kernel computes.
+        tile: Its tile.
+    """
+    if isinstance(work, AttentionWork):
+        # outputs replace queries, or keys and values
+        return (tile.m + tile.stages * tile.n) * work.head_dim * work.element_bytes
+    columns = tile.n / 2 if tile.paired else tile.n
+    pairs = tile.stages * (tile.m + columns) * tile.k * work.element_bytes
+    return pairs + tile.m * min(tile.n, 64) * work.output_bytes  # outputs leave in parts
+
+
+def _check_registers(work: Work, tile: KernelTile) -> None:
+    """Refuse a tile whose accumulators exceed the registers of its threads."""
+    sm = sm_constants()
+    shared = sm["registers"] / WARPGROUP - sm["producer_registers"]
+    most = min(shared / tile.warpgroups // REGISTER_STEP * REGISTER_STEP, MOST_REGISTERS)
+    if isinstance(work, AttentionWork):
+        # scores in FP32, probabilities in the format, outputs in FP32
+        per_row = tile.n * (1.0 + work.element_bytes / 4.0) + work.head_dim
+    else:
+        per_row = tile.n * (2.0 if work.promotes else 1.0)
+    needed = tile.rows * per_row / WARPGROUP + sm["address_registers"]
+    if needed > most:
+        raise InfeasibleError(
+            f"a tile of {tile.m} x {tile.n} in {tile.warpgroups} warpgroups needs {needed:.0f}"
+            f" registers per thread, and {most:.0f} are available; use a smaller"
+            " tile or other warpgroups"
+        )
+
+
+def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
+    """Refuse a tile whose accumulators exceed the columns of tensor memory."""
+    # scores and outputs of each warpgroup; a GEMM computes one tile while it stores another
+    columns = tile.n + work.head_dim if isinstance(work, AttentionWork) else 2 * tile.n
+    needed = tile.m // LANES * columns
+    if needed > most:
+        raise InfeasibleError(
+            f"a tile of {tile.m} x {tile.n} in {tile.warpgroups} warpgroups needs {needed} columns"
+            f" of tensor memory, and an SM has {most}; use a smaller tile"
+        )
+
+
+def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
+    """Return the tile of the best known attention kernel.
+
+    Args:
+        work: The attention.
+        family: The family of kernels.
+
+    Raises:
+        UnsupportedError: No kernel of the family has so large heads.
+    """
+    mask = "causal" if work.causal else "none"
+    for row in family.tile:
+        if work.head_dim <= row["head_dim"] and row.get("mask", mask) == mask:
+            sizes = {name: row[name] for name in ("m", "n", "stages", "warpgroups")}
+            return KernelTile(**sizes, k=work.head_dim)
+    raise UnsupportedError(
+        f"{family.name} has no kernel for head_dim = {work.head_dim}; use"
+        f" {family.tile[-1]['head_dim']} or less"
+    )
+
+
+def gemm_tiles(work: Work, family: KernelFamily, silicon: Silicon) -> Iterator[KernelTile]:
+    """Yield the tiles that GEMM libraries choose from, with as many stages as fit.
+
+    Args:
+        work: The product.
+        family: The family of kernels.
+        silicon: The device.
+    """
+    pairs = (False, True) if family.pairs else (False,)
+    for m in GEMM_ROWS:
+        for n in GEMM_COLUMNS:
+            for paired in pairs:
+                tile = completed_tile(work, silicon, {"m": m, "n": n, "paired": paired})
+                try:
+                    check_tile(work, tile, silicon)
+                except (InfeasibleError, InvalidSpecError):
+                    continue
+                yield tile
+
+
+def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> KernelTile:
+    """Return a tile whose missing sizes follow from those that are given.
+
+    Args:
+        work: What the kernel computes.
+        silicon: The device.
+        sizes: Some fields of the tile, with m and n.
+    """
+    rows = architecture_limits(silicon.architecture)["mma_rows"]
+    depth = (
+        work.head_dim if isinstance(work, AttentionWork) else int(BLOCK_BYTES // work.element_bytes)
+    )
+    groups = min(max(sizes["m"] // rows, 1), 3 if sizes["m"] == 3 * rows else 2)
+    base = {"k": depth, "warpgroups": groups, **sizes}
+    if "stages" in base:
+        return KernelTile(**base)
+    one = shared_bytes(work, KernelTile(**base, stages=1))
+    more = shared_bytes(work, KernelTile(**base, stages=2)) - one
+    stages = 1 + int((silicon.shared_bytes - one) // more)
+    return KernelTile(**base, stages=max(min(stages, MOST_STAGES), 1))

@@ -1,0 +1,275 @@
+"""`kernel design attention` and `kernel design gemm`: a kernel from the pipeline of its tiles."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.answer import Answer, single_evidence, warn_unused_changes
+from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.hardware import resolve_system
+from perfatlas.machines import (
+    AttentionWork,
+    GemmWork,
+    completed_tile,
+    design_kernel,
+    family_of,
+    kernel_silicon,
+    what_ifs,
+)
+from perfatlas.quantities import InfeasibleError
+from perfatlas.scenario.fields import complete_scenario
+from perfatlas.scenario.resolution import format_of
+from perfatlas.verbs.kernel.metrics import TILE
+from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns
+from perfatlas.verbs.kernel.priced import price_questions
+from perfatlas.verbs.kernel.question import (
+    AttentionDesignInputs,
+    read_attention,
+    read_attention_design,
+    read_gemm,
+    read_gemm_design,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfatlas.hardware import Device
+    from perfatlas.machines import KernelDesign, KernelFamily, KernelTile, Silicon
+    from perfatlas.operators import Operator
+    from perfatlas.quantities import PerfatlasError
+    from perfatlas.verbs.kernel.question import DesignInputs, OperatorInputs
+
+    Work = AttentionWork | GemmWork
+
+SHARED: Final = ("time_s", "time_s_low", "time_s_high")
+NOT_MODELLED: Final = (
+    "masks within a block, split-K and the state of L2 are not modelled; constants of the kernel"
+    " family: clock factor, cycles outside the main loop of a tile, launch"
+)
+
+
+@signature_of("kernel design attention")
+@warn_unused_changes
+def kernel_design_attention(**fields: object) -> Answer:
+    """Return the time of an attention kernel from the pipeline of its tiles.
+
+    Args:
+        **fields: Fields of `perfatlas kernel design attention`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        InfeasibleError: An SM cannot hold the tile.
+        UnsupportedError: Kernels of this device, format or phase are not modelled.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_design_attention
+        >>> asked = {"system": "h100_sxm", "batch": 4, "kv_len": 4096, "num_heads": 16}
+        >>> kernel_design_attention(**asked, head_dim=128).results["limiting_unit"]
+        'tensor cores'
+    """
+    inputs = read_attention_design(fields)
+    work = AttentionWork(
+        batch=inputs.batch,
+        q_len=inputs.q_len or inputs.kv_len,
+        kv_len=inputs.kv_len,
+        heads=inputs.num_heads,
+        kv_heads=inputs.num_kv_heads or inputs.num_heads,
+        head_dim=inputs.head_dim,
+        causal=inputs.mask == "causal",
+        element_bytes=format_of(inputs.format).activation_bytes,
+    )
+    return _answer("attention", inputs, work)
+
+
+@signature_of("kernel design gemm")
+@warn_unused_changes
+def kernel_design_gemm(**fields: object) -> Answer:
+    """Return the time of a GEMM kernel from the pipeline of its tiles.
+
+    Args:
+        **fields: Fields of `perfatlas kernel design gemm`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        InfeasibleError: An SM cannot hold the tile.
+        UnsupportedError: Kernels of this device or format are not modelled.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_design_gemm
+        >>> answer = kernel_design_gemm(system="h100_sxm", m=4096, n=7168, k=2048)
+        >>> answer.results["time_s"] > answer.results["bound_time_s"]
+        True
+    """
+    inputs = read_gemm_design(fields)
+    number_format = format_of(inputs.format)
+    family = family_of("gemm", resolve_system(inputs.system).device, number_format.name)
+    work = GemmWork(
+        m=inputs.m,
+        n=inputs.n,
+        k=inputs.k,
+        groups=inputs.groups,
+        element_bytes=number_format.activation_bytes,
+        promotes=number_format.name in family.promoted,
+    )
+    return _answer("gemm", inputs, work)
+
+
+def _row(function: Callable[..., Answer], _: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of one row of a table."""
+    return function(**fields)
+
+
+attention_row, gemm_row = (
+    partial(_row, function) for function in (kernel_design_attention, kernel_design_gemm)
+)
+
+
+def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
+    """Return the answer of a kernel."""
+    system, number_format = resolve_system(inputs.system), format_of(inputs.format)
+    device = system.device
+    family = family_of(operator, device, number_format.name)
+    silicon, factor = kernel_silicon(device, number_format.tensor_peak), family.factor_of(device)
+    design = _designed(inputs, work, family, silicon, factor)
+    command = f"kernel design {operator}"
+    measured = _measured(inputs)
+    width = family.width_of(device)
+    bound_s = measured["bound_time_s"]
+    results = {
+        "time_s": design.time_s,
+        "time_s_low": max(design.time_s * math.exp(-width), bound_s),
+        "time_s_high": design.time_s * math.exp(width),
+        "limiting_unit": design.limiting_unit,
+        **{name: getattr(design.tile, one) for one, name in TILE.items()},
+        "ctas_per_mma": 2 if design.tile.paired else 1,
+        "bound_time_s": bound_s,
+        "roofline_share": bound_s / design.time_s,
+        "flop": measured["flop"],
+        "flop_per_s": measured["flop"] / design.time_s,
+        "peak_share": measured["peak_share"] * measured["time_s"] / design.time_s,
+        **{f"kernel_{name}": measured[name] for name in SHARED if measured[name] is not None},
+        "tiles": design.tiles,
+        "tile_cycles": design.tile_cycles,
+        "units": [
+            {"unit": unit, "cycles": cycles, "share": cycles / design.tile_cycles}
+            for unit, cycles in design.units.items()
+        ],
+        "what_if": [
+            _change(text, changed, design)
+            for text, changed in what_ifs(design, work, family, silicon, factor)
+        ],
+    }
+    return Answer(
+        command=command,
+        scenario=complete_scenario(verb_fields(command), inputs, **_decided(inputs)),
+        results=results,
+        breakdown=[],
+        evidence=single_evidence(system, None, _assumptions(family, device, width), "pipeline"),
+        warnings=_warnings(operator, work, family, results),
+    )
+
+
+def _decided(inputs: DesignInputs) -> dict[str, Any]:
+    decided: dict[str, Any] = {"format": format_of(inputs.format).name}
+    if isinstance(inputs, AttentionDesignInputs):
+        decided["q_len"] = inputs.q_len or inputs.kv_len
+        decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
+    return decided
+
+
+def _designed(
+    inputs: DesignInputs, work: Work, family: KernelFamily, silicon: Silicon, factor: float
+) -> KernelDesign:
+    """Return the kernel with the given tile, with the faster of 1-CTA and 2-CTA MMA."""
+    sizes = {one: getattr(inputs, name) for one, name in TILE.items()}
+    given = {one: value for one, value in sizes.items() if value is not None}
+    if not given:
+        return design_kernel(work, family, silicon, factor)
+    found: list[KernelDesign] = []
+    problems: list[PerfatlasError] = []
+    pairs = (False, True) if isinstance(work, GemmWork) and family.pairs else (False,)
+    for paired in pairs:
+        tile: KernelTile = completed_tile(work, silicon, {**given, "paired": paired})
+        try:
+            found.append(design_kernel(work, family, silicon, factor, tile))
+        except InfeasibleError as problem:
+            problems.append(problem)
+    if not found:
+        raise problems[0]
+    return min(found, key=lambda one: one.time_s)
+
+
+def _measured(inputs: DesignInputs) -> dict[str, Any]:
+    """Return the results of `kernel attention` or `kernel gemm`; a roofline has no interval."""
+    asked: Sequence[OperatorInputs]
+    operator: Operator
+    names: tuple[str, ...]
+    if isinstance(inputs, AttentionDesignInputs):
+        names = ("system", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        shape = {"phase": "prefill", "mask": inputs.mask, "cache_append": "excluded"}
+        shape |= dict.fromkeys(("format", "kv_format"), format_of(inputs.format).name)
+        attentions = [read_attention({**shape, **{n: getattr(inputs, n) for n in names}})]
+        asked, operator = attentions, attention_columns(attentions)
+    else:
+        names = ("system", "m", "n", "k", "groups", "format")
+        products = [read_gemm({name: getattr(inputs, name) for name in names})]
+        asked, operator = products, gemm_columns(products)
+    priced = price_questions(asked, operator)
+    return {name: cells[0] for name, cells in priced.results().items()}
+
+
+def _change(
+    text: str, changed: KernelDesign | PerfatlasError, design: KernelDesign
+) -> Mapping[str, Any]:
+    """Return a row of what a change does."""
+    if isinstance(changed, Exception):
+        none = dict.fromkeys(("time_s", "speedup", "limiting_unit"))
+        return {"change": text, **none, "reason": str(changed).partition(";")[0]}
+    return {
+        "change": text,
+        "time_s": changed.time_s,
+        "speedup": design.time_s / changed.time_s,
+        "limiting_unit": changed.limiting_unit,
+        "reason": None,
+    }
+
+
+def _assumptions(family: KernelFamily, device: Device, width: float) -> list[str]:
+    factor = family.factor_of(device)
+    texts = [
+        f"{family.name}: fitted to {family.evidence}",
+        f"clock factor {factor:g} of {device.boost_clock_hz / 1e9:.3g} GHz, sustained",
+        f"interval of {math.expm1(width):.0%} from speeds that the fit did not see",
+        NOT_MODELLED,
+    ]
+    if device.name not in family.clock_factor:
+        donor = next(iter(family.clock_factor))
+        texts.append(f"no speeds of {device.name} are fitted: it has the clock factor of {donor}")
+    return texts
+
+
+def _warnings(
+    operator: str, work: Work, family: KernelFamily, results: Mapping[str, Any]
+) -> tuple[str, ...]:
+    texts = []
+    if isinstance(work, AttentionWork) and work.head_dim not in family.head_dims:
+        known = ", ".join(map(str, family.head_dims))
+        texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
+    if isinstance(work, AttentionWork) and work.q_len != work.kv_len:
+        texts.append("not validated: published speeds have as many queries as keys")
+    if isinstance(work, GemmWork) and work.m < family.least_rows:
+        texts.append(
+            f"not validated: kernels of fewer than {family.least_rows} rows on"
+            f" {family.architecture} are faster than this model, which lacks split-K"
+        )
+    low, high = results.get("kernel_time_s_low"), results.get("kernel_time_s_high")
+    apart = low is not None and (results["time_s_high"] < low or results["time_s_low"] > high)
+    if apart:
+        texts.append(
+            f"kernel {operator} has another time, outside this interval: its kernels were measured"
+            " in engine calls, and may have other tiles"
+        )
+    return tuple(texts)

@@ -1,0 +1,95 @@
+"""Metrics of `kernel design`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics import Metric, declare_metrics
+
+DESIGNS: Final = ("kernel design attention", "kernel design gemm")
+# field and result of each size of a tile
+TILE: Final = {
+    "m": "tile_m",
+    "n": "tile_n",
+    "k": "tile_k",
+    "stages": "stages",
+    "warpgroups": "warpgroups",
+}
+
+declare_metrics(
+    Metric(
+        name="limiting_unit",
+        label="limiting unit",
+        holds="text",
+        verbs=DESIGNS,
+        description=(
+            "What limits the kernel: the busiest unit of an SM, the device memory, the launch, or"
+            " latency where every unit waits most of the time."
+        ),
+    ),
+    Metric(
+        name="kernel_time_s",
+        label="time of measured kernels",
+        short="measured kernels",
+        unit="s",
+        shown="scaled",
+        has_interval=True,
+        verbs=DESIGNS,
+        description=(
+            "Time of `kernel attention` or `kernel gemm`, fitted to measured kernels; a roofline"
+            " has no interval."
+        ),
+    ),
+    *(
+        Metric(name=name, label=label, holds="count", verbs=DESIGNS, description=text)
+        for name, label, text in (
+            ("tile_m", "tile rows", "Rows of the tile of a thread block."),
+            ("tile_n", "tile columns", "Columns of the tile of a thread block."),
+            ("tile_k", "tile depth", "Depth of a block of the main loop."),
+            ("stages", "stages", "Buffers of the main loop in shared memory."),
+            ("warpgroups", "warpgroups", "Warpgroups that compute."),
+            ("ctas_per_mma", "CTAs per MMA", "Thread blocks that share an MMA instruction."),
+            ("tiles", "tiles", "Tiles of the kernel."),
+        )
+    ),
+    *(
+        Metric(name=name, label=label, holds="rows", verbs=DESIGNS, description=text)
+        for name, label, text in (
+            ("units", "units", "Units of an SM and the device memory, with their mean work."),
+            ("what_if", "what if", "The kernel with one change."),
+        )
+    ),
+    *(
+        Metric(name=name, label=label, holds="text", verbs=DESIGNS, description=text)
+        for name, label, text in (
+            ("units.unit", "unit", "The unit; exponentials occupy a part of the issue slots."),
+            ("what_if.change", "change", "The change of the tile or of the device."),
+            ("what_if.limiting_unit", "limiting unit", "What limits the kernel then."),
+            ("what_if.reason", "reason", "Why the change is impossible."),
+        )
+    ),
+    *(
+        Metric(name=name, label=label, unit=unit, verbs=DESIGNS, description=text)
+        for name, label, unit, text in (
+            ("tile_cycles", "cycles of a tile", "cycles", "Mean cycles of a tile on its SM."),
+            ("units.cycles", "cycles", "cycles", "Mean cycles of its work for a tile."),
+            ("what_if.speedup", "speedup", "1", "Time without the change over time with it."),
+        )
+    ),
+    Metric(
+        name="units.share",
+        label="share",
+        unit="1",
+        shown="share",
+        verbs=DESIGNS,
+        description="These cycles over those of the tile.",
+    ),
+    Metric(
+        name="what_if.time_s",
+        label="time",
+        unit="s",
+        shown="scaled",
+        verbs=DESIGNS,
+        description="Time with the change; null if it is impossible.",
+    ),
+)

@@ -1,0 +1,82 @@
+"""Text output of `kernel design`: the time, then what limits it and what would change it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.text import (
+    format_number,
+    format_value,
+    print_closing,
+    print_line,
+    print_question,
+    print_results,
+    print_rows,
+    share_text,
+)
+from perfatlas.verbs.kernel.metrics import TILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+IN_ONE_LINE: Final = (*TILE.values(), "ctas_per_mma", "tiles", "tile_cycles", "flop")
+
+
+def print_design(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write a kernel under design to a console.
+
+    Args:
+        console: Console from `open_terminal`.
+        answer: The `--json` object.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print all evidence.
+    """
+    results = answer["results"]
+    print_question(console, answer)
+    hidden = {name for name, value in results.items() if isinstance(value, list)}
+    hidden |= set() if verbose else set(IN_ONE_LINE)
+    print_results(console, {name: results[name] for name in results if name not in hidden})
+    console.print()
+    print_line(console, _tile_text(results))
+    units = [
+        {
+            "unit": row["unit"],
+            "cycles": format_number(row["cycles"]),
+            "share": share_text(row["share"]),
+        }
+        for row in results["units"]
+    ]
+    print_rows(console, units)
+    console.print()
+    changes = [
+        {
+            "what if": row["change"],
+            "time": format_value("time_s", row["time_s"]),
+            "speedup": "" if row["speedup"] is None else f"{row['speedup']:.2f}x",
+            "limiting unit": row["limiting_unit"] or f"impossible: {row['reason']}",
+        }
+        for row in results["what_if"]
+    ]
+    print_rows(console, changes)
+    print_closing(
+        console,
+        answer,
+        reproduce=reproduce,
+        method="pipeline model: warpgroups as programs on the units of an SM",
+        covered=answer["evidence"]["assumptions"][0],
+        verbose=verbose,
+    )
+
+
+def _tile_text(results: Mapping[str, Any]) -> str:
+    """Return the tile in a line."""
+    sizes = " x ".join(str(results[name]) for name in ("tile_m", "tile_n", "tile_k"))
+    pair = ", 2-CTA MMA" if results["ctas_per_mma"] > 1 else ""
+    return (
+        f"{results['tiles']:,} tiles of {sizes}, {results['stages']} stages,"
+        f" {results['warpgroups']} warpgroups{pair}: {results['tile_cycles']:,.0f} cycles each"
+    )

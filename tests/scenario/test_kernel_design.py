@@ -1,0 +1,203 @@
+"""Kernels under design: queueing by hand, limits, refusals, published speeds."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from perfatlas.hardware import resolve_system
+from perfatlas.machines.gpu.pipeline import (
+    AttentionWork,
+    Step,
+    design_kernel,
+    family_of,
+    kernel_families,
+    kernel_silicon,
+    run_programs,
+)
+from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
+from validation.kernels.design import anchors, ratios, validate_design
+
+ATTENTION: dict[str, Any] = {"system": "h100_sxm", "batch": 4, "num_heads": 16}
+GEMM: dict[str, Any] = {"system": "h100_sxm", "m": 4096, "n": 4096, "k": 7168}
+TILE = {"tile_m": 128, "tile_n": 128}
+
+
+def test_two_programs_share_units_in_the_order_of_arrival() -> None:
+    # tensor: A 0-10, B 10-20; A's softmax 10-18 hides behind B's product, B's waits for neither
+    programs = [
+        [
+            Step(event=("product", name), holds={"tensor": 10.0}, waits=False),
+            Step(event=("softmax", name), after=(("product", name),), holds={"issue": 8.0}),
+            Step(event=("values", name), holds={"tensor": 5.0}),
+        ]
+        for name in "AB"
+    ]
+    found = run_programs(programs)
+    assert found.cycles == 33.0  # B's softmax ends at 28, its second product at 33
+    assert found.busy == {"tensor": 30.0, "issue": 16.0}
+
+
+def test_programs_that_wait_for_each_other_are_refused() -> None:
+    steps = [[Step(event="a", after=("b",))], [Step(event="b", after=("a",))]]
+    with pytest.raises(ValueError, match="wait for each other"):
+        run_programs(steps)
+
+
+@given(
+    tiles=st.dictionaries(st.integers(1, 50).map(float), st.integers(1, 40), min_size=1),
+    sm_count=st.integers(1, 9),
+)
+def test_the_longest_tiles_start_first_wherever_an_sm_is_free(
+    tiles: dict[float, int], sm_count: int
+) -> None:
+    free = [0.0] * sm_count
+    for cycles in sorted(tiles, reverse=True):
+        for _ in range(tiles[cycles]):
+            heapq.heapreplace(free, free[0] + cycles)
+    assert sm_cycles(tiles, sm_count) == max(free)
+
+
+def test_endless_exponentials_leave_the_tensor_cores_as_the_limit() -> None:
+    device = resolve_system("h100_sxm").device
+    family, silicon = family_of("attention", device, "bf16"), kernel_silicon(device, "bf16")
+    sizes: dict[str, Any] = {"batch": 8, "heads": 16, "kv_heads": 16, "head_dim": 128}
+    work = AttentionWork(**sizes, q_len=16384, kv_len=16384, causal=False)
+    family = replace(family, fp32_per_score=0.0, comparisons_per_score=0.0)
+    found = design_kernel(work, family, replace(silicon, exponentials=1e12), 1.0)
+    assert found.limiting_unit == "tensor cores"
+    # 2 GEMMs of 2 x 128 x 176 x 128 FLOP at 4096 per cycle, 94 blocks
+    assert found.units["tensor cores"] == pytest.approx(94 * 2 * 2 * 128 * 176 * 128 / 4096)
+    assert found.tile_cycles < 1.05 * found.units["tensor cores"]
+
+
+@given(length=st.integers(128, 32768), more=st.integers(1, 4096))
+def test_attention_is_no_faster_than_its_roofline_nor_with_more_keys(
+    length: int, more: int
+) -> None:
+    results = kernel_design_attention(**ATTENTION, **TILE, kv_len=length).results
+    assert results["bound_time_s"] <= results["time_s_low"] < results["time_s"]
+    longer = kernel_design_attention(**ATTENTION, **TILE, kv_len=length + more).results
+    assert longer["time_s"] >= results["time_s"]
+
+
+@given(k=st.integers(64, 16384), more=st.integers(1, 4096), name=st.sampled_from("mnk"))
+def test_a_product_is_no_faster_with_more_work(k: int, more: int, name: str) -> None:
+    asked = {**GEMM, **TILE, "k": k, "format": "fp8_block"}
+    results = kernel_design_gemm(**asked).results
+    assert results["bound_time_s"] < results["time_s"]
+    larger = kernel_design_gemm(**{**asked, name: asked[name] + more}).results
+    assert larger["time_s"] >= results["time_s"]
+
+
+def test_stages_hide_the_copies_until_another_unit_limits() -> None:
+    asked = {**GEMM, **TILE, "m": 1024}
+    times = [kernel_design_gemm(**asked, stages=n).results["time_s"] for n in range(1, 7)]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 2.0 * times[-1]
+    assert times[-1] == times[-2]
+
+
+def test_what_no_published_speed_resembles_is_marked() -> None:
+    asked = {**ATTENTION, "kv_len": 4096}
+    assert kernel_design_attention(**asked).warnings == ()
+    for fields in ({"q_len": 512}, {"head_dim": 96}):
+        (warning,) = kernel_design_attention(**asked, **fields).warnings
+        assert warning.startswith("not validated")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({**TILE, "stages": 12}, r"needs 425,984 bytes of shared memory, and a block has 232,448"),
+        ({"tile_m": 128, "tile_n": 256}, r"needs 280 registers per thread, and 240 are available"),
+        (
+            {"system": "b200_sxm", "tile_m": 256, "tile_n": 256},
+            "needs 768 columns of tensor memory, and an SM has 512",
+        ),
+    ],
+)
+def test_a_tile_that_no_sm_holds_is_refused_with_its_numbers(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InfeasibleError, match=message):
+        kernel_design_attention(**{**ATTENTION, "kv_len": 4096, **fields})
+
+
+def test_rows_that_no_mma_instruction_has_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="an MMA instruction of hopper has 64 rows"):
+        kernel_design_gemm(**GEMM, tile_m=96, tile_n=128)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"phase": "decode"},
+        {"kind": "mla"},
+        {"direction": "backward"},
+        {"format": "fp8"},
+        {"head_dim": 512},
+        {"system": "mi300x"},
+    ],
+)
+def test_kernels_without_published_speeds_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError):
+        kernel_design_attention(**{**ATTENTION, "kv_len": 4096, **fields})
+
+
+def test_an_answer_names_its_units_and_what_would_change_it() -> None:
+    results = kernel_design_gemm(**{**GEMM, "system": "b200_sxm"}, **TILE).results
+    assert {row["unit"] for row in results["units"]} >= {"tensor cores", "copy engine"}
+    assert results["limiting_unit"] in {row["unit"] for row in results["units"]}
+    changes = {row["change"]: row for row in results["what_if"]}
+    assert {"one more stage", "64 more columns", "one more warpgroup"} <= changes.keys()
+    assert changes["twice the tensor rate"]["speedup"] > 1.0
+    faster = kernel_design_attention(**ATTENTION, kv_len=4096).results["what_if"]
+    assert any(row["change"] == "twice the exponential rate" for row in faster)
+
+
+@pytest.mark.parametrize(
+    ("series", "system", "goal"),
+    [
+        ("fa3", "", 0.06),
+        ("fa4 2500 TFLOP/s, table 2", "gb300", 0.10),
+        ("fa4 2500 TFLOP/s, table 2", "b300_sxm", 0.10),
+        ("deepgemm", "", 0.07),
+        ("deepgemm grouped", "", 0.06),
+        ("hopper bf16", "", 0.10),
+    ],
+)
+def test_shipped_constants_keep_their_median_error(series: str, system: str, goal: float) -> None:
+    rows = [row for row in anchors() if row.series == series]
+    assert np.median(np.abs(np.array(ratios(rows, system=system)) - 1.0)) <= goal
+
+
+def test_families_have_a_bounded_clock_factor() -> None:
+    for family in kernel_families():
+        assert all(0.5 < factor <= 0.95 for factor in family.clock_factor.values())
+
+
+@pytest.mark.study
+def test_groups_left_out_of_the_fit_are_predicted() -> None:
+    goals = {"head size 64": 0.2, "head size 128": 0.1, "head size 256": 0.1, "m = 4096": 0.2}
+    found = {row["group"]: row["median_error"] for row in validate_design()["scores"]}
+    assert all(found[group] <= goal for group, goal in goals.items())
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm", "gb300"])
+def test_both_models_of_a_kernel_agree_within_their_intervals(system: str) -> None:
+    shape = {**ATTENTION, "system": system, "kv_len": 4096}
+    answers = [
+        *(kernel_design_attention(**shape, mask=mask) for mask in ("causal", "none")),
+        *(kernel_design_gemm(system=system, m=4096, n=4096, k=k) for k in (512, 7168)),
+    ]
+    for results in (answer.results for answer in answers):
+        assert results["time_s_low"] <= results["kernel_time_s_high"]
+        assert results["kernel_time_s_low"] <= results["time_s_high"]
