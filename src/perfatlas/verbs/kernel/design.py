@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, single_evidence, warn_unused_changes
+from perfatlas.answer import Answer, format_readers, single_evidence, unread_overrides
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import (
@@ -23,7 +23,7 @@ from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.kernel.metrics import TILE
 from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns
-from perfatlas.verbs.kernel.priced import price_questions
+from perfatlas.verbs.kernel.priced import READERS, price_questions
 from perfatlas.verbs.kernel.question import (
     AttentionDesignInputs,
     read_attention,
@@ -51,7 +51,6 @@ NOT_MODELLED: Final = (
 
 
 @signature_of("kernel design attention")
-@warn_unused_changes
 def kernel_design_attention(**fields: object) -> Answer:
     """Return the time of an attention kernel from the pipeline of its tiles.
 
@@ -85,7 +84,6 @@ def kernel_design_attention(**fields: object) -> Answer:
 
 
 @signature_of("kernel design gemm")
-@warn_unused_changes
 def kernel_design_gemm(**fields: object) -> Answer:
     """Return the time of a GEMM kernel from the pipeline of its tiles.
 
@@ -168,7 +166,10 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         results=results,
         breakdown=[],
         evidence=single_evidence(system, None, _assumptions(family, device, width), "pipeline"),
-        warnings=_warnings(operator, work, family, results),
+        warnings=(
+            *_warnings(operator, work, family, results),
+            *unread_overrides(system, {READERS[operator], *format_readers(number_format.name)}),
+        ),
     )
 
 
