@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 Scalar = str | int | float | bool | None
@@ -120,7 +120,7 @@ def _cell(text: str) -> Scalar:
     return text
 
 
-def predicted(results: dict[str, Any]) -> dict[str, Any]:
+def predicted(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return the predicted values of results, without intervals.
 
     Args:

@@ -284,7 +284,7 @@ def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
 
 def test_overrides_are_those_of_the_links_and_formats_that_an_answer_has() -> None:
     system = "h200_sxm{fabric.latency=9us, device.peak.fp8=2000TFLOP/s, device.idle=70W}"
-    asked = {"model": LLAMA, "system": system}
+    asked: dict[str, Any] = {"model": LLAMA, "system": system}
     told = " ".join(perfatlas.estimate(**asked).warnings)
     assert "fabric.latency has no effect on this answer: it applies to collectives between" in told
     assert "device.peak.fp8 has no effect on this answer: it applies to fp8 operators" in told

@@ -19,6 +19,7 @@ from perfatlas.reliability.fleet.closed_form import (
     multilevel_efficiency,
     optimal_interval_s,
     renewal_efficiency,
+    replicas_up,
     saxena_interval_s,
     spares_for,
     verified_time_s,
@@ -119,6 +120,8 @@ def _known() -> Iterator[tuple[str, str, float | FloatArray]]:
     yield "spares to wait below 0.001", "25", float(fewest)
     fleet = renewal_efficiency(1800.0, 60.0, 720.0, 1 / (2048 * NODE_PER_S))
     yield "2,048 nodes, 30 min, 60 s, 12 min", "0.74794", fleet.value_C
+    for needed, known in ((72, "0.9305"), (71, "0.99756"), (70, "0.999943")):
+        yield f"{needed} of 72 up, 0.1% down", known, _enough(needed, 72, 1e-3)
     columns = _columns()
     for name, knowns in CASES.items():
         for case, known, ours in zip("ABC", knowns, columns[name], strict=True):
@@ -146,18 +149,28 @@ def _columns() -> dict[str, FloatArray]:
 
 
 def exactness() -> list[Exactness]:
-    """Return the largest errors of the optimum interval, of k of n and of the blast radius.
+    """Return the largest errors of the optimum interval and of k of n.
 
     Source: the optimum as the root of x + d + ln(1 - x) = 0, with x = tau / M and d = delta / M, by
         bisection with 50 digits; the others as sums of fractions.
     """
     best = optimal_interval_s(RATIOS, 1.0)
     optimum = [_off(float(x), _root(float(d))) for x, d in zip(best, RATIOS, strict=True)]
-    found = (("optimum interval, write of 1e-11 to 10 MTTI", optimum, 1e-6),)
+    parts = [_off(_enough(k, n, u), _up(k, n, u)) for n, k in PARTS for u in UNAVAILABLE]
+    found = (
+        ("optimum interval, write of 1e-11 to 10 MTTI", optimum, 1e-6),
+        ("k of n up", parts, 1e-12),
+    )
     return [
         Exactness(name=name, cells=len(errors), largest_error=max(errors), limit=limit)
         for name, errors, limit in found
     ]
+
+
+def _enough(needed: int, parts: int, unavailability: float) -> float:
+    """Return the probability that enough replicas of a node each work."""
+    ones = np.ones(1)
+    return float(replicas_up(needed * ones, parts * ones, ones, unavailability)[0])
 
 
 def _root(ratio: float) -> Fraction:
