@@ -17,6 +17,7 @@ from perfatlas.verbs.estimate.batch_frontier import frontier
 from perfatlas.verbs.estimate.text import print_frontier
 from perfatlas.verbs.goodput.text import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
+from perfatlas.verbs.kernel.text import print_design
 from perfatlas.verbs.schedule.text import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
@@ -55,6 +56,7 @@ PRINTERS = {
     "estimate --frontier": print_frontier,
     "fleet schedule": print_schedule,
     "goodput": print_goodput,
+    "kernel design": print_design,
     "search training": lambda *words, verbose, reproduce: print_layouts(
         *words, reproduce=reproduce, rate_per_cpu_s=1.0 if verbose else None
     ),
