@@ -53,7 +53,6 @@ def with_tensor_rate(fitted: Calibration, device: Device) -> Calibration:
 
     Args:
         fitted: The calibration, of this device or of a donor.
-        device: The device.
 
     Returns:
         The calibration itself if it is the device's own, or if both tensor cores have one rate.
@@ -144,11 +143,7 @@ def hidden_devices() -> frozenset[str]:
 
 @contextmanager
 def without_devices(names: Iterable[str]) -> Iterator[None]:
-    """Price as if some devices had not been measured; their rows lend nothing.
-
-    Args:
-        names: Catalog names.
-    """
+    """Price as if some devices had not been measured; their rows lend nothing."""
     token = _HIDDEN.set(frozenset(names))
     try:
         yield
@@ -343,7 +338,6 @@ def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
 
     Args:
         match: A calibration for the device.
-        device: The device.
     """
     ratio = device.further.get("overhead_ratio", 1.0)
     if ratio == 1.0:
@@ -440,12 +434,7 @@ def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatc
 
 
 def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
-    """Return a match used as a substitute, with a note and the quantiles of transfers.
-
-    Args:
-        match: Match of the kernels that are used.
-        note: Note on the substitution.
-    """
+    """Return a match used as a substitute, with a note and the quantiles of transfers."""
     return CalibrationMatch(
         calibration=match.calibration,
         own=False,
