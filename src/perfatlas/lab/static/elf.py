@@ -1,0 +1,232 @@
+"""Kernels of ELF files: cubins, and the fat binaries of programs and libraries.
+
+`.nv.info` holds attributes of all functions by symbol, `.nv.info.<kernel>` those of a kernel.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.lab.static.kernel import Kernel
+from perfatlas.quantities import InvalidSpecError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAGIC: Final = b"\x7fELF"
+CUDA: Final = 190  # EM_CUDA
+AMDGPU: Final = 224
+HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+SYMBOL: Final = struct.Struct("<IBBHQQ")
+NOBITS: Final = 8  # a section without contents in the file
+FUNCTION: Final = 2  # type of a symbol
+ENTRY: Final = 0x10  # STO_CUDA_ENTRY of `other`
+ABI_OF_WIDE_TARGETS: Final = 8  # from this ABI version on the target has 16 bits, above the first 8
+# Attributes of .nv.info, as nvdisasm and cuobjdump name them.
+EIATTR_MAX_THREADS: Final = 0x05
+EIATTR_REQNTID: Final = 0x10
+EIATTR_FRAME_SIZE: Final = 0x11
+EIATTR_CBANK_PARAM_SIZE: Final = 0x19
+EIATTR_REGCOUNT: Final = 0x2F
+SIZED: Final = 4  # format of an attribute whose value follows
+# From sm_90 on the section of a kernel's shared memory includes what the system reserves.
+RESERVED_SHARED_BYTES: Final = 1024
+FIRST_WITH_RESERVED: Final = 90
+FATBIN_MAGIC: Final = b"\x50\xed\x55\xba"
+FATBIN_HEADER: Final = struct.Struct("<4sHHQ")
+FATBIN_ENTRY: Final = struct.Struct("<HHIQIIHHIIIQQQ")
+FATBIN_ELF: Final = 2  # kind of an entry
+FATBIN_COMPRESSED: Final = 0x2000 | 0x8000  # LZ4, Zstandard
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of an ELF file."""
+
+    name: str
+    kind: int
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElfFile:
+    """An ELF file of 64 bits, little endian."""
+
+    machine: int
+    sm: int
+    sections: dict[str, Section]
+
+
+def read_elf(data: bytes, where: str) -> ElfFile:
+    """Return an ELF file as its sections.
+
+    Args:
+        data: Its bytes.
+        where: Its name, for messages.
+
+    Raises:
+        InvalidSpecError: It is truncated, damaged, or not an ELF file of 64 bits.
+    """
+    try:
+        return _read_elf(data)
+    except (struct.error, IndexError, ValueError) as problem:
+        raise InvalidSpecError(
+            f"{printable(where)} is truncated or damaged: its ELF tables point outside the file, or"
+            " it is not an ELF file of 64 bits; compile it again"
+        ) from problem
+
+
+def _read_elf(data: bytes) -> ElfFile:
+    header = HEADER.unpack_from(data)
+    identity, machine, table, flags = header[0], header[2], header[6], header[7]
+    entry_size, count, names = header[11:14]
+    if identity[:4] != MAGIC or identity[4] != 2 or identity[5] != 1:
+        raise ValueError("not a 64-bit ELF file")
+    if count and entry_size != SECTION.size:
+        raise ValueError("sections of another size")
+    rows = [SECTION.unpack_from(data, table + at * SECTION.size) for at in range(count)]
+    for row in rows:
+        if row[1] != NOBITS and row[4] + row[5] > len(data):
+            raise ValueError("a section outside the file")
+    text = data[rows[names][4] : rows[names][4] + rows[names][5]] if rows else b""
+    sections = {}
+    for row in rows:
+        found = b"" if row[1] == NOBITS else data[row[4] : row[4] + row[5]]
+        name = _text_at(text, row[0])
+        sections[name] = Section(name=name, kind=row[1], size=row[5], data=found)
+    wide = identity[8] >= ABI_OF_WIDE_TARGETS
+    return ElfFile(
+        machine=machine, sm=flags >> 8 & 0xFFFF if wide else flags & 0xFF, sections=sections
+    )
+
+
+def _text_at(table: bytes, start: int) -> str:
+    return table[start : table.index(0, start)].decode("utf-8", "replace")
+
+
+def cubin_kernels(data: bytes, where: str) -> list[Kernel]:
+    """Return the kernels of a cubin, without their instructions.
+
+    Args:
+        data: Its bytes.
+        where: Its name, for messages.
+
+    Raises:
+        InvalidSpecError: It is damaged, is not for NVIDIA GPUs, or has no kernel.
+    """
+    elf = read_elf(data, where)
+    if elf.machine == AMDGPU:
+        raise InvalidSpecError(
+            f"{printable(where)} is a code object for AMD GPUs: give its assembly instead"
+            " (`llvm-objdump -d` has no registers; compilers write .amdgcn or .s)"
+        )
+    if elf.machine != CUDA:
+        raise InvalidSpecError(
+            f"{printable(where)} is an ELF file for machine {elf.machine} without GPU code; cubins"
+            f" have machine {CUDA}"
+        )
+    try:
+        kernels = list(_kernels(elf))
+    except (struct.error, IndexError, ValueError) as problem:
+        raise InvalidSpecError(
+            f"{printable(where)} is damaged: its symbols or attributes cannot be read; compile it"
+            " again"
+        ) from problem
+    if not kernels:
+        raise InvalidSpecError(
+            f"{printable(where)} has no kernel: was it compiled with -dc? Link it first"
+        )
+    return kernels
+
+
+def _kernels(elf: ElfFile) -> Iterator[Kernel]:
+    registers, frames = {}, {}
+    for attribute, value in _attributes(elf, ".nv.info"):
+        if attribute in (EIATTR_REGCOUNT, EIATTR_FRAME_SIZE):
+            symbol, number = struct.unpack_from("<II", value)
+            (registers if attribute == EIATTR_REGCOUNT else frames)[symbol] = number
+    for index, name in _entries(elf):
+        threads = parameters = None
+        for attribute, value in _attributes(elf, f".nv.info.{name}"):
+            if attribute in (EIATTR_REQNTID, EIATTR_MAX_THREADS):
+                x, y, z = struct.unpack_from("<III", value)
+                threads = x * y * z
+            elif attribute == EIATTR_CBANK_PARAM_SIZE:
+                (parameters,) = struct.unpack_from("<H", value)
+        shared = elf.sections.get(f".nv.shared.{name}")
+        size = shared.size if shared else 0
+        reserved = RESERVED_SHARED_BYTES if shared and elf.sm >= FIRST_WITH_RESERVED else 0
+        yield Kernel(
+            function=name,
+            target=f"sm_{elf.sm}",
+            registers=registers.get(index),
+            stack_bytes=frames.get(index, 0),
+            spills_bytes=frames.get(index, 0),
+            shared_memory_bytes=max(size - reserved, 0),
+            threads=threads,
+            parameter_bytes=parameters,
+        )
+
+
+def _entries(elf: ElfFile) -> Iterator[tuple[int, str]]:
+    """Return (index of its symbol, name) of every kernel."""
+    names = elf.sections.get(".strtab")
+    symbols = elf.sections.get(".symtab")
+    if names is None or symbols is None:
+        return
+    for at in range(len(symbols.data) // SYMBOL.size):
+        name, kind, other, *_ = SYMBOL.unpack_from(symbols.data, at * SYMBOL.size)
+        if kind & 0xF == FUNCTION and other & ENTRY:
+            yield at, _text_at(names.data, name)
+
+
+def _attributes(elf: ElfFile, section: str) -> Iterator[tuple[int, bytes]]:
+    """Return (attribute, value) of a section; short values are two bytes."""
+    found = elf.sections.get(section)
+    data, at = (found.data if found else b""), 0
+    while at + 4 <= len(data):
+        form, attribute, value = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == SIZED:
+            yield attribute, data[at : at + value]
+            at += value
+        else:
+            yield attribute, data[at - 2 : at]
+
+
+def embedded_cubins(data: bytes, where: str) -> list[bytes]:
+    """Return the cubins of the fat binaries inside a file.
+
+    Args:
+        data: An object, library, program or .fatbin file.
+        where: Its name, for messages.
+
+    Raises:
+        InvalidSpecError: There is none, or they are compressed.
+    """
+    found, compressed, at = [], 0, data.find(FATBIN_MAGIC)
+    while at >= 0 and at + FATBIN_HEADER.size <= len(data):
+        _, _, header, size = FATBIN_HEADER.unpack_from(data, at)
+        entry, end = at + header, min(at + header + size, len(data))
+        while header and entry + FATBIN_ENTRY.size <= end:
+            kind, _, start, length, *_ = fields = FATBIN_ENTRY.unpack_from(data, entry)
+            if kind == FATBIN_ELF and fields[11] & FATBIN_COMPRESSED:
+                compressed += 1
+            elif kind == FATBIN_ELF:
+                found.append(data[entry + start : entry + start + length])
+            if start + length == 0:
+                break
+            entry += start + length
+        at = data.find(FATBIN_MAGIC, max(entry, at + 4))
+    if found:
+        return found
+    what = f"{compressed} compressed cubins" if compressed else "no cubin"
+    raise InvalidSpecError(
+        f"{printable(where)} holds {what}: extract them with `cuobjdump --extract-elf all FILE`"
+        if compressed
+        else f"{printable(where)} holds {what}: it is neither a cubin nor a CUDA fat binary"
+    )

@@ -1,0 +1,56 @@
+"""What a compiler team needs to reproduce a kernel: source, products, command, versions."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from typing import TYPE_CHECKING
+
+from perfatlas.files import make_folder, write_atomic
+from perfatlas.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from perfatlas.lab.static.compiled import Compiled
+
+
+def write_reproducer(
+    folder: Path, source: Path, compiled: Mapping[str, Compiled], *, command: str
+) -> list[Path]:
+    """Write source, PTX, cubin, commands and versions into a folder; return the files.
+
+    Args:
+        folder: Made if it does not exist; files of the same names are replaced.
+        source: The inspected file.
+        compiled: Products by target.
+        command: The command of perfatlas that inspects it.
+    """
+    make_folder(folder)
+    copy = folder / source.name
+    if copy.resolve() != source.resolve():
+        shutil.copyfile(source, copy)
+    written, commands, versions = [copy], [command], {}
+    for target, products in compiled.items():
+        stem = f"{source.stem}.{target}" if target else source.stem
+        for at, cubin in enumerate(products.cubins):
+            number = f".{at}" if len(products.cubins) > 1 else ""
+            path = folder / f"{stem}{number}.cubin"
+            if path != copy:
+                write_atomic(path, cubin)
+                written.append(path)
+        for ending, text in products.texts.items():
+            path = folder / f"{stem}.{ending}"
+            if path != copy:
+                write_atomic(path, text.encode())
+                written.append(path)
+        commands += [products.command] if products.command else []
+        versions |= dict(products.versions)
+    versions |= {"perfatlas": __version__, "python": platform.python_version()}
+    versions |= {"platform": platform.platform()}
+    lines = [f"{name} {value}" for name, value in sorted(versions.items())]
+    for name, rows in (("commands.txt", commands), ("versions.txt", lines)):
+        write_atomic(folder / name, ("\n".join(rows) + "\n").encode())
+        written.append(folder / name)
+    return written
