@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.lab.static.kernel import Instructions, Kernel
+from perfatlas.lab.static.kernel import Kernel
+from perfatlas.lab.static.program import Dialect, Line, counted_instructions, loops_of
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 TARGET: Final = re.compile(r'\.amdgcn_target\s+"[^"]*-(gfx\w+)')
-LABEL: Final = re.compile(r"^([\w$][\w$.]*):")
-OPERATION: Final = re.compile(r"^\s+((?:[vs]|ds|buffer|global|flat|scratch)_\w+)")
+START: Final = re.compile(r"^([\w$][\w$.]*):")
+LABEL: Final = re.compile(r"^(\.LBB\w+):")
+OPERATION: Final = re.compile(r"^\s+((?:[vs]|ds|buffer|global|flat|scratch)_\w+)([^;]*)")
 FIRST_FACT: Final = re.compile(r"^  - \.")
 FACT: Final = re.compile(r"^(?:  - |    )\.(\w+):\s*(\S*)\s*$")
 VGPR_BYTES: Final = 4  # of one lane
+ENCODING: Final = re.compile(r"_(?:e32|e64|sdwa|dpp)$")
+AMDGCN: Final = Dialect(
+    label=re.compile(r"\.LBB\w+"),
+    mma=re.compile(r"^v_(?:mfma|smfmac|wmma)_"),
+    ends=("s_branch", "s_endpgm", "s_setpc_b64"),
+    local_loads="scratch_load",
+    local_stores="scratch_store",
+    stem=lambda name: ENCODING.sub("", name),
+)
 
 
 def amdgcn_kernels(text: str, where: str) -> list[Kernel]:
@@ -40,15 +50,21 @@ def amdgcn_kernels(text: str, where: str) -> list[Kernel]:
     return [_kernel(facts, target[1], bodies.get(facts["name"], [])) for facts in metadata]
 
 
-def _bodies(text: str) -> Mapping[str, list[str]]:
-    """Return the operations of every kernel."""
-    found: dict[str, list[str]] = {}
-    operations: list[str] = []
+def _bodies(text: str) -> Mapping[str, Sequence[Line]]:
+    """Return the instructions of every kernel."""
+    found: dict[str, list[Line]] = {}
+    lines: list[Line] = []
+    labels: list[str] = []
     for row in text.splitlines():
-        if match := LABEL.match(row):
-            operations = found.setdefault(match[1], [])
+        if match := START.match(row):
+            lines, labels = found.setdefault(match[1], []), []
+        elif match := LABEL.match(row):
+            labels.append(match[1])
         elif match := OPERATION.match(row):
-            operations.append(match[1])
+            lines.append(
+                Line(conditional=False, operation=match[1], operands=match[2], labels=tuple(labels))
+            )
+            labels = []
     return found
 
 
@@ -67,12 +83,12 @@ def _metadata(text: str) -> list[dict[str, str]]:
     return [facts for facts in rows if "name" in facts]
 
 
-def _kernel(facts: Mapping[str, str], target: str, operations: list[str]) -> Kernel:
+def _kernel(facts: Mapping[str, str], target: str, lines: Sequence[Line]) -> Kernel:
     def number(name: str) -> int | None:
         return int(facts[name]) if facts.get(name, "").isdigit() else None
 
     spilled = number("vgpr_spill_count")
-    mma = Counter(one for one in operations if one.startswith(("v_mfma", "v_wmma", "v_smfmac")))
+    loops, main_loop = loops_of(lines, AMDGCN)
     return Kernel(
         function=facts["name"],
         target=target,
@@ -83,11 +99,10 @@ def _kernel(facts: Mapping[str, str], target: str, operations: list[str]) -> Ker
         shared_memory_bytes=number("group_segment_fixed_size"),
         threads=number("max_flat_workgroup_size"),
         parameter_bytes=number("kernarg_segment_size"),
-        instructions=Instructions(
-            count=len(operations),
-            mix=dict(Counter(operations).most_common()),
-            mma=dict(mma.most_common()),
-            local_loads=sum("scratch_load" in one for one in operations),
-            local_stores=sum("scratch_store" in one for one in operations),
-        ),
+        tensor_memory_columns=0,
+        instructions=counted_instructions(lines, AMDGCN),
+        main_loop=main_loop,
+        loops=loops,
+        tma=0,
+        setmaxnreg=0,
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from perfatlas.lab.static.kernel import Kernel
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.lab.static.kernel import Kernel
 
 
 @dataclass(frozen=True, kw_only=True)

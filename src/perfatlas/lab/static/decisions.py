@@ -44,26 +44,22 @@ def silent_decisions(kernel: Kernel) -> list[str]:
 def _older(kernel: Kernel, found: Instructions) -> list[str]:
     limits = limits_of(kernel.target)
     kinds = {name.partition(".")[0] for name in found.mma}
-    older = sorted(kinds & set(limits.older_mma))
-    if not older or kinds - set(older):
+    older = sorted(kinds & set(limits.older_mma if limits else ()))
+    if limits is None or not older or kinds - set(older):
         return []
-    return [
-        f"{', '.join(older)} (mma.sync) is of older GPUs: {limits.own_mma} is the matrix"
-        f" instruction of {kernel.target}"
-    ]
+    own = f"{limits.own_mma} is the matrix instruction of {kernel.target}"
+    return [f"{', '.join(older)} (mma.sync) is of older GPUs: {own}"]
 
 
 def _spills(kernel: Kernel, found: Instructions) -> list[str]:
     loop = kernel.main_loop
     if loop and loop.local_loads + loop.local_stores:
-        return [
-            f"{counted(loop.local_loads, 'load')} and {counted(loop.local_stores, 'store')} of"
-            " local memory (spills) in the main loop"
-        ]
+        return [_local(loop, " in the main loop")]
     if found.local_loads + found.local_stores:
-        where = "" if loop is None else ", none in the main loop"
-        return [
-            f"{counted(found.local_loads, 'load')} and {counted(found.local_stores, 'store')} of"
-            f" local memory (spills){where}"
-        ]
+        return [_local(found, "" if loop is None else ", none in the main loop")]
     return []
+
+
+def _local(found: Instructions, where: str) -> str:
+    accesses = f"{counted(found.local_loads, 'load')} and {counted(found.local_stores, 'store')}"
+    return f"{accesses} of local memory (spills or local arrays){where}"

@@ -31,6 +31,7 @@ EIATTR_REQNTID: Final = 0x10
 EIATTR_FRAME_SIZE: Final = 0x11
 EIATTR_CBANK_PARAM_SIZE: Final = 0x19
 EIATTR_REGCOUNT: Final = 0x2F
+MAX_NAME: Final = 65536  # bytes of the name of a symbol
 SIZED: Final = 4  # format of an attribute whose value follows
 # From sm_90 on the section of a kernel's shared memory includes what the system reserves.
 RESERVED_SHARED_BYTES: Final = 1024
@@ -39,26 +40,34 @@ FATBIN_MAGIC: Final = b"\x50\xed\x55\xba"
 FATBIN_HEADER: Final = struct.Struct("<4sHHQ")
 FATBIN_ENTRY: Final = struct.Struct("<HHIQIIHHIIIQQQ")
 FATBIN_ELF: Final = 2  # kind of an entry
-FATBIN_COMPRESSED: Final = 0x2000 | 0x8000  # LZ4, Zstandard
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A section of an ELF file."""
-
-    name: str
-    kind: int
-    size: int
-    data: bytes
+FATBIN_CODECS: Final = {0x2000: "lz4_raw", 0x8000: "zstd"}  # by flag of an entry
+MAX_CUBIN_BYTES: Final = 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True)
 class ElfFile:
-    """An ELF file of 64 bits, little endian."""
+    """An ELF file of 64 bits, little endian.
 
+    Args:
+        data: Its bytes.
+        machine: Its machine.
+        sm: Its compute capability without the point, such as 90; meaningful for CUDA.
+        sections: (kind, place, size) of its sections by name.
+    """
+
+    data: bytes
     machine: int
     sm: int
-    sections: dict[str, Section]
+    sections: dict[str, tuple[int, int, int]]
+
+    def contents(self, name: str) -> bytes:
+        """Return the bytes of a section; none if it is absent or takes no space.
+
+        Args:
+            name: Name of the section.
+        """
+        kind, place, size = self.sections.get(name, (NOBITS, 0, 0))
+        return b"" if kind == NOBITS else self.data[place : place + size]
 
 
 def read_elf(data: bytes, where: str) -> ElfFile:
@@ -93,19 +102,17 @@ def _read_elf(data: bytes) -> ElfFile:
         if row[1] != NOBITS and row[4] + row[5] > len(data):
             raise ValueError("a section outside the file")
     text = data[rows[names][4] : rows[names][4] + rows[names][5]] if rows else b""
-    sections = {}
-    for row in rows:
-        found = b"" if row[1] == NOBITS else data[row[4] : row[4] + row[5]]
-        name = _text_at(text, row[0])
-        sections[name] = Section(name=name, kind=row[1], size=row[5], data=found)
     wide = identity[8] >= ABI_OF_WIDE_TARGETS
     return ElfFile(
-        machine=machine, sm=flags >> 8 & 0xFFFF if wide else flags & 0xFF, sections=sections
+        data=data,
+        machine=machine,
+        sm=flags >> 8 & 0xFFFF if wide else flags & 0xFF,
+        sections={_text_at(text, row[0]): (row[1], row[4], row[5]) for row in rows},
     )
 
 
 def _text_at(table: bytes, start: int) -> str:
-    return table[start : table.index(0, start)].decode("utf-8", "replace")
+    return table[start : table.index(0, start, start + MAX_NAME)].decode("utf-8", "replace")
 
 
 def cubin_kernels(data: bytes, where: str) -> list[Kernel]:
@@ -157,16 +164,15 @@ def _kernels(elf: ElfFile) -> Iterator[Kernel]:
                 threads = x * y * z
             elif attribute == EIATTR_CBANK_PARAM_SIZE:
                 (parameters,) = struct.unpack_from("<H", value)
-        shared = elf.sections.get(f".nv.shared.{name}")
-        size = shared.size if shared else 0
-        reserved = RESERVED_SHARED_BYTES if shared and elf.sm >= FIRST_WITH_RESERVED else 0
+        *_, shared = elf.sections.get(f".nv.shared.{name}", (0,))
+        reserved = RESERVED_SHARED_BYTES if elf.sm >= FIRST_WITH_RESERVED else 0
         yield Kernel(
             function=name,
             target=f"sm_{elf.sm}",
             registers=registers.get(index),
             stack_bytes=frames.get(index, 0),
             spills_bytes=frames.get(index, 0),
-            shared_memory_bytes=max(size - reserved, 0),
+            shared_memory_bytes=max(shared - reserved, 0),
             threads=threads,
             parameter_bytes=parameters,
         )
@@ -174,20 +180,16 @@ def _kernels(elf: ElfFile) -> Iterator[Kernel]:
 
 def _entries(elf: ElfFile) -> Iterator[tuple[int, str]]:
     """Return (index of its symbol, name) of every kernel."""
-    names = elf.sections.get(".strtab")
-    symbols = elf.sections.get(".symtab")
-    if names is None or symbols is None:
-        return
-    for at in range(len(symbols.data) // SYMBOL.size):
-        name, kind, other, *_ = SYMBOL.unpack_from(symbols.data, at * SYMBOL.size)
+    names, symbols = elf.contents(".strtab"), elf.contents(".symtab")
+    for at in range(len(symbols) // SYMBOL.size):
+        name, kind, other, *_ = SYMBOL.unpack_from(symbols, at * SYMBOL.size)
         if kind & 0xF == FUNCTION and other & ENTRY:
-            yield at, _text_at(names.data, name)
+            yield at, _text_at(names, name)
 
 
 def _attributes(elf: ElfFile, section: str) -> Iterator[tuple[int, bytes]]:
     """Return (attribute, value) of a section; short values are two bytes."""
-    found = elf.sections.get(section)
-    data, at = (found.data if found else b""), 0
+    data, at = elf.contents(section), 0
     while at + 4 <= len(data):
         form, attribute, value = struct.unpack_from("<BBH", data, at)
         at += 4
@@ -206,27 +208,42 @@ def embedded_cubins(data: bytes, where: str) -> list[bytes]:
         where: Its name, for messages.
 
     Raises:
-        InvalidSpecError: There is none, or they are compressed.
+        InvalidSpecError: There is none, or one cannot be decompressed.
     """
-    found, compressed, at = [], 0, data.find(FATBIN_MAGIC)
+    found: list[bytes] = []
+    at = data.find(FATBIN_MAGIC)
     while at >= 0 and at + FATBIN_HEADER.size <= len(data):
         _, _, header, size = FATBIN_HEADER.unpack_from(data, at)
         entry, end = at + header, min(at + header + size, len(data))
-        while header and entry + FATBIN_ENTRY.size <= end:
-            kind, _, start, length, *_ = fields = FATBIN_ENTRY.unpack_from(data, entry)
-            if kind == FATBIN_ELF and fields[11] & FATBIN_COMPRESSED:
-                compressed += 1
-            elif kind == FATBIN_ELF:
-                found.append(data[entry + start : entry + start + length])
-            if start + length == 0:
+        while entry + FATBIN_ENTRY.size <= end:
+            fields = FATBIN_ENTRY.unpack_from(data, entry)
+            start, length = fields[2:4]
+            if start < FATBIN_ENTRY.size:
                 break
+            if fields[0] == FATBIN_ELF:
+                found.append(_expanded(data[entry + start : entry + start + length], fields, where))
             entry += start + length
-        at = data.find(FATBIN_MAGIC, max(entry, at + 4))
-    if found:
-        return found
-    what = f"{compressed} compressed cubins" if compressed else "no cubin"
+        at = data.find(FATBIN_MAGIC, at + 4)
+    if not found:
+        raise InvalidSpecError(f"{printable(where)} holds PTX or nothing, no cubin")
+    return found
+
+
+def _expanded(stored: bytes, fields: tuple[int, ...], where: str) -> bytes:
+    """Return a cubin of a fat binary, decompressed."""
+    import pyarrow as pa
+
+    codec = next((name for flag, name in FATBIN_CODECS.items() if fields[11] & flag), None)
+    if codec is None:
+        return stored
+    packed, size = fields[4], fields[13]
+    problem: object = f"{size:,} bytes"
+    if size <= MAX_CUBIN_BYTES:
+        try:
+            return bytes(pa.decompress(stored[: packed or None], size, codec, asbytes=True))
+        except (OSError, ValueError) as error:
+            problem = error
     raise InvalidSpecError(
-        f"{printable(where)} holds {what}: extract them with `cuobjdump --extract-elf all FILE`"
-        if compressed
-        else f"{printable(where)} holds {what}: it is neither a cubin nor a CUDA fat binary"
+        f"{printable(where)} holds a compressed cubin that cannot be read ({problem}): extract it"
+        " with `cuobjdump --extract-elf all FILE`"
     )

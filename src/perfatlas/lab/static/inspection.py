@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_regular
 from perfatlas.lab.static.amdgcn import amdgcn_kernels
 from perfatlas.lab.static.compiled import Compiled
 from perfatlas.lab.static.decisions import silent_decisions
-from perfatlas.lab.static.elf import CUDA, FATBIN_MAGIC, MAGIC, cubin_kernels, embedded_cubins
-from perfatlas.lab.static.elf import read_elf
+from perfatlas.lab.static.elf import (
+    CUDA,
+    FATBIN_MAGIC,
+    MAGIC,
+    cubin_kernels,
+    embedded_cubins,
+    read_elf,
+)
 from perfatlas.lab.static.nvrtc import compile_cuda
-from perfatlas.lab.static.occupancy import limits_of, occupancy_of, target_names
+from perfatlas.lab.static.occupancy import occupancy_of, plain_target, target_names
 from perfatlas.lab.static.ptx import ptx_kernels
 from perfatlas.lab.static.sass import disassemble, functions_of, with_instructions
 from perfatlas.lab.static.tools import PIP_CUDA, find_nvdisasm
@@ -22,7 +26,8 @@ from perfatlas.lab.static.triton_source import compile_triton
 from perfatlas.quantities import InvalidSpecError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from perfatlas.lab.static.kernel import Instructions, Kernel
 
@@ -78,8 +83,7 @@ def inspect(path: Path, asked: Compilation) -> Inspection:
             kernel or target.
         MissingDependencyError: The compiler of the source is not installed.
     """
-    for target in asked.targets:
-        limits_of(target)
+    asked = replace(asked, targets=tuple(map(plain_target, asked.targets)))
     data = _contents(path)
     notes: list[str] = []
     compiled = _compiled(path, data, asked)
@@ -126,7 +130,7 @@ def _compiled(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled
         return {target: _from_source(path, data, target, asked) for target in asked.targets}
     products = _from_products(path, data)
     found = {one.target for one in products.kernels}
-    wanted = {target.rstrip("af") if target[:3] == "sm_" else target for target in asked.targets}
+    wanted = set(asked.targets)
     if missing := sorted(wanted - found):
         raise InvalidSpecError(
             f"{printable(path.name)} has code for {', '.join(sorted(found))}, none for"
@@ -147,12 +151,12 @@ def _from_source(path: Path, data: bytes, target: str, asked: Compilation) -> Co
 def _from_products(path: Path, data: bytes) -> Compiled:
     if data.startswith(MAGIC) and read_elf(data, path.name).machine == CUDA:
         return Compiled(kernels=cubin_kernels(data, path.name), cubins=(data,))
-    if data.startswith((MAGIC, FATBIN_MAGIC)):
-        if FATBIN_MAGIC not in data:
-            return Compiled(kernels=cubin_kernels(data, path.name))
+    if FATBIN_MAGIC in data:
         cubins = embedded_cubins(data, path.name)
         kernels = [kernel for one in cubins for kernel in cubin_kernels(one, path.name)]
         return Compiled(kernels=kernels, cubins=tuple(cubins))
+    if data.startswith(MAGIC):
+        return Compiled(kernels=cubin_kernels(data, path.name))
     text = data.decode("utf-8", "replace")
     if ".amdgcn_target" in text or path.suffix in ASSEMBLIES:
         return Compiled(kernels=amdgcn_kernels(text, path.name), texts={"amdgcn": text})

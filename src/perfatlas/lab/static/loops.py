@@ -8,25 +8,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def natural_loops(count: int, following: Sequence[Sequence[int]]) -> list[set[int]]:
+def natural_loops(following: Sequence[Sequence[int]]) -> list[set[int]]:
     """Return the instructions of every natural loop, without loops of one instruction.
 
     A jump back to an instruction through which every path to the jump leads closes a loop; loops
     with the same first instruction are one.
 
     Args:
-        count: Instructions; the first is the entry.
-        following: Instructions that may follow each one.
+        following: Instructions that may follow each one; the first is the entry.
 
     Source:
         Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm" (2001), figure 3.
 
     Example:
         >>> from perfatlas.lab.static.loops import natural_loops
-        >>> natural_loops(4, [[1], [2], [1, 3], []])
+        >>> natural_loops([[1], [2], [1, 3], []])
         [{1, 2}]
     """
-    if not count:
+    if not following:
         return []
     order = _postorder(following)
     number = {at: rank for rank, at in enumerate(order)}

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.lab.static.compiled import Compiled
@@ -18,6 +17,7 @@ from perfatlas.quantities import InvalidSpecError, MissingDependencyError, print
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from perfatlas.lab.static.kernel import Kernel
 
@@ -64,14 +64,14 @@ def architecture_of(target: str) -> str:
     """Return the target for compilers, with the suffix of its own instructions.
 
     Args:
-        target: Such as sm_90 or sm_90a.
+        target: Such as sm_90.
 
     Example:
         >>> from perfatlas.lab.static.nvrtc import architecture_of
         >>> architecture_of("sm_80"), architecture_of("sm_100")
         ('sm_80', 'sm_100a')
     """
-    number = int(target.removeprefix("sm_").rstrip("af"))
+    number = int(target.removeprefix("sm_"))
     return f"sm_{number}a" if number >= FIRST_WITH_SUFFIX else f"sm_{number}"
 
 

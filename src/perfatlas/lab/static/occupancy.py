@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import shipped_table
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from perfatlas.lab.static.kernel import Kernel
@@ -39,24 +39,41 @@ def target_names() -> tuple[str, ...]:
     return tuple(shipped_table(LIMITS)["target"])
 
 
-@cache
-def limits_of(target: str) -> TargetLimits:
-    """Return the limits of a target.
+def plain_target(target: str) -> str:
+    """Return a target without the suffix of its own instructions.
 
     Args:
-        target: Such as sm_90; a suffix "a" or "f" does not matter.
+        target: One that perfatlas knows.
 
     Raises:
         InvalidSpecError: The target is unknown.
+
+    Example:
+        >>> from perfatlas.lab.static.occupancy import plain_target
+        >>> plain_target("sm_90a"), plain_target("gfx942")
+        ('sm_90', 'gfx942')
+    """
+    name = target.rstrip("af") if target.startswith("sm_") else target
+    if name in target_names():
+        return name
+    known = ", ".join(target_names())
+    raise InvalidSpecError(
+        f"unknown target {repr_for_error(target)}{did_you_mean(name, target_names())} (known:"
+        f" {known})"
+    )
+
+
+@cache
+def limits_of(target: str) -> TargetLimits | None:
+    """Return the limits of a target; None if they are not known.
+
+    Args:
+        target: Such as sm_90.
     """
     table = shipped_table(LIMITS)
-    name = target.rstrip("af") if target.startswith("sm_") else target
-    if name not in table["target"]:
-        known = ", ".join(table["target"])
-        raise InvalidSpecError(
-            f"unknown target {target!r}{did_you_mean(target, table['target'])}; targets: {known}"
-        )
-    row: dict[str, Any] = table["shared"] | table["target"][name]
+    if target not in table["target"]:
+        return None
+    row: dict[str, Any] = table["shared"] | table["target"][target]
     return TargetLimits(**row | {"older_mma": tuple(row.get("older_mma", ()))})
 
 
@@ -83,7 +100,12 @@ def occupancy_of(kernel: Kernel) -> dict[str, Any] | None:
         (2, 16, ['registers', 'shared memory'])
     """
     limits = limits_of(kernel.target)
-    if kernel.registers is None or not kernel.threads or kernel.shared_memory_bytes is None:
+    if (
+        limits is None
+        or kernel.registers is None
+        or not kernel.threads
+        or kernel.shared_memory_bytes is None
+    ):
         return None
     warps = -(-kernel.threads // limits.lanes)
     lane = max(_rounded(kernel.registers, limits.register_unit), limits.register_unit)

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter
 from typing import Final
 
-from perfatlas.lab.static.kernel import Instructions, Kernel
+from perfatlas.lab.static.kernel import Kernel
+from perfatlas.lab.static.program import Dialect, Line, counted_instructions, loops_of
 from perfatlas.quantities import InvalidSpecError, printable
 
 ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
 TARGET: Final = re.compile(r"^\.target\s+sm_(\d+)", re.MULTILINE)
 THREADS: Final = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
-LINE: Final = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][\w.:]*)[ \t;]", re.MULTILINE)
+LABEL: Final = re.compile(r"^\s*(\$\w+):")
+LINE: Final = re.compile(r"^\s*(@!?%\w+\s+)?([a-z][\w.:]*)([ \t;].*)$")
 SHARED: Final = re.compile(r"^\s*\.shared\s+(?:\.align\s+\d+\s+)?\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;")
 COLUMNS: Final = re.compile(r"tcgen05\.alloc\.[\w.:]+\s+\[[^\]]*\]\s*,\s*(\d+)")
-MMA: Final = re.compile(r"^(?:wgmma\.mma_async|tcgen05\.mma|mma\.sync|wmma\.mma)\b")
 TMA: Final = ("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
 MODIFIERS: Final = re.compile(r"\.(?:sync|aligned|row|col|cta_group::\d|satfinite)\b")
+JUMP_TABLE: Final = re.compile(r"\.branchtargets([^;]*);")
+PTX: Final = Dialect(
+    label=re.compile(r"\$\w+"),
+    mma=re.compile(r"^(?:wgmma\.mma_async|tcgen05\.mma|mma\.sync|wmma\.mma)\b"),
+    ends=("ret", "bra", "brx", "exit", "trap"),
+    local_loads="ld.local",
+    local_stores="st.local",
+    stem=lambda name: name.partition(".")[0],
+    mma_name=lambda name: MODIFIERS.sub("", name),
+)
 
 
 def ptx_kernels(text: str, where: str) -> list[Kernel]:
@@ -46,30 +57,40 @@ def _kernel(name: str, target: str, text: str) -> Kernel:
     head, _, body = text.partition("{")
     threads = THREADS.search(head)
     sizes = [int(size) for size in threads.groups() if size] if threads else []
-    names = LINE.findall(body)
-    mma = Counter(MODIFIERS.sub("", one) for one in names if MMA.match(one))
+    lines = _lines(body)
+    loops, main_loop = loops_of(lines, PTX)
+    names = [line.operation for line in lines]
     shared = sum(
         int(match[1]) // 8 * int(match[2] or 1)
         for match in map(SHARED.match, body.splitlines())
         if match
     )
-    product = 1
-    for size in sizes:
-        product *= size
     return Kernel(
         function=name,
         target=target,
-        threads=product if sizes else None,
+        threads=math.prod(sizes) if sizes else None,
         shared_memory_bytes=shared,
         tensor_memory_columns=ptx_columns(body),
-        instructions=Instructions(
-            count=len(names),
-            mix=dict(Counter(one.partition(".")[0] for one in names).most_common()),
-            mma=dict(mma.most_common()),
-        ),
+        instructions=counted_instructions(lines, PTX),
+        main_loop=main_loop,
+        loops=loops,
         tma=sum(one.startswith(TMA) for one in names),
         setmaxnreg=sum(one.startswith("setmaxnreg") for one in names),
     )
+
+
+def _lines(body: str) -> list[Line]:
+    tables = " ".join(JUMP_TABLE.findall(body))
+    lines: list[Line] = []
+    labels: list[str] = []
+    for row in body.splitlines():
+        if match := LABEL.match(row):
+            labels.append(match[1])
+        elif match := LINE.match(row):
+            operands = match[3] + tables if match[2].startswith("brx") else match[3]
+            lines.append(Line(bool(match[1]), match[2], operands, tuple(labels)))
+            labels = []
+    return lines
 
 
 def ptx_columns(text: str) -> int | None:

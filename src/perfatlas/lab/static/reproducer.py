@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from typing import TYPE_CHECKING
 
-from perfatlas.files import make_folder, write_atomic
+from perfatlas.files import write_atomic
+from perfatlas.quantities import InvalidSpecError, printable
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -26,11 +26,19 @@ def write_reproducer(
         source: The inspected file.
         compiled: Products by target.
         command: The command of perfatlas that inspects it.
+
+    Raises:
+        InvalidSpecError: The folder cannot be created or written.
     """
-    make_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InvalidSpecError(
+            f"cannot create the folder '{printable(str(folder))}': {problem.strerror}"
+        ) from problem
     copy = folder / source.name
     if copy.resolve() != source.resolve():
-        shutil.copyfile(source, copy)
+        write_atomic(copy, source.read_bytes())
     written, commands, versions = [copy], [command], {}
     for target, products in compiled.items():
         stem = f"{source.stem}.{target}" if target else source.stem

@@ -1,17 +1,52 @@
-"""Tools and libraries of NVIDIA, found on the PATH or in packages of PyPI."""
+"""Tools and libraries of compilers, found on the PATH or in packages of PyPI, and their runs."""
 
 from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.quantities import InvalidSpecError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 PIP_CUDA: Final = "pip install 'perfatlas[cuda]'"
 PIP_BENCH: Final = "pip install 'perfatlas[bench]'"
+MAX_SECONDS: Final = 600  # of a run
+
+
+def run_tool(
+    words: Sequence[str | Path], *, text: str = "", environment: Mapping[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Return exit code, output and messages of a program.
+
+    Args:
+        words: The program and its arguments; no shell reads them.
+        text: Its input.
+        environment: Its environment; by default that of perfatlas.
+
+    Raises:
+        InvalidSpecError: It does not end in time.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - a compiler or disassembler, and no shell
+            list(map(str, words)),
+            input=text.encode(),
+            env=environment,
+            capture_output=True,
+            timeout=MAX_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as problem:
+        raise InvalidSpecError(
+            f"{Path(words[0]).name} did not finish within {MAX_SECONDS} s: choose one kernel with"
+            " --function, or one target"
+        ) from problem
+    output, messages = (one.decode("utf-8", "replace") for one in (done.stdout, done.stderr))
+    return done.returncode, output, messages
 
 
 def package_folders(name: str) -> list[Path]:

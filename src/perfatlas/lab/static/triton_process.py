@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
     if name.startswith("gfx"):
         target, lanes = GPUTarget("hip", name, WAVE), WAVE
     else:
-        target, lanes = GPUTarget("cuda", int(name.removeprefix("sm_").rstrip("a")), WARP), WARP
+        target, lanes = GPUTarget("cuda", int(name.removeprefix("sm_")), WARP), WARP
     rows = []
     for at, (source, options, said) in enumerate(sources(path, request["function"])):
         chosen = options | request["options"]

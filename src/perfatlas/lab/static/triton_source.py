@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.lab.static.amdgcn import amdgcn_kernels
 from perfatlas.lab.static.compiled import Compiled
 from perfatlas.lab.static.elf import cubin_kernels
-from perfatlas.lab.static.tools import PIP_BENCH
+from perfatlas.lab.static.tools import PIP_BENCH, run_tool
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, printable
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.static.kernel import Kernel
 
 CHILD: Final = Path(__file__).with_name("triton_process.py")
-SECONDS: Final = 600
+MAX_MESSAGE: Final = 600  # characters
 ASKED: Final = {
     "asks_specialization": ("tt.warp_specialize", "warp_specialize("),
     "asks_scaled_mma": ("tt.dot_scaled",),
@@ -92,7 +91,7 @@ def _completed(kernel: Kernel, row: Mapping[str, Any], ir: str) -> Kernel:
         shared_memory_bytes=row["shared"],
         shared_is_static=False,
         threads=kernel.threads or row["threads"],
-        tensor_memory_columns=row["tmem"],
+        tensor_memory_columns=kernel.tensor_memory_columns if row["tmem"] is None else row["tmem"],
         **{name: any(word in ir for word in words) for name, words in ASKED.items()},
     )
 
@@ -102,27 +101,15 @@ def _run(request: Mapping[str, Any], path: Path, folder: Path) -> dict[str, Any]
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"TRITON_CACHE_DIR": str(folder / "cache")}
     environment.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
-    try:
-        done = subprocess.run(  # noqa: S603 - runs the user's file, as the answer says
-            [sys.executable, "-P", str(CHILD), str(folder)],
-            input=json.dumps(request),
-            text=True,
-            capture_output=True,
-            env=environment,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as problem:
-        raise InvalidSpecError(
-            f"{printable(path.name)} did not compile within {SECONDS} s for {request['target']}"
-        ) from problem
+    words = [sys.executable, "-P", CHILD, folder]
+    code, _, messages = run_tool(words, text=json.dumps(request), environment=environment)
     answer = folder / "answer.json"
-    if done.returncode or not answer.is_file():
-        lines = [one for one in done.stderr.strip().splitlines() if one.strip()]
-        said = lines[-1] if lines else f"the process ended with {done.returncode}"
+    if code or not answer.is_file():
+        lines = [one for one in messages.splitlines() if one.strip()]
+        said = lines[-1] if lines else f"the process ended with {code}"
         raise InvalidSpecError(
             f"{printable(path.name)} does not compile for {request['target']}:"
-            f" {printable(said[:600])}"
+            f" {printable(said[:MAX_MESSAGE])}"
         )
     found: dict[str, Any] = json.loads(answer.read_text("utf-8"))
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import MANY, SWITCH, Count, File
-from perfatlas.commands.output import envelope, notice_if_slow, print_json
+from perfatlas.commands.output import envelope, print_json
 
 if TYPE_CHECKING:
     from perfatlas.lab.static import Inspection
@@ -120,9 +120,7 @@ def _command(file: File, flags: InspectFlags) -> str:
     return shlex.join(words)
 
 
-def _print(
-    rows: list[dict[str, Any]], warnings: list[str], command: str, *, verbose: bool
-) -> None:
+def _print(rows: list[dict[str, Any]], warnings: list[str], command: str, *, verbose: bool) -> None:
     from perfatlas.report.text import open_terminal, print_plain
     from perfatlas.verbs.kernel.inspect_text import print_inspection
 

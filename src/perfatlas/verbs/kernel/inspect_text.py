@@ -1,4 +1,4 @@
-"""Text output of `kernel inspect`: facts of kernels side by side, then what the compiler decided."""
+"""Text output of `kernel inspect`: facts of kernels side by side, and warnings."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _facts(row: Row, *, verbose: bool) -> dict[str, str]:
     shared = _count(row["shared_memory_bytes"], "byte")
     if row["shared_memory_is_static"] and row["shared_memory_bytes"] is not None:
         shared += ", static"
-    found = {
+    return {
         "registers": _registers(row),
         "spills": _count(row["spills_bytes"], "byte"),
         "shared memory": shared,
@@ -79,9 +79,8 @@ def _facts(row: Row, *, verbose: bool) -> dict[str, str]:
         "warp specialization": _specialization(row),
         "occupancy": _occupancy(row),
         "main loop": _loop(row, verbose=verbose),
-        "instructions": _mix(row["instructions"], verbose=verbose),
+        "instructions": _instructions(row["instructions"], verbose=verbose),
     }
-    return {name: text for name, text in found.items() if text}
 
 
 def _registers(row: Row) -> str:
@@ -92,7 +91,7 @@ def _registers(row: Row) -> str:
 def _count(value: int | None, thing: str = "") -> str:
     if value is None:
         return UNKNOWN
-    return counted(value, thing) if thing else f"{value:,}"
+    return counted(value, thing) if thing and value else f"{value:,}" if value else "none"
 
 
 def _mma(mma: Mapping[str, int] | None) -> str:
@@ -121,8 +120,14 @@ def _occupancy(row: Row) -> str:
 
 def _loop(row: Row, *, verbose: bool) -> str:
     if row["loops"] is None:
-        return ""
+        return UNKNOWN
     return _mix(row["main_loop"], verbose=verbose) or "none"
+
+
+def _instructions(found: Row | None, *, verbose: bool) -> str:
+    if found is None:
+        return UNKNOWN
+    return _mix(found, verbose=True) if verbose else f"{found['count']:,}"
 
 
 def _mix(found: Row | None, *, verbose: bool) -> str:
