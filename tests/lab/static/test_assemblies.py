@@ -9,7 +9,7 @@ import pytest
 from perfatlas.lab.static.amdgcn import amdgcn_kernels
 from perfatlas.lab.static.decisions import silent_decisions
 from perfatlas.lab.static.kernel import Instructions, Kernel
-from perfatlas.lab.static.loops import natural_loops
+from perfatlas.lab.static.program import natural_loops
 from perfatlas.lab.static.ptx import ptx_kernels
 from perfatlas.lab.static.sass import functions_of, with_instructions
 from perfatlas.quantities import InvalidSpecError
@@ -152,9 +152,16 @@ def test_amd_assembly() -> None:
 def _decided(mma: dict[str, int], target: str = "sm_90", setmaxnreg: int = 0) -> list[str]:
     """Return what is said of a kernel whose source asks for everything."""
     found = Instructions(mma=mma)
-    asked = dict.fromkeys(("asks_specialization", "asks_scaled_mma", "asks_mma"), True)
     return silent_decisions(
-        Kernel(function="k", target=target, instructions=found, setmaxnreg=setmaxnreg, **asked)
+        Kernel(
+            function="k",
+            target=target,
+            instructions=found,
+            setmaxnreg=setmaxnreg,
+            asks_specialization=True,
+            asks_scaled_mma=True,
+            asks_mma=True,
+        )
     )
 
 

@@ -12,9 +12,23 @@ from perfatlas.lab.static.occupancy import limits_of, occupancy_of, plain_target
 from perfatlas.quantities import InvalidSpecError
 
 
-def _found(target: str = "sm_90", **facts: int) -> dict[str, Any]:
-    sizes = {"registers": 32, "threads": 128, "shared_memory_bytes": 0} | facts
-    found = occupancy_of(Kernel(function="k", target=target, **sizes))
+def _found(
+    target: str = "sm_90",
+    *,
+    registers: int = 32,
+    threads: int = 128,
+    shared: int = 0,
+    columns: int = 0,
+) -> dict[str, Any]:
+    kernel = Kernel(
+        function="k",
+        target=target,
+        registers=registers,
+        threads=threads,
+        shared_memory_bytes=shared,
+        tensor_memory_columns=columns,
+    )
+    found = occupancy_of(kernel)
     assert found is not None
     return found
 
@@ -29,13 +43,13 @@ def test_registers_by_hand() -> None:
 
 def test_shared_memory_by_hand() -> None:
     """A block of 96 KiB has 1 KiB reserved: 233,472 / 99,328 = 2.35."""
-    found = _found(shared_memory_bytes=98304)
+    found = _found(shared=98304)
     assert (found["blocks_per_sm"], found["limited_by"]) == (2, ["shared memory"])
-    assert _found("sm_120", shared_memory_bytes=98304)["blocks_per_sm"] == 1
+    assert _found("sm_120", shared=98304)["blocks_per_sm"] == 1
 
 
 def test_tensor_memory_by_hand() -> None:
-    found = _found("sm_100", tensor_memory_columns=256)
+    found = _found("sm_100", columns=256)
     assert (found["blocks_per_sm"], found["limited_by"]) == (2, ["tensor memory"])
 
 
@@ -54,13 +68,13 @@ def test_waves_of_amd_gpus_by_hand() -> None:
 def test_more_of_anything_never_raises_occupancy(
     registers: int, threads: int, shared: int, target: str
 ) -> None:
-    base = _found(target, registers=registers, threads=threads, shared_memory_bytes=shared)
+    base = _found(target, registers=registers, threads=threads, shared=shared)
     limits = limits_of(target)
     assert limits is not None
     assert 0 <= base["warps_per_sm"] <= limits.warps
-    for more in ({"registers": registers + 8}, {"shared_memory_bytes": shared + 4096}):
-        sizes = {"registers": registers, "threads": threads, "shared_memory_bytes": shared} | more
-        assert _found(target, **sizes)["blocks_per_sm"] <= base["blocks_per_sm"]
+    for more, most in ((registers + 8, shared), (registers, shared + 4096)):
+        found = _found(target, registers=more, threads=threads, shared=most)
+        assert found["blocks_per_sm"] <= base["blocks_per_sm"]
 
 
 def test_what_is_missing_leaves_occupancy_unknown() -> None:

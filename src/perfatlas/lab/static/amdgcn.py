@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.lab.static.kernel import Kernel
-from perfatlas.lab.static.program import Dialect, Line, counted_instructions, loops_of
+from perfatlas.lab.static.program import Dialect, Line, with_program
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ TARGET: Final = re.compile(r'\.amdgcn_target\s+"[^"]*-(gfx\w+)')
 START: Final = re.compile(r"^([\w$][\w$.]*):")
 LABEL: Final = re.compile(r"^(\.LBB\w+):")
 OPERATION: Final = re.compile(r"^\s+((?:[vs]|ds|buffer|global|flat|scratch)_\w+)([^;]*)")
-FIRST_FACT: Final = re.compile(r"^  - \.")
-FACT: Final = re.compile(r"^(?:  - |    )\.(\w+):\s*(\S*)\s*$")
+METADATA: Final = re.compile(r"^amdhsa\.kernels:\n((?: .*\n|\n)*)", re.MULTILINE)
+FACT: Final = re.compile(r"^(?:  - |    )\.(\w+):[ \t]*(\S*)[ \t]*$", re.MULTILINE)
 VGPR_BYTES: Final = 4  # of one lane
 ENCODING: Final = re.compile(r"_(?:e32|e64|sdwa|dpp)$")
 AMDGCN: Final = Dialect(
@@ -40,14 +40,20 @@ def amdgcn_kernels(text: str, where: str) -> list[Kernel]:
     Raises:
         InvalidSpecError: It has no target or no metadata of kernels.
     """
-    target = TARGET.search(text)
-    bodies, metadata = _bodies(text), _metadata(text)
-    if target is None or not metadata:
+    target, metadata = TARGET.search(text), METADATA.search(text)
+    rows = re.split(r"^  - ", metadata[1], flags=re.MULTILINE)[1:] if metadata else []
+    kernels = [dict(FACT.findall(f"    {row}")) for row in rows]
+    if target is None or not any("name" in facts for facts in kernels):
         raise InvalidSpecError(
             f"{printable(where)} has no .amdgcn_target or no metadata of kernels: give the assembly"
             " that the compiler writes (.amdgcn, or `clang -S`)"
         )
-    return [_kernel(facts, target[1], bodies.get(facts["name"], [])) for facts in metadata]
+    bodies = _bodies(text)
+    return [
+        with_program(_kernel(facts, target[1]), bodies.get(facts["name"], []), AMDGCN)
+        for facts in kernels
+        if "name" in facts
+    ]
 
 
 def _bodies(text: str) -> Mapping[str, Sequence[Line]]:
@@ -61,34 +67,17 @@ def _bodies(text: str) -> Mapping[str, Sequence[Line]]:
         elif match := LABEL.match(row):
             labels.append(match[1])
         elif match := OPERATION.match(row):
-            lines.append(
-                Line(conditional=False, operation=match[1], operands=match[2], labels=tuple(labels))
-            )
+            line = Line(conditional=False, operation=match[1], operands=match[2], labels=(*labels,))
+            lines.append(line)
             labels = []
     return found
 
 
-def _metadata(text: str) -> list[dict[str, str]]:
-    """Return the facts of every kernel in `amdhsa.kernels`; arguments are deeper."""
-    rows: list[dict[str, str]] = []
-    _, _, part = text.partition("amdhsa.kernels:")
-    for row in part.splitlines():
-        if FIRST_FACT.match(row):
-            rows.append({})
-        if match := FACT.match(row):
-            if rows:
-                rows[-1][match[1]] = match[2].strip("'\"")
-        elif row and not row.startswith(" "):
-            break
-    return [facts for facts in rows if "name" in facts]
-
-
-def _kernel(facts: Mapping[str, str], target: str, lines: Sequence[Line]) -> Kernel:
+def _kernel(facts: Mapping[str, str], target: str) -> Kernel:
     def number(name: str) -> int | None:
         return int(facts[name]) if facts.get(name, "").isdigit() else None
 
     spilled = number("vgpr_spill_count")
-    loops, main_loop = loops_of(lines, AMDGCN)
     return Kernel(
         function=facts["name"],
         target=target,
@@ -100,9 +89,6 @@ def _kernel(facts: Mapping[str, str], target: str, lines: Sequence[Line]) -> Ker
         threads=number("max_flat_workgroup_size"),
         parameter_bytes=number("kernarg_segment_size"),
         tensor_memory_columns=0,
-        instructions=counted_instructions(lines, AMDGCN),
-        main_loop=main_loop,
-        loops=loops,
         tma=0,
         setmaxnreg=0,
     )

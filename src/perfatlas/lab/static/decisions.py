@@ -20,44 +20,34 @@ def silent_decisions(kernel: Kernel) -> list[str]:
     Args:
         kernel: The kernel; only what its instructions show is judged.
     """
-    found = kernel.instructions
+    found, limits, target = kernel.instructions, limits_of(kernel.target), kernel.target
     if found is None:
         return []
     texts = []
     if kernel.asks_specialization and not kernel.setmaxnreg:
         texts.append(
             "the source asks for warp specialization (warp_specialize), and the kernel has no"
-            f" setmaxnreg: the compiler ignored it for {kernel.target}"
+            f" setmaxnreg: the compiler ignored it for {target}"
         )
+    kinds = sorted({name.partition(".")[0] for name in found.mma})
     if kernel.asks_scaled_mma and not any(name.startswith(SCALED) for name in found.mma):
-        used = next(iter(found.mma), "no matrix instruction")
         texts.append(
-            f"block-scaled products (tl.dot_scaled) are emulated by {used.partition('.')[0]}:"
-            f" {kernel.target} has none here that reads scales"
+            f"block-scaled products (tl.dot_scaled) are emulated by {', '.join(kinds) or 'FMA'},"
+            " which reads no scales"
         )
-    if kernel.asks_mma and not found.mma:
+    if kernel.asks_mma and not kinds:
         texts.append("tl.dot runs without matrix instructions")
-    texts += [*_older(kernel, found), *_spills(kernel, found)]
-    return texts
-
-
-def _older(kernel: Kernel, found: Instructions) -> list[str]:
-    limits = limits_of(kernel.target)
-    kinds = {name.partition(".")[0] for name in found.mma}
-    older = sorted(kinds & set(limits.older_mma if limits else ()))
-    if limits is None or not older or kinds - set(older):
-        return []
-    own = f"{limits.own_mma} is the matrix instruction of {kernel.target}"
-    return [f"{', '.join(older)} (mma.sync) is of older GPUs: {own}"]
-
-
-def _spills(kernel: Kernel, found: Instructions) -> list[str]:
+    if limits and kinds and set(kinds) <= set(limits.older_mma):
+        texts.append(
+            f"{', '.join(kinds)} (mma.sync) is of older GPUs: {limits.own_mma} is the matrix"
+            f" instruction of {target}"
+        )
     loop = kernel.main_loop
     if loop and loop.local_loads + loop.local_stores:
-        return [_local(loop, " in the main loop")]
-    if found.local_loads + found.local_stores:
-        return [_local(found, "" if loop is None else ", none in the main loop")]
-    return []
+        texts.append(_local(loop, " in the main loop"))
+    elif found.local_loads + found.local_stores:
+        texts.append(_local(found, ", none in the main loop" if loop else ""))
+    return texts
 
 
 def _local(found: Instructions, where: str) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -46,19 +47,12 @@ MAX_CUBIN_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True, kw_only=True)
 class ElfFile:
-    """An ELF file of 64 bits, little endian.
-
-    Args:
-        data: Its bytes.
-        machine: Its machine.
-        sm: Its compute capability without the point, such as 90; meaningful for CUDA.
-        sections: (kind, place, size) of its sections by name.
-    """
+    """An ELF file of 64 bits, little endian."""
 
     data: bytes
     machine: int
-    sm: int
-    sections: dict[str, tuple[int, int, int]]
+    sm: int  # compute capability without the point, such as 90; of CUDA alone
+    sections: dict[str, tuple[int, int, int]]  # (kind, place, size) by name
 
     def contents(self, name: str) -> bytes:
         """Return the bytes of a section; none if it is absent or takes no space.
@@ -68,6 +62,17 @@ class ElfFile:
         """
         kind, place, size = self.sections.get(name, (NOBITS, 0, 0))
         return b"" if kind == NOBITS else self.data[place : place + size]
+
+
+@contextmanager
+def _refused_if_damaged(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (struct.error, IndexError, ValueError) as problem:
+        raise InvalidSpecError(
+            f"{printable(where)} is truncated or damaged: its tables point outside it, or it is not"
+            " an ELF file of 64 bits; compile it again"
+        ) from problem
 
 
 def read_elf(data: bytes, where: str) -> ElfFile:
@@ -80,35 +85,19 @@ def read_elf(data: bytes, where: str) -> ElfFile:
     Raises:
         InvalidSpecError: It is truncated, damaged, or not an ELF file of 64 bits.
     """
-    try:
-        return _read_elf(data)
-    except (struct.error, IndexError, ValueError) as problem:
-        raise InvalidSpecError(
-            f"{printable(where)} is truncated or damaged: its ELF tables point outside the file, or"
-            " it is not an ELF file of 64 bits; compile it again"
-        ) from problem
-
-
-def _read_elf(data: bytes) -> ElfFile:
-    header = HEADER.unpack_from(data)
-    identity, machine, table, flags = header[0], header[2], header[6], header[7]
-    entry_size, count, names = header[11:14]
-    if identity[:4] != MAGIC or identity[4] != 2 or identity[5] != 1:
-        raise ValueError("not a 64-bit ELF file")
-    if count and entry_size != SECTION.size:
-        raise ValueError("sections of another size")
-    rows = [SECTION.unpack_from(data, table + at * SECTION.size) for at in range(count)]
-    for row in rows:
-        if row[1] != NOBITS and row[4] + row[5] > len(data):
-            raise ValueError("a section outside the file")
-    text = data[rows[names][4] : rows[names][4] + rows[names][5]] if rows else b""
+    with _refused_if_damaged(where):
+        header = HEADER.unpack_from(data)
+        identity, machine, table, flags = header[0], header[2], header[6], header[7]
+        entry_size, count, names = header[11:14]
+        rows = [SECTION.unpack_from(data, table + at * SECTION.size) for at in range(count)]
+        outside = any(row[1] != NOBITS and row[4] + row[5] > len(data) for row in rows)
+        if identity[:6] != MAGIC + b"\2\1" or (count and entry_size != SECTION.size) or outside:
+            raise ValueError(where)
+        text = data[rows[names][4] : rows[names][4] + rows[names][5]] if rows else b""
+        sections = {_text_at(text, row[0]): (row[1], row[4], row[5]) for row in rows}
     wide = identity[8] >= ABI_OF_WIDE_TARGETS
-    return ElfFile(
-        data=data,
-        machine=machine,
-        sm=flags >> 8 & 0xFFFF if wide else flags & 0xFF,
-        sections={_text_at(text, row[0]): (row[1], row[4], row[5]) for row in rows},
-    )
+    sm = flags >> 8 & 0xFFFF if wide else flags & 0xFF
+    return ElfFile(data=data, machine=machine, sm=sm, sections=sections)
 
 
 def _text_at(table: bytes, start: int) -> str:
@@ -125,33 +114,27 @@ def cubin_kernels(data: bytes, where: str) -> list[Kernel]:
     Raises:
         InvalidSpecError: It is damaged, is not for NVIDIA GPUs, or has no kernel.
     """
-    elf = read_elf(data, where)
+    elf, shown = read_elf(data, where), printable(where)
     if elf.machine == AMDGPU:
         raise InvalidSpecError(
-            f"{printable(where)} is a code object for AMD GPUs: give its assembly instead"
-            " (`llvm-objdump -d` has no registers; compilers write .amdgcn or .s)"
+            f"{shown} is a code object for AMD GPUs: give the assembly that the compiler writes"
+            " (.amdgcn, or `clang -S`)"
         )
     if elf.machine != CUDA:
         raise InvalidSpecError(
-            f"{printable(where)} is an ELF file for machine {elf.machine} without GPU code; cubins"
-            f" have machine {CUDA}"
+            f"{shown} is an ELF file for machine {elf.machine} without GPU code; cubins have"
+            f" machine {CUDA}"
         )
-    try:
+    with _refused_if_damaged(where):
         kernels = list(_kernels(elf))
-    except (struct.error, IndexError, ValueError) as problem:
-        raise InvalidSpecError(
-            f"{printable(where)} is damaged: its symbols or attributes cannot be read; compile it"
-            " again"
-        ) from problem
     if not kernels:
-        raise InvalidSpecError(
-            f"{printable(where)} has no kernel: was it compiled with -dc? Link it first"
-        )
+        raise InvalidSpecError(f"{shown} has no kernel: was it compiled with -dc? Link it first")
     return kernels
 
 
 def _kernels(elf: ElfFile) -> Iterator[Kernel]:
-    registers, frames = {}, {}
+    registers: dict[int, int] = {}
+    frames: dict[int, int] = {}
     for attribute, value in _attributes(elf, ".nv.info"):
         if attribute in (EIATTR_REGCOUNT, EIATTR_FRAME_SIZE):
             symbol, number = struct.unpack_from("<II", value)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_regular
 from perfatlas.lab.static.amdgcn import amdgcn_kernels
-from perfatlas.lab.static.compiled import Compiled
 from perfatlas.lab.static.decisions import silent_decisions
 from perfatlas.lab.static.elf import (
     CUDA,
@@ -17,6 +16,7 @@ from perfatlas.lab.static.elf import (
     embedded_cubins,
     read_elf,
 )
+from perfatlas.lab.static.kernel import Compiled
 from perfatlas.lab.static.nvrtc import compile_cuda
 from perfatlas.lab.static.occupancy import occupancy_of, plain_target, target_names
 from perfatlas.lab.static.ptx import ptx_kernels
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from perfatlas.lab.static.kernel import Instructions, Kernel
+    from perfatlas.lab.static.kernel import Kernel
+    from perfatlas.lab.static.program import Line
 
 MOST_BYTES: Final = 1 << 29  # of a file
 MOST_SOURCE_BYTES: Final = 1 << 24
@@ -90,8 +91,7 @@ def inspect(path: Path, asked: Compilation) -> Inspection:
     kernels = []
     for products in compiled.values():
         chosen = _chosen(products.kernels, asked.function, path)
-        kernels += _disassembled(chosen, products.cubins, notes) if products.cubins else chosen
-    kernels = [_launched(one, asked) for one in kernels]
+        kernels += [_launched(one, asked) for one in _disassembled(chosen, products, notes)]
     if kernels and all(one.registers is None for one in kernels):
         notes.append("PTX shows no registers, spills or occupancy: ptxas decides them")
     return Inspection(
@@ -184,29 +184,25 @@ def _chosen(kernels: Sequence[Kernel], function: str | None, path: Path) -> list
     )
 
 
-def _disassembled(
-    kernels: Sequence[Kernel], cubins: Sequence[bytes], notes: list[str]
-) -> list[Kernel]:
+def _disassembled(kernels: Sequence[Kernel], products: Compiled, notes: list[str]) -> list[Kernel]:
     """Return the kernels with their instructions, where the tool for it is there."""
-    tool = find_nvdisasm()
+    tool = find_nvdisasm() if products.cubins else None
     if tool is None:
-        notes.append(NO_TOOL)
+        notes += [NO_TOOL] if products.cubins else []
         return list(kernels)
-    lines: dict[tuple[str, str], Any] = {}
-    for cubin in cubins:
+    lines: dict[tuple[str, str], Sequence[Line]] = {}
+    for cubin in products.cubins:
         target = f"sm_{read_elf(cubin, 'cubin').sm}"
+        if all(one.target != target for one in kernels):
+            continue
         try:
             functions = functions_of(disassemble(tool, cubin))
         except InvalidSpecError as problem:
             notes.append(f"instructions are not known: {problem}")
             continue
         lines |= {(name, target): found for name, found in functions.items()}
-    return [
-        with_instructions(one, lines[one.function, one.target])
-        if (one.function, one.target) in lines
-        else one
-        for one in kernels
-    ]
+    found = [(one, lines.get((one.function, one.target))) for one in kernels]
+    return [one if of_it is None else with_instructions(one, of_it) for one, of_it in found]
 
 
 def _launched(kernel: Kernel, asked: Compilation) -> Kernel:
@@ -215,7 +211,7 @@ def _launched(kernel: Kernel, asked: Compilation) -> Kernel:
         kernel = replace(kernel, threads=asked.threads)
     if asked.shared_memory_bytes is not None:
         total = (kernel.shared_memory_bytes or 0) + asked.shared_memory_bytes
-        kernel = replace(kernel, shared_memory_bytes=total, shared_is_static=False)
+        kernel = replace(kernel, shared_memory_bytes=total, shared_memory_is_static=False)
     return kernel
 
 
@@ -226,31 +222,13 @@ def kernel_row(kernel: Kernel, file: str) -> dict[str, Any]:
         kernel: The kernel.
         file: Name of its file.
     """
-    found, loop = kernel.instructions, kernel.main_loop
+    facts = asdict(kernel)
+    found = kernel.instructions
     return {
         "file": file,
-        "function": kernel.function,
-        "target": kernel.target,
-        "registers": kernel.registers,
-        "accumulation_registers": kernel.accumulation_registers,
-        "spills_bytes": kernel.spills_bytes,
-        "stack_bytes": kernel.stack_bytes,
-        "shared_memory_bytes": kernel.shared_memory_bytes,
-        "shared_memory_is_static": kernel.shared_is_static,
-        "tensor_memory_columns": kernel.tensor_memory_columns,
-        "threads": kernel.threads,
-        "parameter_bytes": kernel.parameter_bytes,
+        **{name: value for name, value in facts.items() if not name.startswith("asks_")},
         "mma": dict(found.mma) if found else None,
-        "tma": kernel.tma,
-        "setmaxnreg": kernel.setmaxnreg,
         "warp_specialized": None if kernel.setmaxnreg is None else kernel.setmaxnreg > 0,
         "occupancy": occupancy_of(kernel),
-        "instructions": _mix(found),
-        "main_loop": _mix(loop),
-        "loops": kernel.loops,
         "warnings": silent_decisions(kernel),
     }
-
-
-def _mix(found: Instructions | None) -> dict[str, Any] | None:
-    return asdict(found) if found else None

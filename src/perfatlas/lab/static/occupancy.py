@@ -26,7 +26,6 @@ class TargetLimits:
     partitions: int
     registers: int
     register_unit: int
-    most_registers: int
     lanes: int = 32
     reserved_bytes: int = 0
     tensor_memory_columns: int = 0
@@ -56,10 +55,9 @@ def plain_target(target: str) -> str:
     name = target.rstrip("af") if target.startswith("sm_") else target
     if name in target_names():
         return name
-    known = ", ".join(target_names())
     raise InvalidSpecError(
         f"unknown target {repr_for_error(target)}{did_you_mean(name, target_names())} (known:"
-        f" {known})"
+        f" {', '.join(target_names())})"
     )
 
 
@@ -99,22 +97,17 @@ def occupancy_of(kernel: Kernel) -> dict[str, Any] | None:
         >>> found["blocks_per_sm"], found["warps_per_sm"], found["limited_by"]
         (2, 16, ['registers', 'shared memory'])
     """
-    limits = limits_of(kernel.target)
-    if (
-        limits is None
-        or kernel.registers is None
-        or not kernel.threads
-        or kernel.shared_memory_bytes is None
-    ):
+    limits, shared = limits_of(kernel.target), kernel.shared_memory_bytes
+    if limits is None or kernel.registers is None or not kernel.threads or shared is None:
         return None
     warps = -(-kernel.threads // limits.lanes)
-    lane = max(_rounded(kernel.registers, limits.register_unit), limits.register_unit)
-    shared = _rounded(kernel.shared_memory_bytes + limits.reserved_bytes, limits.shared_unit)
+    lane = -(-max(kernel.registers, 1) // limits.register_unit) * limits.register_unit
+    block = -(-(shared + limits.reserved_bytes) // limits.shared_unit) * limits.shared_unit
     found = {
         "warps": limits.warps // warps,
         "blocks": limits.blocks,
         "registers": limits.registers // lane * limits.partitions // warps,
-        "shared memory": limits.shared_bytes // shared if shared else limits.blocks,
+        "shared memory": limits.shared_bytes // block if block else limits.blocks,
     }
     if kernel.tensor_memory_columns:
         found["tensor memory"] = limits.tensor_memory_columns // kernel.tensor_memory_columns
@@ -125,9 +118,5 @@ def occupancy_of(kernel: Kernel) -> dict[str, Any] | None:
         "max_warps_per_sm": limits.warps,
         "share": blocks * warps / limits.warps,
         "limited_by": [name for name, most in found.items() if most == blocks],
-        "upper_limit": kernel.shared_is_static,
+        "upper_limit": kernel.shared_memory_is_static,
     }
-
-
-def _rounded(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

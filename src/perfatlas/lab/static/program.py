@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.lab.static.kernel import Instructions
-from perfatlas.lab.static.loops import natural_loops
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Sequence
+
+    from perfatlas.lab.static.kernel import Kernel
 
 
 class Line(NamedTuple):
@@ -25,36 +26,42 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How an assembly writes its instructions.
+    """How an assembly writes its instructions."""
 
-    Args:
-        label: Matches the labels among operands.
-        mma: Matches the operations that multiply matrices.
-        ends: Operations after which the next instruction does not follow.
-        local_loads: Operations that load from local memory.
-        local_stores: Operations that store to it.
-        stem: The operation without modifiers.
-        mma_name: The name of a matrix instruction.
-        padding: Operation that only fills.
-    """
-
-    label: re.Pattern[str]
-    mma: re.Pattern[str]
-    ends: tuple[str, ...]
+    label: re.Pattern[str]  # among operands
+    mma: re.Pattern[str]  # matrix instructions
+    ends: tuple[str, ...]  # operations that the next instruction does not follow
     local_loads: str
     local_stores: str
-    stem: Callable[[str], str]
+    stem: Callable[[str], str]  # the operation without modifiers
     mma_name: Callable[[str], str] = str
     padding: str = ""
 
 
-def counted_instructions(lines: Iterable[Line], dialect: Dialect) -> Instructions:
-    """Return the number of each instruction, without padding.
+def with_program(kernel: Kernel, lines: Sequence[Line], dialect: Dialect) -> Kernel:
+    """Return a kernel with its instructions and its main loop.
+
+    The main loop is the innermost one with the most matrix instructions, or else the longest.
 
     Args:
-        lines: Instructions.
+        kernel: The kernel.
+        lines: Its instructions.
         dialect: Their assembly.
     """
+    loops = natural_loops(_following(lines, dialect))
+    matrix = {at for at, line in enumerate(lines) if dialect.mma.match(line.operation)}
+    with_mma = [loop for loop in loops if loop & matrix]
+    inner = [one for one in with_mma if not any(other < one for other in with_mma)]
+    main = max(inner or loops, key=lambda one: (len(one & matrix), len(one)), default=None)
+    return replace(
+        kernel,
+        instructions=_counted(lines, dialect),
+        main_loop=_counted([lines[at] for at in sorted(main)], dialect) if main else None,
+        loops=len(loops),
+    )
+
+
+def _counted(lines: Iterable[Line], dialect: Dialect) -> Instructions:
     names = [line.operation for line in lines]
     mix = Counter(map(dialect.stem, names))
     mix.pop(dialect.padding, None)
@@ -68,33 +75,59 @@ def counted_instructions(lines: Iterable[Line], dialect: Dialect) -> Instruction
     )
 
 
-def loops_of(lines: Sequence[Line], dialect: Dialect) -> tuple[int, Instructions | None]:
-    """Return the number of loops, and the main loop.
-
-    The main loop is the innermost one with the most matrix instructions, or else the longest.
-
-    Args:
-        lines: Instructions of a function.
-        dialect: Their assembly.
-    """
-    loops = natural_loops(_following(lines, dialect))
-    matrix = {at for at, line in enumerate(lines) if dialect.mma.match(line.operation)}
-    with_mma = [loop for loop in loops if loop & matrix]
-    inner = [one for one in with_mma if not any(other < one for other in with_mma)]
-    chosen = max(inner or loops, key=lambda one: (len(one & matrix), len(one)), default=None)
-    body = [lines[at] for at in sorted(chosen or ())]
-    return len(loops), counted_instructions(body, dialect) if body else None
-
-
 def _following(lines: Sequence[Line], dialect: Dialect) -> list[list[int]]:
     """Return, for each instruction, those that may follow it."""
     place = {label: at for at, line in enumerate(lines) for label in line.labels}
     found = []
     for at, line in enumerate(lines):
         after = [place[label] for label in dialect.label.findall(line.operands) if label in place]
-        if at + 1 < len(lines) and (
-            line.conditional or dialect.stem(line.operation) not in dialect.ends
-        ):
-            after.append(at + 1)
-        found.append(after)
+        ends = dialect.stem(line.operation) in dialect.ends and not line.conditional
+        found.append(after if ends or at + 1 == len(lines) else [*after, at + 1])
     return found
+
+
+def natural_loops(following: Sequence[Sequence[int]]) -> list[set[int]]:
+    """Return the instructions of every natural loop, without loops of one instruction.
+
+    Loops with the same first instruction are one.
+
+    Args:
+        following: Instructions that may follow each one; the first is the entry.
+
+    Source:
+        Aho, Lam, Sethi, Ullman, "Compilers" (2nd edition), section 9.6.
+
+    Limits:
+        cycles with several entries, which compilers rarely emit, are no loops.
+
+    Example:
+        >>> from perfatlas.lab.static.program import natural_loops
+        >>> natural_loops([[1], [2], [1, 3], []])
+        [{1, 2}]
+    """
+    before: list[list[int]] = [[] for _ in following]
+    path, seen = {0}, {0}
+    stack = [(0, iter(following[0]))] if following else []
+    back = []
+    while stack:
+        at, rest = stack[-1]
+        after = next(rest, None)
+        if after is None:
+            path.discard(at)
+            stack.pop()
+            continue
+        before[after].append(at)
+        if after in path and after != at:
+            back.append((after, at))
+        elif after not in seen:
+            seen.add(after)
+            path.add(after)
+            stack.append((after, iter(following[after])))
+    loops: dict[int, set[int]] = {}
+    for head, tail in back:
+        body, waiting = loops.setdefault(head, {head}), [tail]
+        while waiting:
+            if (at := waiting.pop()) not in body:
+                body.add(at)
+                waiting += before[at]
+    return [body for head, body in loops.items() if head == 0 or 0 not in body]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Final
 
 from perfatlas.lab.static.kernel import Kernel
-from perfatlas.lab.static.program import Dialect, Line, counted_instructions, loops_of
+from perfatlas.lab.static.program import Dialect, Line, with_program
 from perfatlas.quantities import InvalidSpecError, printable
 
 ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
@@ -15,7 +16,9 @@ TARGET: Final = re.compile(r"^\.target\s+sm_(\d+)", re.MULTILINE)
 THREADS: Final = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 LABEL: Final = re.compile(r"^\s*(\$\w+):")
 LINE: Final = re.compile(r"^\s*(@!?%\w+\s+)?([a-z][\w.:]*)([ \t;].*)$")
-SHARED: Final = re.compile(r"^\s*\.shared\s+(?:\.align\s+\d+\s+)?\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;")
+SHARED: Final = re.compile(
+    r"^\s*\.shared\s+(?:\.align\s+\d+\s+)?\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;", re.MULTILINE
+)
 COLUMNS: Final = re.compile(r"tcgen05\.alloc\.[\w.:]+\s+\[[^\]]*\]\s*,\s*(\d+)")
 TMA: Final = ("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
 MODIFIERS: Final = re.compile(r"\.(?:sync|aligned|row|col|cta_group::\d|satfinite)\b")
@@ -56,24 +59,14 @@ def ptx_kernels(text: str, where: str) -> list[Kernel]:
 def _kernel(name: str, target: str, text: str) -> Kernel:
     head, _, body = text.partition("{")
     threads = THREADS.search(head)
-    sizes = [int(size) for size in threads.groups() if size] if threads else []
     lines = _lines(body)
-    loops, main_loop = loops_of(lines, PTX)
     names = [line.operation for line in lines]
-    shared = sum(
-        int(match[1]) // 8 * int(match[2] or 1)
-        for match in map(SHARED.match, body.splitlines())
-        if match
-    )
-    return Kernel(
-        function=name,
-        target=target,
-        threads=math.prod(sizes) if sizes else None,
-        shared_memory_bytes=shared,
+    shared = (int(bits) // 8 * int(count or 1) for bits, count in SHARED.findall(body))
+    return replace(
+        with_program(Kernel(function=name, target=target), lines, PTX),
+        threads=math.prod(int(size) for size in threads.groups() if size) if threads else None,
+        shared_memory_bytes=sum(shared),
         tensor_memory_columns=ptx_columns(body),
-        instructions=counted_instructions(lines, PTX),
-        main_loop=main_loop,
-        loops=loops,
         tma=sum(one.startswith(TMA) for one in names),
         setmaxnreg=sum(one.startswith("setmaxnreg") for one in names),
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from perfatlas.lab.static.compiled import Compiled
+    from perfatlas.lab.static.kernel import Compiled
 
 
 def write_reproducer(
@@ -39,7 +39,8 @@ def write_reproducer(
     copy = folder / source.name
     if copy.resolve() != source.resolve():
         write_atomic(copy, source.read_bytes())
-    written, commands, versions = [copy], [command], {}
+    written, commands = [copy], [command]
+    versions: dict[str, str] = {}
     for target, products in compiled.items():
         stem = f"{source.stem}.{target}" if target else source.stem
         for at, cubin in enumerate(products.cubins):
@@ -55,8 +56,8 @@ def write_reproducer(
                 written.append(path)
         commands += [products.command] if products.command else []
         versions |= dict(products.versions)
-    versions |= {"perfatlas": __version__, "python": platform.python_version()}
-    versions |= {"platform": platform.platform()}
+    versions |= {"perfatlas": __version__, "platform": platform.platform()}
+    versions.setdefault("python", platform.python_version())
     lines = [f"{name} {value}" for name, value in sorted(versions.items())]
     for name, rows in (("commands.txt", commands), ("versions.txt", lines)):
         write_atomic(folder / name, ("\n".join(rows) + "\n").encode())

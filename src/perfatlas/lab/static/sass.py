@@ -1,4 +1,4 @@
-"""Instructions of a cubin from the text of nvdisasm, for each kernel and its loops."""
+"""Instructions of a cubin from the text of nvdisasm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.lab.static.program import Dialect, Line, counted_instructions, loops_of
+from perfatlas.lab.static.program import Dialect, Line, with_program
 from perfatlas.lab.static.tools import run_tool
 from perfatlas.quantities import InvalidSpecError, printable
 
@@ -21,13 +21,11 @@ SECTION: Final = re.compile(r"^\s*\.section\s+\.text\.([^\s,\"]+)")
 LABEL: Final = re.compile(r"^(\.L_x_\d+):")
 LINE: Final = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[T\d]+)\s+)?([A-Z][\w.]*)(.*)$")
 TMA: Final = ("UTMALDG", "UTMASTG", "UTMAREDG")
-CONDITIONAL: Final = ("BRA.U", "BRA.DIV", "BRA.CONV")
+CONDITIONAL: Final = ("BRA.U", "BRA.DIV", "BRA.CONV")  # with the condition among the operands
 ALLOCATION: Final = "UTCATOMSWS.FIND_AND_SET"
 COLUMNS_OF_ALLOCATION: Final = 32  # PTX ISA, tcgen05.alloc: columns come in groups of 32
-IMMEDIATE: Final = re.compile(r"^\s*(UR\d+), (0x[0-9a-f]+)")
+FIRST_REGISTER: Final = re.compile(r"^\s*(UR\d+)\b(?:, (0x[0-9a-f]+))?")
 LAST_REGISTER: Final = re.compile(r"(UR\d+)\s*;?\s*$")
-
-
 SASS: Final = Dialect(
     label=re.compile(r"\.L_x_\d+"),
     mma=re.compile(r"^(?:UTC[A-Z]MMA|[A-Z]G?MMA)\b"),
@@ -74,7 +72,6 @@ def functions_of(text: str) -> Mapping[str, Sequence[Line]]:
         elif match := LABEL.match(row):
             labels.append(match[1])
         elif match := LINE.match(row):
-            # BRA.U and BRA.DIV have their condition among the operands
             free = match[2] in (None, "PT", "UPT") and not match[3].startswith(CONDITIONAL)
             lines.append(Line(not free, match[3], match[4], tuple(labels)))
             labels = []
@@ -88,37 +85,27 @@ def with_instructions(kernel: Kernel, lines: Sequence[Line]) -> Kernel:
         kernel: The kernel.
         lines: Its instructions.
     """
-    found = counted_instructions(lines, SASS)
-    loops, main_loop = loops_of(lines, SASS)
+    stems = [SASS.stem(line.operation) for line in lines]
     columns = kernel.tensor_memory_columns
     return replace(
-        kernel,
-        instructions=found,
-        main_loop=main_loop,
-        loops=loops,
-        tma=sum(found.mix.get(name, 0) for name in TMA),
-        setmaxnreg=found.mix.get("USETMAXREG", 0),
-        tensor_memory_columns=allocated_columns(lines) if columns is None else columns,
+        with_program(kernel, lines, SASS),
+        tma=sum(map(stems.count, TMA)),
+        setmaxnreg=stems.count("USETMAXREG"),
+        tensor_memory_columns=_allocated_columns(lines) if columns is None else columns,
     )
 
 
-def allocated_columns(lines: Sequence[Line]) -> int | None:
-    """Return the columns of the largest allocation of tensor memory; None if it is computed.
-
-    Args:
-        lines: Instructions of a kernel.
-    """
+def _allocated_columns(lines: Sequence[Line]) -> int | None:
+    """Return the columns of the largest allocation of tensor memory; None if it is computed."""
     known: dict[str, int] = {}
     sizes: list[int | None] = []
     for line in lines:
         if line.operation.startswith(ALLOCATION):
             register = LAST_REGISTER.search(line.operands)
             sizes.append(known.get(register[1]) if register else None)
-        elif line.operation == "UMOV" and (match := IMMEDIATE.match(line.operands)):
-            known[match[1]] = int(match[2], 16)
-        elif match := re.match(r"^\s*(UR\d+)\b", line.operands):
+        elif match := FIRST_REGISTER.match(line.operands):
             known.pop(match[1], None)
+            if line.operation == "UMOV" and match[2]:
+                known[match[1]] = int(match[2], 16)
     stated = [size for size in sizes if size is not None]
-    if sizes and not stated:
-        return None
-    return max(stated, default=0) * COLUMNS_OF_ALLOCATION
+    return None if sizes and not stated else max(stated, default=0) * COLUMNS_OF_ALLOCATION

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 PIP_CUDA: Final = "pip install 'perfatlas[cuda]'"
 PIP_BENCH: Final = "pip install 'perfatlas[bench]'"
@@ -65,12 +65,8 @@ def nvidia_files(pattern: str) -> list[Path]:
     Args:
         pattern: Below the folder of a package, such as "bin/nvdisasm".
     """
-
-    def found() -> Iterator[Path]:
-        for folder in package_folders("nvidia"):
-            yield from sorted(folder.glob(f"*/{pattern}"), reverse=True)
-
-    return list(found())
+    folders = package_folders("nvidia")
+    return [one for folder in folders for one in sorted(folder.glob(f"*/{pattern}"), reverse=True)]
 
 
 def find_nvdisasm() -> Path | None:

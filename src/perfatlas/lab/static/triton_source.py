@@ -1,7 +1,7 @@
 """Kernels of Triton and Gluon, compiled in a process of their own.
 
-Compiling a `.py` file runs it, as importing it would. The process is not a sandbox: it protects
-perfatlas from crashes and from settings, not the user from a hostile file.
+Compiling a `.py` file runs it, as importing it would. The process protects perfatlas from crashes
+and settings; it is no sandbox against a hostile file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.lab.static.amdgcn import amdgcn_kernels
-from perfatlas.lab.static.compiled import Compiled
 from perfatlas.lab.static.elf import cubin_kernels
+from perfatlas.lab.static.kernel import Compiled
 from perfatlas.lab.static.tools import PIP_BENCH, run_tool
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, printable
 
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
 CHILD: Final = Path(__file__).with_name("triton_process.py")
 MAX_MESSAGE: Final = 600  # characters
-ASKED: Final = {
-    "asks_specialization": ("tt.warp_specialize", "warp_specialize("),
-    "asks_scaled_mma": ("tt.dot_scaled",),
-    "asks_mma": ("tt.dot",),
-}
 
 
 def compile_triton(
@@ -52,35 +47,28 @@ def compile_triton(
     """
     if importlib.util.find_spec("triton") is None:
         raise MissingDependencyError(f"Triton is not installed; {PIP_BENCH}")
-    request = {
-        "path": str(path.resolve()),
-        "target": target,
-        "function": function,
-        "options": dict(options),
-    }
+    request = {"path": str(path.resolve()), "target": target, "function": function}
     with tempfile.TemporaryDirectory() as folder:
-        answer = _run(request, path, Path(folder))
+        answer = _run(request | {"options": dict(options)}, path, Path(folder))
         kernels: list[Kernel] = []
         cubins: list[bytes] = []
-        texts: dict[str, str] = {}
+        texts = dict.fromkeys(("ttir", "ptx", "amdgcn"), "")
         for row in answer["kernels"]:
             files = {one.suffix[1:]: one for one in Path(folder).glob(f"{row['file']}.*")}
+            found = {name: files[name].read_text("utf-8") for name in texts if name in files}
+            texts |= {name: texts[name] + text for name, text in found.items()}
             if "cubin" in files:
                 cubins.append(files["cubin"].read_bytes())
-                found = cubin_kernels(cubins[-1], path.name)
+                made = cubin_kernels(cubins[-1], path.name)
             else:
-                found = amdgcn_kernels(files["amdgcn"].read_text("utf-8"), path.name)
-            for ending in ("ttir", "ptx", "amdgcn"):
-                if ending in files:
-                    texts[ending] = texts.get(ending, "") + files[ending].read_text("utf-8")
-            ir = files["ttir"].read_text("utf-8") if "ttir" in files else ""
-            kernels += [_completed(one, row, ir) for one in found]
+                made = amdgcn_kernels(found["amdgcn"], path.name)
+            kernels += [_completed(one, row, found.get("ttir", "")) for one in made]
     return Compiled(
         kernels=kernels,
         command=answer["command"],
         versions=answer["versions"],
         cubins=tuple(cubins),
-        texts=texts,
+        texts={name: text for name, text in texts.items() if text},
     )
 
 
@@ -89,19 +77,21 @@ def _completed(kernel: Kernel, row: Mapping[str, Any], ir: str) -> Kernel:
     return replace(
         kernel,
         shared_memory_bytes=row["shared"],
-        shared_is_static=False,
+        shared_memory_is_static=False,
         threads=kernel.threads or row["threads"],
-        tensor_memory_columns=kernel.tensor_memory_columns if row["tmem"] is None else row["tmem"],
-        **{name: any(word in ir for word in words) for name, words in ASKED.items()},
+        tensor_memory_columns=row["columns"],
+        asks_specialization="tt.warp_specialize" in ir,
+        asks_scaled_mma="tt.dot_scaled" in ir,
+        asks_mma="tt.dot" in ir,
     )
 
 
 def _run(request: Mapping[str, Any], path: Path, folder: Path) -> dict[str, Any]:
     """Return the answer of the process that runs the file."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(folder / "cache")}
+    environment["TRITON_CACHE_DIR"] = str(folder / "cache")
     environment.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
-    words = [sys.executable, "-P", CHILD, folder]
+    words: list[str | Path] = [sys.executable, "-P", CHILD, folder]
     code, _, messages = run_tool(words, text=json.dumps(request), environment=environment)
     answer = folder / "answer.json"
     if code or not answer.is_file():

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags
 from perfatlas.commands.output import envelope, print_json
 
 if TYPE_CHECKING:
     from perfatlas.lab.static import Inspection
 
 COMMAND: Final = "kernel inspect"
-TEXT_FLAGS: Final = ("function", "against", "reproducer")
-COUNT_FLAGS: Final = ("num_warps", "num_stages", "threads", "shared_memory_bytes")
+OPTIONS: Final = ("num_warps", "num_stages")  # of Triton
 
 
 @Parameter(name="*")
@@ -34,7 +32,7 @@ class InspectFlags:
         shared_memory_bytes: Dynamic shared memory per block [bytes], for the occupancy.
         against: Another file whose kernels are shown beside these.
         reproducer: Folder to write source, PTX, cubin, commands and versions into.
-        verbose: Print the instruction mix of every kernel.
+        verbose: Print all kernels and all instructions.
         json: Print one JSON object.
     """
 
@@ -51,14 +49,11 @@ class InspectFlags:
 
     def given(self) -> dict[str, Any]:
         """Return the flags that are set, without those of the output."""
-        found: dict[str, Any] = {"target": list(self.target)} if self.target else {}
-        for name in TEXT_FLAGS:
-            if (value := getattr(self, name)) is not None:
-                found[name] = str(value)
-        for name in COUNT_FLAGS:
-            if (value := getattr(self, name)) is not None:
-                found[name] = value
-        return found
+        return {
+            name: str(value) if isinstance(value, File) else value
+            for name, value in changed_flags(self).items()
+            if name not in ("verbose", "json")
+        }
 
 
 def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
@@ -70,35 +65,40 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
         flags: Targets, launch and output.
     """
     from perfatlas.lab.static import write_reproducer
+    from perfatlas.report.text import open_terminal, print_plain, reproduce_line
+    from perfatlas.verbs.kernel.inspect_text import print_inspection
 
     flags = flags or InspectFlags()
-    found = _inspected(file, flags)
-    other = None if flags.against is None else _inspected(flags.against, flags)
-    rows = [*found.rows, *(other.rows if other else ())]
-    warnings = [*found.notes, *(other.notes if other else ()), *_warnings(rows)]
-    command = _command(file, flags)
+    given = flags.given()
+    command = reproduce_line(f"{COMMAND} {file}", given)
+    found = [_inspected(file, flags)]
+    if flags.against is not None:
+        found.append(_inspected(flags.against, flags))
+    rows = [row for one in found for row in one.rows]
+    warnings = [note for one in found for note in one.notes] + _warnings(rows)
     written = []
     if flags.reproducer is not None:
-        written = write_reproducer(flags.reproducer, file, found.compiled, command=command)
+        written = write_reproducer(flags.reproducer, file, found[0].compiled, command=command)
     if flags.json:
         results = {**rows[0], "kernels": rows, "reproducer": [str(one) for one in written]}
-        scenario = {"file": str(file)} | flags.given()
+        scenario = {"file": str(file), **given}
         print_json(envelope(COMMAND, results=results, scenario=scenario, warnings=warnings))
         return 0
-    _print(rows, warnings, command, verbose=flags.verbose)
+    console = open_terminal(sys.stdout)
+    print_inspection(console, rows, warnings, verbose=flags.verbose)
     for path in written:
-        sys.stderr.write(f"perfatlas: {path} written\n")
+        print_plain(console, f"written: {path}")
+    print_plain(console, f"reproduce: {command}", style="dim", wrap=False)
     return 0
 
 
 def _inspected(file: File, flags: InspectFlags) -> Inspection:
     from perfatlas.lab.static import Compilation, inspect as inspect_file
 
-    options = {name: getattr(flags, name) for name in ("num_warps", "num_stages")}
     asked = Compilation(
         targets=tuple(dict.fromkeys(flags.target or ())),
         function=flags.function,
-        options={name: value for name, value in options.items() if value is not None},
+        options={name: value for name in OPTIONS if (value := getattr(flags, name)) is not None},
         threads=flags.threads,
         shared_memory_bytes=flags.shared_memory_bytes,
     )
@@ -110,20 +110,3 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
     if len(rows) == 1:
         return list(rows[0]["warnings"])
     return [f"{row['function']}, {row['target']}: {one}" for row in rows for one in row["warnings"]]
-
-
-def _command(file: File, flags: InspectFlags) -> str:
-    words = ["perfatlas", *COMMAND.split(), str(file)]
-    for name, value in flags.given().items():
-        for one in value if isinstance(value, list) else [value]:
-            words += [f"--{name.replace('_', '-')}", str(one)]
-    return shlex.join(words)
-
-
-def _print(rows: list[dict[str, Any]], warnings: list[str], command: str, *, verbose: bool) -> None:
-    from perfatlas.report.text import open_terminal, print_plain
-    from perfatlas.verbs.kernel.inspect_text import print_inspection
-
-    console = open_terminal(sys.stdout)
-    print_inspection(console, rows, warnings, verbose=verbose)
-    print_plain(console, f"reproduce: {command}", style="dim", wrap=False)

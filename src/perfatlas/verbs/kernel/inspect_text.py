@@ -34,11 +34,8 @@ def print_inspection(
     shown = rows if verbose else rows[:MAX_COLUMNS]
     for at in range(0, len(shown), MAX_COLUMNS):
         _print_columns(console, shown[at : at + MAX_COLUMNS], verbose=verbose)
-    if len(rows) > len(shown):
-        print_line(
-            console,
-            f"{counted(len(rows) - len(shown), 'more kernel')}: --verbose, or --function NAME",
-        )
+    if more := len(rows) - len(shown):
+        print_line(console, f"{counted(more, 'more kernel')}: --verbose, or --function NAME")
     for text in warnings:
         print_line(console, f"warning: {text}", style="yellow")
 
@@ -49,13 +46,12 @@ def _print_columns(console: Console, rows: Sequence[Row], *, verbose: bool) -> N
         print_line(console, f"{rows[0]['function']} for {rows[0]['target']}", style="bold")
         print_labelled(console, list(facts[0].items()))
         return
-    files = {row["file"] for row in rows}
-    names = [_title(row, with_file=len(files) > 1) for row in rows]
+    with_file = len({row["file"] for row in rows}) > 1
+    titles = {str(at): _title(row, with_file=with_file) for at, row in enumerate(rows)}
     table = [
-        {"": label, **{f"{at}": fact[label] for at, fact in enumerate(facts)}} for label in facts[0]
+        {"": label} | {str(at): one[label] for at, one in enumerate(facts)} for label in facts[0]
     ]
-    columns = {"": "", **{f"{at}": name for at, name in enumerate(names)}}
-    print_rows(console, table, columns=columns)
+    print_rows(console, table, columns={"": ""} | titles)
 
 
 def _title(row: Row, *, with_file: bool) -> str:
@@ -65,51 +61,39 @@ def _title(row: Row, *, with_file: bool) -> str:
 
 
 def _facts(row: Row, *, verbose: bool) -> dict[str, str]:
-    shared = _count(row["shared_memory_bytes"], "byte")
-    if row["shared_memory_is_static"] and row["shared_memory_bytes"] is not None:
-        shared += ", static"
+    agprs, everything, mma = row["accumulation_registers"], row["instructions"], row["mma"]
+    static = ", static" if row["shared_memory_is_static"] and row["shared_memory_bytes"] else ""
+    loop = _mix(row["main_loop"], verbose=verbose) or ("none" if everything else UNKNOWN)
+    brief = UNKNOWN if everything is None else _count(everything["count"])
     return {
-        "registers": _registers(row),
+        "registers": _count(row["registers"]) + (f" ({agprs} AGPRs)" if agprs else ""),
         "spills": _count(row["spills_bytes"], "byte"),
-        "shared memory": shared,
+        "shared memory": _count(row["shared_memory_bytes"], "byte") + static,
         "tensor memory": _count(row["tensor_memory_columns"], "column"),
         "threads": _count(row["threads"]),
-        "MMA": _mma(row["mma"]),
+        "MMA": UNKNOWN if mma is None else _listed(mma) or "none",
         "TMA copies": _count(row["tma"]),
-        "warp specialization": _specialization(row),
+        "warp specialization": _count(row["setmaxnreg"], "setmaxnreg instruction"),
         "occupancy": _occupancy(row),
-        "main loop": _loop(row, verbose=verbose),
-        "instructions": _instructions(row["instructions"], verbose=verbose),
+        "main loop": loop,
+        "instructions": _mix(everything, verbose=True) if verbose and everything else brief,
     }
 
 
-def _registers(row: Row) -> str:
-    parts = row["accumulation_registers"]
-    return _count(row["registers"]) + (f" ({parts} AGPRs)" if parts else "")
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def _count(value: int | None, thing: str = "") -> str:
-    if value is None:
-        return UNKNOWN
-    return counted(value, thing) if thing and value else f"{value:,}" if value else "none"
-
-
-def _mma(mma: Mapping[str, int] | None) -> str:
-    if mma is None:
-        return UNKNOWN
-    return ", ".join(f"{count} {name}" for name, count in mma.items()) or "none"
-
-
-def _specialization(row: Row) -> str:
-    if row["warp_specialized"] is None:
-        return UNKNOWN
-    return f"{row['setmaxnreg']} setmaxnreg" if row["warp_specialized"] else "none"
+    if not value:
+        return UNKNOWN if value is None else "none"
+    return counted(value, thing) if thing else f"{value:,}"
 
 
 def _occupancy(row: Row) -> str:
     found = row["occupancy"]
     if found is None:
-        return UNKNOWN if row["threads"] else "not known: set --threads"
+        return UNKNOWN if row["threads"] or row["registers"] is None else "set --threads"
     most = "at most " if found["upper_limit"] else ""
     return (
         f"{most}{format_share(found['share'])}: {counted(found['blocks_per_sm'], 'block')},"
@@ -118,22 +102,10 @@ def _occupancy(row: Row) -> str:
     )
 
 
-def _loop(row: Row, *, verbose: bool) -> str:
-    if row["loops"] is None:
-        return UNKNOWN
-    return _mix(row["main_loop"], verbose=verbose) or "none"
-
-
-def _instructions(found: Row | None, *, verbose: bool) -> str:
-    if found is None:
-        return UNKNOWN
-    return _mix(found, verbose=True) if verbose else f"{found['count']:,}"
-
-
 def _mix(found: Row | None, *, verbose: bool) -> str:
     if found is None:
         return ""
-    mix = list(found["mix"].items())
-    shown = mix if verbose else mix[:MAX_MIX]
+    mix = found["mix"]
+    shown = mix if verbose else dict(list(mix.items())[:MAX_MIX])
     rest = f", {len(mix) - len(shown)} other kinds" if len(mix) > len(shown) else ""
-    return f"{found['count']:,}: {', '.join(f'{count} {name}' for name, count in shown)}{rest}"
+    return f"{found['count']:,}: {_listed(shown)}{rest}"
