@@ -20,28 +20,7 @@ HERE = Path(__file__).parent
 CUBIN = HERE / "fixture.sm_90.cubin"
 WITHOUT_TRITON = importlib.util.find_spec("triton") is None
 WITHOUT_NVRTC = not nvidia_files("lib/libnvrtc.so.*")
-TRITON = """
-import triton
-import triton.language as tl
-
-@triton.jit
-def gemm(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    da = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
-    db = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
-    dc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
-    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
-    acc = tl.zeros((BM, BN), tl.float32)
-    for k in tl.range(0, K, BK, warp_specialize=True):
-        acc = tl.dot(da.load([m, k]), db.load([n, k]).T, acc)
-    dc.store([m, n], acc.to(tl.bfloat16))
-
-KERNELS = {"gemm": {
-    "signature": {"a": "*bf16", "b": "*bf16", "c": "*bf16", "M": "i32", "N": "i32", "K": "i32"},
-    "constants": {"BM": 128, "BN": 128, "BK": 64},
-    "aligned": ["a", "b", "c", "M", "N", "K"],
-    "options": {"num_warps": 8, "num_stages": 3},
-}}
-"""
+EXAMPLE = str(HERE.parents[2] / "examples" / "kernels" / "gemm.py")
 
 
 def _inspected(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -149,9 +128,8 @@ def test_wrong_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.skipif(not WITHOUT_TRITON, reason="Triton is installed")
-def test_the_missing_extra_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "k.py").write_text(TRITON)
-    assert main(["kernel", "inspect", str(tmp_path / "k.py"), "--target", "sm_90"]) == 6
+def test_the_missing_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernel", "inspect", EXAMPLE, "--target", "sm_90"]) == 6
     assert "perfatlas[bench]" in capsys.readouterr().err
 
 
@@ -179,24 +157,22 @@ def test_errors_of_cuda_sources_are_quoted(
 
 @pytest.mark.skipif(WITHOUT_TRITON, reason="the extra bench is not installed")
 def test_triton_on_two_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "k.py").write_text(TRITON)
     words = ("--target", "sm_90", "--target", "sm_100", "--reproducer", str(tmp_path / "r"))
-    answer = _inspected(capsys, str(tmp_path / "k.py"), *words)
+    answer = _inspected(capsys, EXAMPLE, *words)
     hopper, blackwell = answer["results"]["kernels"]
     assert list(hopper["mma"]) == ["HGMMA.64x128x16.F32.BF16"]
     assert list(blackwell["mma"]) == ["UTCHMMA"]
     assert (hopper["warp_specialized"], blackwell["warp_specialized"]) == (False, True)
     assert (hopper["tensor_memory_columns"], blackwell["tensor_memory_columns"]) == (0, 128)
     assert "ignored it for sm_90" in answer["warnings"][0]
-    assert {"k.py", "k.sm_90.ptx", "k.sm_100.cubin"} < {
+    assert {"gemm.py", "gemm.sm_90.ptx", "gemm.sm_100.cubin"} < {
         one.name for one in (tmp_path / "r").iterdir()
     }
 
 
 @pytest.mark.skipif(WITHOUT_TRITON, reason="the extra bench is not installed")
-def test_triton_for_amd_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "k.py").write_text(TRITON)
-    found = _inspected(capsys, str(tmp_path / "k.py"), "--target", "gfx950")["results"]
+def test_triton_for_amd_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    found = _inspected(capsys, EXAMPLE, "--target", "gfx950")["results"]
     assert next(iter(found["mma"])).startswith("v_mfma_f32")
     assert found["threads"] == 512
 
