@@ -39,7 +39,7 @@ class Kernel:
     parameter_bytes: int | None = None
     instructions: Instructions | None = None
     main_loop: Instructions | None = None
-    loops: int | None = None
+    loops: tuple[Instructions, ...] | None = None  # the largest first
     tma: int | None = None  # copies of tensors
     setmaxnreg: int | None = None  # instructions that move registers between warps
     asks_specialization: bool = False  # the source asks for warp specialization,

@@ -39,7 +39,7 @@ class Dialect:
 
 
 def with_program(kernel: Kernel, lines: Sequence[Line], dialect: Dialect) -> Kernel:
-    """Return a kernel with its instructions and its main loop.
+    """Return a kernel with its instructions and its loops.
 
     The main loop is the innermost one with the most matrix instructions, or else the longest.
 
@@ -48,16 +48,17 @@ def with_program(kernel: Kernel, lines: Sequence[Line], dialect: Dialect) -> Ker
         lines: Its instructions.
         dialect: Their assembly.
     """
-    loops = natural_loops(_following(lines, dialect))
+    loops = sorted(natural_loops(_following(lines, dialect)), key=len, reverse=True)
     matrix = {at for at, line in enumerate(lines) if dialect.mma.match(line.operation)}
     with_mma = [loop for loop in loops if loop & matrix]
     inner = [one for one in with_mma if not any(other < one for other in with_mma)]
     main = max(inner or loops, key=lambda one: (len(one & matrix), len(one)), default=None)
+    counted = [_counted([lines[at] for at in sorted(loop)], dialect) for loop in loops]
     return replace(
         kernel,
         instructions=_counted(lines, dialect),
-        main_loop=_counted([lines[at] for at in sorted(main)], dialect) if main else None,
-        loops=len(loops),
+        main_loop=counted[loops.index(main)] if main else None,
+        loops=tuple(counted),
     )
 
 

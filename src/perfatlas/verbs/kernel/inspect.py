@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags
 from perfatlas.commands.output import envelope, print_json
+from perfatlas.quantities import printable
 
 if TYPE_CHECKING:
     from perfatlas.lab.static import Inspection
@@ -69,6 +70,8 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
     from perfatlas.verbs.kernel.inspect_text import print_inspection
 
     flags = flags or InspectFlags()
+    if file.suffix == ".py":
+        sys.stderr.write(printable(f"perfatlas: running {file} to compile its kernels\n"))
     given = flags.given()
     command = reproduce_line(f"{COMMAND} {file}", given)
     found = [_inspected(file, flags)]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS: Final = 4  # kernels side by side
 MAX_MIX: Final = 8  # instructions of a brief answer
+MAX_WAIT: Final = 8  # instructions of a loop that only waits
 MAX_NAME: Final = 32  # characters
 UNKNOWN: Final = "not known"
 
@@ -76,6 +77,7 @@ def _facts(row: Row, *, verbose: bool) -> dict[str, str]:
         "warp specialization": _count(row["setmaxnreg"], "setmaxnreg instruction"),
         "occupancy": _occupancy(row),
         "main loop": loop,
+        "loops": _loops(row["loops"], verbose=verbose),
         "instructions": _mix(everything, verbose=True) if verbose and everything else brief,
     }
 
@@ -98,8 +100,16 @@ def _occupancy(row: Row) -> str:
     return (
         f"{most}{format_share(found['share'])}: {counted(found['blocks_per_sm'], 'block')},"
         f" {found['warps_per_sm']} of {found['max_warps_per_sm']} warps,"
-        f" limited by {' and '.join(found['limited_by'])}"
+        f" limited by {', '.join(found['limited_by'])}"
     )
+
+
+def _loops(found: Sequence[Row] | None, *, verbose: bool) -> str:
+    if found is None or not verbose:
+        return _count(None if found is None else len(found))
+    shown = [one for one in found if one["count"] > MAX_WAIT]
+    waits = [f"{len(found) - len(shown)} of up to {MAX_WAIT} instructions"]
+    return "\n".join([*(_mix(one, verbose=False) for one in shown), *waits])
 
 
 def _mix(found: Row | None, *, verbose: bool) -> str:
