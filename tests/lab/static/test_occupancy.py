@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.lab.static.kernel import Kernel
 from perfatlas.lab.static.occupancy import limits_of, occupancy_of, plain_target, target_names
+from perfatlas.lab.static.tools import nvidia_files
 from perfatlas.quantities import InvalidSpecError
+
+HEADERS = nvidia_files("include/cuda_occupancy.h")
 
 
 def _found(
@@ -87,3 +94,29 @@ def test_unknown_targets_are_refused() -> None:
     assert plain_target("sm_103a") == "sm_103"
     with pytest.raises(InvalidSpecError, match="did you mean 'sm_90'"):
         plain_target("sm_91")
+
+
+@pytest.mark.skipif(
+    not HEADERS or shutil.which("g++") is None,
+    reason="needs g++ and cuda_occupancy.h of the extra cuda",
+)
+def test_nvidia_computes_the_same(tmp_path: Path) -> None:
+    source = Path(__file__).with_name("vendor_occupancy.cpp")
+    program = tmp_path / "occupancy"
+    build = ["g++", "-w", f"-I{HEADERS[0].parent}", str(source), "-o", str(program)]
+    subprocess.run(build, check=True)
+    draw, rows, ours = np.random.default_rng(38), [], []
+    for target in (name for name in target_names() if name.startswith("sm_")):
+        limits = limits_of(target)
+        assert limits is not None
+        number, most = int(target[3:]), limits.shared_bytes - limits.reserved_bytes
+        for _ in range(300):
+            registers, threads = int(draw.integers(16, 256)), int(draw.integers(1, 1025))
+            shared = int(draw.integers(2) * draw.integers(most))
+            sizes = (limits.warps, limits.shared_bytes, limits.reserved_bytes)
+            rows.append((number // 10, number % 10, *sizes, registers, threads, shared))
+            found = _found(target, registers=registers, threads=threads, shared=shared)
+            ours.append(found["blocks_per_sm"])
+    text = "\n".join(" ".join(map(str, row)) for row in rows)
+    theirs = subprocess.run([program], input=text, text=True, capture_output=True, check=True)
+    assert ours == [int(line) for line in theirs.stdout.split()]

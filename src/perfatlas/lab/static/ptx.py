@@ -17,12 +17,12 @@ THREADS: Final = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\
 LABEL: Final = re.compile(r"^\s*(\$\w+):")
 LINE: Final = re.compile(r"^\s*(@!?%\w+\s+)?([a-z][\w.:]*)([ \t;].*)$")
 SHARED: Final = re.compile(
-    r"^\s*\.shared\s+(?:\.align\s+\d+\s+)?\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;", re.MULTILINE
+    r"^[ \t]*\.shared\s+(?:\.align\s+\d+\s+)?\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;", re.MULTILINE
 )
-COLUMNS: Final = re.compile(r"tcgen05\.alloc\.[\w.:]+\s+\[[^\]]*\]\s*,\s*(\d+)")
+COLUMNS: Final = re.compile(r"tcgen05\.alloc\.[\w.:]+\s+\[[^\]\n]*\]\s*,\s*(\d+)")
 TMA: Final = ("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor")
 MODIFIERS: Final = re.compile(r"\.(?:sync|aligned|row|col|cta_group::\d|satfinite)\b")
-JUMP_TABLE: Final = re.compile(r"\.branchtargets([^;]*);")
+JUMP_TABLE: Final = re.compile(r"\.branchtargets([^;.]*);")
 PTX: Final = Dialect(
     label=re.compile(r"\$\w+"),
     mma=re.compile(r"^(?:wgmma\.mma_async|tcgen05\.mma|mma\.sync|wmma\.mma)\b"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags
-from perfatlas.commands.output import envelope, print_json
+from perfatlas.commands.output import envelope, notice_if_slow, print_json
 from perfatlas.quantities import printable
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
         sys.stderr.write(printable(f"perfatlas: running {file} to compile its kernels\n"))
     given = flags.given()
     command = reproduce_line(f"{COMMAND} {file}", given)
-    found = [_inspected(file, flags)]
-    if flags.against is not None:
-        found.append(_inspected(flags.against, flags))
+    with notice_if_slow("compiling and disassembling"):
+        files = [file] if flags.against is None else [file, flags.against]
+        found = [_inspected(one, flags) for one in files]
     rows = [row for one in found for row in one.rows]
     warnings = [note for one in found for note in one.notes] + _warnings(rows)
     written = []
