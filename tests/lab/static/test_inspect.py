@@ -165,6 +165,7 @@ def test_triton_on_two_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (hopper["warp_specialized"], blackwell["warp_specialized"]) == (False, True)
     assert (hopper["tensor_memory_columns"], blackwell["tensor_memory_columns"]) == (0, 128)
     assert "ignored it for sm_90" in answer["warnings"][0]
+    assert answer["evidence"]["data_versions"]["triton"].startswith("3.")
     assert {"gemm.py", "gemm.sm_90.ptx", "gemm.sm_100.cubin"} < {
         one.name for one in (tmp_path / "r").iterdir()
     }

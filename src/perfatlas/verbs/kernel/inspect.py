@@ -85,7 +85,10 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
     if flags.json:
         results = {**rows[0], "kernels": rows, "reproducer": [str(one) for one in written]}
         scenario = {"file": str(file), **given}
-        print_json(envelope(COMMAND, results=results, scenario=scenario, warnings=warnings))
+        answer = envelope(COMMAND, results=results, scenario=scenario, warnings=warnings)
+        for one in (made for inspection in found for made in inspection.compiled.values()):
+            answer["evidence"]["data_versions"] |= one.versions
+        print_json(answer)
         return 0
     console = open_terminal(sys.stdout)
     print_inspection(console, rows, warnings, verbose=flags.verbose)
