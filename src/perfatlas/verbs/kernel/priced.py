@@ -174,7 +174,6 @@ class PricedQuestions:
 
     Args:
         inputs: The queries (C).
-        system: The system.
         operator: The operator columns (C).
         prices: The prices (C, 1).
         devices: Device and clock of each query.
@@ -191,11 +190,7 @@ class PricedQuestions:
     problems: Mapping[int, PerfatlasError]
 
     def match(self, c: int) -> CalibrationMatch | None:
-        """Return the calibration that priced a query, None in tier bound.
-
-        Args:
-            c: Index of the query.
-        """
+        """Return the calibration that priced a query, None in tier bound."""
         position = int(self.prices.match_CO[c, 0])
         return self.prices.matches[position] if position >= 0 else None
 
@@ -266,11 +261,7 @@ class PricedQuestions:
         return half_format(self.inputs[0].system) if streams else self.operator.compute_format
 
     def warnings(self, c: int) -> tuple[str, ...]:
-        """Return the warnings about the answer of a query.
-
-        Args:
-            c: Index of the query.
-        """
+        """Return the warnings about the answer of a query."""
         device, inputs = self.system.device, self.inputs[c]
         board, limit_w = board_energy(device), inputs.power_cap_w
         texts: list[str] = []
@@ -352,10 +343,6 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
     """Return the answer of the first query.
-
-    Args:
-        command: The verb.
-        priced: The priced queries.
 
     Raises:
         InvalidSpecError: No clock keeps the power limit of the query, or there are no measured
