@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.studies.bisection import (
+        bisected as bisected,
+        cheapest_pair as cheapest_pair,
+        smallest_number as smallest_number,
+    )
     from perfatlas.studies.executors import (
         dask_results as dask_results,
         local_results as local_results,

@@ -17,11 +17,9 @@ from perfatlas.scenario.deployments import (
     has_steady_rate,
     offered_load,
     resolve_traffic,
-    run_traffic,
     service,
     slowed,
 )
-from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.verbs.simulate.objectives import (
     checks_text,
@@ -32,13 +30,10 @@ from perfatlas.verbs.simulate.objectives import (
 from perfatlas.verbs.simulate.run_length import FIRST, Run, Sizing, extended_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
-
-    OnProgress = Callable[[float], bool]
+    from perfatlas.verbs.simulate.run_length import WatchedRuns
 
 Size = tuple[int, ...]  # replicas, or prefill and decode workers
 
@@ -57,7 +52,6 @@ GROWING: Final = (
     1.02  # least factor on the capacity of a pool whose workers are doubled, if it limits
 )
 MOST_OTHERS: Final = 64  # workers of the pool that does not limit the capacity
-EXPECTED: Final = 20  # expected runs of a search with its interval, for the progress
 REJECTED: Final = "requests that need more KV cache than available are rejected"
 
 Verdict = Literal["met", "missed", "undecided"]
@@ -87,9 +81,8 @@ class SizeSearch:
         known: Price tables of earlier calls.
         each: Load of the traffic on one replica, or on one worker of each pool; empty where it has
             no steady rate.
-        watch: Called regularly; returns True to stop the search.
+        runs: The runs of the search.
         slower: How steps are slower; empty for as priced.
-        tried: Number of runs so far.
         judged: Judgements by size.
     """
 
@@ -97,9 +90,8 @@ class SizeSearch:
     traffic: Traffic
     known: Priced
     each: tuple[OfferedLoad, ...] = ()
-    watch: OnProgress | None = None
+    runs: WatchedRuns
     slower: tuple[StepScale, ...] = ()
-    tried: int = 0
     judged: dict[Size, Judgement] = field(default_factory=dict)
 
     @property
@@ -111,14 +103,6 @@ class SizeSearch:
     def one(self) -> Size:
         """The smallest size."""
         return (1,) * len(self.names)
-
-    def look(self, share: float) -> bool:
-        """Report the progress of the search, and return whether to stop it.
-
-        Args:
-            share: Fraction of the current run.
-        """
-        return self.watch is not None and self.watch(min((self.tried + share) / EXPECTED, 1.0))
 
     def at_prices(self, slower: tuple[StepScale, ...]) -> SizeSearch:
         """Return the same search with scaled step times.
@@ -199,11 +183,9 @@ def _load(search: SizeSearch, size: Size) -> OfferedLoad:
         KeyboardInterrupt: The search was stopped.
     """
     measured = offered_load(
-        search.of(size), search.traffic, search.known, slower=search.slower, watch=search.look
+        search.of(size), search.traffic, search.known, slower=search.slower, watch=search.runs.look
     )
-    search.tried += 1
-    if measured.interrupted:
-        raise KeyboardInterrupt
+    search.runs.count(interrupted=measured.interrupted)
     if measured.load is None:
         raise InfeasibleError("all requests need more KV cache than available")
     return measured.load
@@ -308,13 +290,13 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
         first=max(NEAR, first) if near else first,
         most=MOST,
         slower=search.slower,
-        watch=search.look,
+        watch=search.runs.look,
     )
     run, found, rejected = extended_run(
         sizing, lambda seen: _excess(seen, search.traffic, min(size))
     )
-    search.tried += 1
-    if found is None or search.look(0.0):
+    search.runs.count(interrupted=found is None)
+    if found is None:
         raise KeyboardInterrupt
     if rejected:
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
@@ -357,15 +339,7 @@ def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
 def _outcome(
     search: SizeSearch, traffic: Traffic, resolved: ResolvedTraffic, size: Size
 ) -> tuple[Service, Outcome]:
-    """Return what serves requests, and what resolved of them.
-
-    Raises:
-        KeyboardInterrupt: The search was stopped.
-    """
+    """Return what serves requests, and their outcome."""
     ready = service(search.of(size), traffic, resolved, search.known)
     ready = slowed(ready, search.slower) if search.slower else ready
-    outcome = run_traffic(ready, resolved, Control(watch=search.look))
-    search.tried += 1
-    if outcome.interrupted or search.look(0.0):
-        raise KeyboardInterrupt
-    return ready, outcome
+    return ready, search.runs.run(ready, resolved)

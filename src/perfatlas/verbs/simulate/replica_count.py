@@ -1,5 +1,7 @@
 """The smallest deployment that meets its SLOs: replicas, or prefill and decode workers.
 
+More workers of either pool are taken not to make latencies worse.
+
 All steps are slower or faster than predicted together. The probability that a size meets the SLOs
 is that of step times no longer than the longest with which it does.
 """
@@ -11,15 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import (
     price_ends,
     prices_at,
     refuse_unused_options,
     resolve_traffic,
+    service,
 )
 from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.config import MAX_SCHEDULERS
+from perfatlas.studies import bisected, cheapest_pair, smallest_number
 from perfatlas.verbs.simulate.answer import Simulation, simulation_of
 from perfatlas.verbs.simulate.judged_sizes import (
     ONE_POOL,
@@ -35,8 +39,7 @@ from perfatlas.verbs.simulate.judged_sizes import (
 from perfatlas.verbs.simulate.question import split_fields
 from perfatlas.verbs.simulate.request_rate import NO_SLO
 from perfatlas.verbs.simulate.results import containing_predictions
-from perfatlas.verbs.simulate.run_length import FIRST, sized_run
-from perfatlas.verbs.simulate.worker_search import fewest_workers
+from perfatlas.verbs.simulate.run_length import FIRST, WatchedRuns, sized_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +51,8 @@ if TYPE_CHECKING:
 
 PROBABLE: Final = 0.8  # the default of a search for deployments
 HIGHEST: Final = 0.999
-BISECTIONS: Final = 4
+EXPECTED: Final = 20  # expected runs of a search with its interval, for the progress
+PRECISION: Final = 0.02  # of a probability
 
 
 def slo_probability(
@@ -68,76 +72,84 @@ def slo_probability(
     """
 
     def meets(probability: float) -> bool:
-        moved = search.at_prices(prices_at(ends, probability))
-        met = judge(moved, size).verdict == "met"
-        search.tried = moved.tried
-        return met
+        return judge(search.at_prices(prices_at(ends, probability)), size).verdict == "met"
 
     low, high = (PROBABLE, HIGHEST) if meets(PROBABLE) else (0.5, PROBABLE)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if meets(middle) else (low, middle)
-    return low
+    return bisected(
+        meets,
+        low,
+        high,
+        lambda met, missed: (met + missed) / 2.0,
+        lambda met, missed: missed - met <= PRECISION,
+    )[0]
 
 
 LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
 
 
-def smallest_number(search: SizeSearch) -> Size:
-    """Return the smallest number of replicas that meets the SLOs, as a size.
+def smallest_size(search: SizeSearch) -> Size:
+    """Return the smallest number of replicas, or of workers with the fewest GPUs, within the SLOs.
 
     Args:
         search: The search, updated in place.
 
     Raises:
-        InfeasibleError: No number of replicas meets them.
-        InvalidSpecError: More replicas are needed than a simulation supports.
+        InfeasibleError: No number meets them.
+        InvalidSpecError: More are needed than a simulation supports.
         KeyboardInterrupt: The search was stopped.
     """
     first, most = _limits(search)
     refuse_unmeetable(search)
-    met, missed, step = first, first - 1, 1
-    while judge(search, (met,)).verdict != "met":
-        if met >= most:
-            raise _too_many(search, most)
-        missed, met, step = met, min(met + step, most), 2 * step
-    while met - missed > 1:
-        middle = (met + missed) // 2
-        if judge(search, (middle,)).verdict == "met":
-            met = middle
-        else:
-            missed = middle
-    if search.slower:
-        return (met,)
-    while not confirmed(search, (met,)):
-        if met >= most:
-            raise _too_many(search, most)
-        met += 1
-    return (met,)
+    while True:
+        found = _smallest_met(search, first, most)
+        if found is None:
+            raise InfeasibleError(
+                f"no number of {search.plural} meets the SLOs, up to {search.text(most)}:"
+                f" {search.judged[most].reason}"
+            )
+        if search.slower or confirmed(search, found):
+            return found
 
 
-def _too_many(search: SizeSearch, most: int) -> InfeasibleError:
-    return InfeasibleError(
-        f"no number of replicas up to {most:,} meets the SLOs: {search.judged[(most,)].reason}"
-    )
+def _smallest_met(search: SizeSearch, first: Size, most: Size) -> Size | None:
+    """Return the smallest size that meets the SLOs, None if none does."""
+
+    def meets(size: Size) -> bool:
+        return judge(search, size).verdict == "met"
+
+    if search.names == TWO_POOLS:
+        return cheapest_pair(meets, _pair(first), _pair(most), _gpus_of_workers(search))
+    number = smallest_number(lambda number: meets((number,)), first[0], most[0])
+    return None if number is None else (number,)
 
 
-def _limits(search: SizeSearch) -> tuple[int, int]:
-    """Return the number of replicas that the capacity asks for, and the largest that is tried."""
-    most = MAX_SCHEDULERS // search.scenario.attention_dp
+def _pair(size: Size) -> tuple[int, int]:
+    first, second = size
+    return first, second
+
+
+def _gpus_of_workers(search: SizeSearch) -> tuple[int, int]:
+    """Return the GPUs of one prefill and of one decode worker."""
+    resolved = resolve_traffic(search.traffic, search.of(search.one))
+    pools = service(search.of(search.one), search.traffic, resolved, search.known).pools
+    return _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools))
+
+
+def _limits(search: SizeSearch) -> tuple[Size, Size]:
+    """Return the numbers that the capacities ask for, and the largest that are tried."""
+    pools = len(search.one)
+    most = MAX_SCHEDULERS // pools // search.scenario.attention_dp
     if not search.each:
         requests = resolve_traffic(search.traffic, search.of(search.one)).requests
-        return 1, min(most, int(requests.isl_N.size))
-    (each,) = search.each
-    first = math.floor(each.share) + 1
-    if first > most:
+        return search.one, (min(most, int(requests.isl_N.size)),) * pools
+    first = tuple(math.floor(load.share) + 1 for load in search.each)
+    if max(first) > most:
         raise InvalidSpecError(
-            f"request_rate = {each.requests_per_s:g}: {first:,} replicas of"
-            f" {significant(each.capacity_requests_per_s, 4)} requests/s are needed, and a"
-            " simulation"
-            f" supports at most {counted(most, 'replica')}; scale the traffic down"
+            f"request_rate = {search.each[0].requests_per_s:g}: {search.text(first)} are needed,"
+            f" and a simulation supports at most {search.text((most,) * pools)}; scale the traffic"
+            " down"
         )
-    return first, min(LARGEST * first, most)
+    return first, tuple(min(LARGEST * number, most) for number in first)
 
 
 _SEARCHED: Final = (*ONE_POOL, *TWO_POOLS, "gpus")
@@ -188,9 +200,14 @@ def required_replicas(
         True
     """
     traffic, scenario = _question(fields)
-    search = SizeSearch(scenario=scenario, traffic=traffic, known={}, watch=progress)
+    search = SizeSearch(
+        scenario=scenario,
+        traffic=traffic,
+        known={},
+        runs=WatchedRuns(watch=progress, expected=EXPECTED),
+    )
     search.each = load_on_one(search)
-    size = _smallest(search)
+    size = smallest_size(search)
     decided = search.judged[size]
     run = _final_run(search, size)
     ends = price_ends(run.ready)
@@ -198,14 +215,9 @@ def required_replicas(
     results |= _by_probability(search, size, ends)
     numbers = dict(zip(search.names, size, strict=True))
     at = {name: value for name, value in fields.items() if name != "slo_percentile"}
-    done = simulation_of(run, search.of(size), {**at, **numbers}, search.known, search.look)
+    done = simulation_of(run, search.of(size), {**at, **numbers}, search.known, search.runs.look)
     notes = [f"{search.text(size)}: {decided.reason}"] if decided.reason else []
     return _enveloped(done, fields, results, (*notes, *_fewer(search, size)))
-
-
-def _smallest(search: SizeSearch) -> Size:
-    """Return the smallest size that meets the SLOs."""
-    return smallest_number(search) if search.names == ONE_POOL else fewest_workers(search)
 
 
 def _numbers(
@@ -271,24 +283,20 @@ def _final_run(search: SizeSearch, size: Size) -> Run:
         search.traffic,
         search.of(size),
         search.known,
-        search.look,
+        search.runs.look,
         max(first, FIRST),
         load_on(search.each, size) if search.each else None,
     )
-    search.tried += 1
+    search.runs.done += 1
     return run
 
 
 def _at_end(search: SizeSearch, slower: tuple[StepScale, ...]) -> Size | None:
     """Return the smallest size with scaled step times, None if none meets the SLOs."""
-    moved = search
     try:
-        moved = search.at_prices(slower)
-        return _smallest(moved)
+        return smallest_size(search.at_prices(slower))
     except InfeasibleError:
         return None
-    finally:
-        search.tried = moved.tried
 
 
 def _fewer(search: SizeSearch, size: Size) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,19 +27,19 @@ from perfatlas.scenario.deployments import (
     refuse_unused_options,
     required_requests,
     resolve_traffic,
-    run_traffic,
     service,
     slowed,
     too_short,
 )
 from perfatlas.scenario.fields import plain_values
-from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.studies import bisected
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated
 from perfatlas.verbs.simulate.objectives import missed_slos, slo_statistics
 from perfatlas.verbs.simulate.question import split_fields
 from perfatlas.verbs.simulate.results import containing_predictions
+from perfatlas.verbs.simulate.run_length import WatchedRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +80,6 @@ class Search:
         missed: Smallest factor known to miss them.
         reason: Why that factor misses them.
         run: The run at `met`.
-        tried: Number of runs so far.
         capacity: Largest sustainable rate [requests/s], infinite where traffic has no steady rate.
     """
 
@@ -87,23 +87,13 @@ class Search:
     traffic: Traffic
     ready: Service
     unit: float
-    watch: Callable[[float], bool] | None
+    runs: WatchedRuns
     slower: tuple[StepScale, ...] = ()  # per pool or replica type; empty as priced
     met: float = 0.0
     missed: float = math.inf
     reason: str = ""
     run: Run | None = None
-    tried: int = 0
     capacity: float = math.inf
-
-    def look(self, share: float) -> bool:
-        """Report the progress of the search, and return whether to stop it.
-
-        Args:
-            share: Fraction of the current run.
-        """
-        done = min((self.tried + share) / EXPECTED, 1.0)
-        return self.watch is not None and self.watch(done)
 
     def at_prices(self, slower: tuple[StepScale, ...]) -> Search:
         """Return the same search with scaled step times.
@@ -186,8 +176,13 @@ def find(search: Search, start: float) -> None:
     while True:
         try:
             _bracketed(search, first, (start / SMALLEST, start * LARGEST))
-            while search.missed / search.met > PRECISION:
-                _try(search, math.sqrt(search.met * search.missed))
+            bisected(
+                partial(_try, search),
+                search.met,
+                search.missed,
+                lambda met, missed: math.sqrt(met * missed),
+                lambda met, missed: missed / met <= PRECISION,
+            )
         except TooShortError as short:
             first = search.met or first
             search.longer(int(short.args[0]))
@@ -228,24 +223,11 @@ def full_rate(search: Search) -> float:
     """
     resolved = resolve_traffic(search.traffic, search.scenario)
     once = resolved.requests._replace(arrival_N=np.zeros_like(resolved.requests.arrival_N))
-    outcome = _outcome(search, resolved._replace(requests=once))
+    outcome = search.runs.run(search.ready, resolved._replace(requests=once))
     done = outcome.finished_N >= 0
     if not done.any():
         raise InfeasibleError("all requests need more KV cache than available")
     return float(done.sum() * TICKS_PER_SECOND / outcome.finished_N.max())
-
-
-def _outcome(search: Search, resolved: ResolvedTraffic) -> Outcome:
-    """Simulate traffic and return the results.
-
-    Raises:
-        KeyboardInterrupt: It was stopped.
-    """
-    outcome = run_traffic(search.ready, resolved, Control(watch=search.look))
-    search.tried += 1
-    if outcome.interrupted or search.look(0.0):
-        raise KeyboardInterrupt
-    return outcome
 
 
 def _try(search: Search, factor: float) -> bool:
@@ -275,7 +257,7 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
         resolved = resolve_traffic(traffic, search.scenario)
         times_N = np.rint(resolved.requests.arrival_N / factor).astype(np.int64)
         resolved = resolved._replace(requests=resolved.requests._replace(arrival_N=times_N))
-        outcome = _outcome(search, resolved)
+        outcome = search.runs.run(search.ready, resolved)
         runs.append(Run(resolved, outcome))
         if outcome.rejected().any():
             return "requests that need more KV cache than available are rejected"
@@ -364,7 +346,7 @@ def max_request_rate(
         }
     except KeyboardInterrupt:
         return _stopped(search, fields, rates, num_requests)
-    done = simulate(progress=search.look, **_inputs_at(fields, search))
+    done = simulate(progress=search.runs.look, **_inputs_at(fields, search))
     return _enveloped(done, fields, rates | ends, _drawn(search, num_requests))
 
 
@@ -375,8 +357,6 @@ def _at_end(search: Search, slower: tuple[StepScale, ...]) -> float:
         find(moved, search.met / max(scale.decode for scale in slower))
     except InfeasibleError:
         return 0.0  # no rate meets the SLOs with steps this slow
-    finally:
-        search.tried = moved.tried
     return moved.met * search.unit
 
 
@@ -476,7 +456,7 @@ def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> 
         traffic=traffic,
         ready=ready,
         unit=unit,
-        watch=watch,
+        runs=WatchedRuns(watch=watch, expected=EXPECTED),
         capacity=capacity_of(traffic, scenario),
     )
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfatlas.sampling import Precision
     from perfatlas.scenario.deployments import Priced, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
-    from perfatlas.serving.outcome import Latencies, Window
+    from perfatlas.serving.outcome import Latencies, Outcome, Window
 
     OnProgress = Callable[[float], bool]
     Excess = Callable[[Latencies], float]
@@ -62,6 +62,50 @@ class Run(NamedTuple):
     load: OfferedLoad | None = None
     window: Window | None = None
     precise: bool = True
+
+
+@dataclass(kw_only=True)
+class WatchedRuns:
+    """The simulations of a search, which may be stopped.
+
+    Args:
+        watch: Called regularly with the progress of the search; returns True to stop it.
+        expected: Expected number of runs, for the progress.
+        done: Number of runs so far.
+    """
+
+    watch: OnProgress | None
+    expected: int
+    done: int = 0
+
+    def look(self, share: float) -> bool:
+        """Report the progress of the search, and return whether to stop it.
+
+        Args:
+            share: Fraction of the current run.
+        """
+        done = min((self.done + share) / self.expected, 1.0)
+        return self.watch is not None and self.watch(done)
+
+    def count(self, *, interrupted: bool) -> None:
+        """Count a run.
+
+        Raises:
+            KeyboardInterrupt: It was interrupted, or the search is to stop.
+        """
+        self.done += 1
+        if interrupted or self.look(0.0):
+            raise KeyboardInterrupt
+
+    def run(self, ready: Service, resolved: ResolvedTraffic) -> Outcome:
+        """Return the outcome of some traffic.
+
+        Raises:
+            KeyboardInterrupt: The search was stopped.
+        """
+        outcome = run_traffic(ready, resolved, Control(watch=self.look))
+        self.count(interrupted=outcome.interrupted)
+        return outcome
 
 
 @dataclass(frozen=True, kw_only=True)
