@@ -11,9 +11,9 @@ import pytest
 
 from perfatlas.verbs.search.find import Found
 from perfatlas.verbs.search.matching import Rates, matched_pairs
-from perfatlas.verbs.search.pool_rows import pool_row, pool_table
 from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.question import SearchInputs, read_search
+from perfatlas.verbs.search.rows import candidate_table, plan_row
 
 ASKED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -90,11 +90,13 @@ def _found() -> tuple[Found, SearchInputs]:
 
 def test_a_table_of_deployments_has_their_rows() -> None:
     found, inputs = _found()
-    columns, size = found.candidates, found.size
-    table = pool_table(found, inputs)
-    rows = [pool_row(columns, place, found.families, inputs) for place in range(size)]
+    size = found.size
+    table = candidate_table(found, inputs)
+    rows = [plan_row(found, place, inputs) for place in range(size)]
+    for row in rows:
+        del row["method"]
     assert size > 20
-    assert list(table)[:-2] == list(dict.fromkeys(name for row in rows for name in row))
+    assert {*table} - {"meets_slos"} == {name for row in rows for name in row}
     for place, row in enumerate(rows):
         assert {name: table[name][place] for name in row} == row
     assert set(table["prefill_system"]) == {"h100_sxm", "h200_sxm"}

@@ -35,8 +35,7 @@ from perfatlas.verbs.search.limits import (
     score_of,
 )
 from perfatlas.verbs.search.points import LOADS, costs
-from perfatlas.verbs.search.pool_rows import HIT_RATE, POOL_PLAN
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
+from perfatlas.verbs.search.rows import HIT_RATE, POOL_PLAN, estimate_fields, plan_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.verbs.search.limits import percentile_name
-from perfatlas.verbs.search.pool_rows import SIZES
+from perfatlas.verbs.search.rows import SIZES
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 COUNTS: Final = {

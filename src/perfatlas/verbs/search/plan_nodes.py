@@ -16,7 +16,7 @@ from perfatlas.parallelism import (
 )
 from perfatlas.quantities import counted
 from perfatlas.verbs.search.find import PLAN
-from perfatlas.verbs.search.pool_rows import ROLES
+from perfatlas.verbs.search.rows import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

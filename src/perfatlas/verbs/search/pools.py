@@ -34,7 +34,7 @@ from perfatlas.verbs.search.find import LIMITS, METRICS, Found, joined
 from perfatlas.verbs.search.limits import PER_GPU, PER_USER, frontier_points, met_limits, score_of
 from perfatlas.verbs.search.matching import Rates, matched_pairs
 from perfatlas.verbs.search.points import LOADS, costs, priced_points
-from perfatlas.verbs.search.pool_rows import OWN, ROLES, SIZES
+from perfatlas.verbs.search.rows import ROLES, SIZES
 from perfatlas.verbs.search.space import families
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.space import Family
 
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
+OWN: Final = ("system", "engine", "format", "kv_format")  # fields in which pools may differ
 ENERGY: Final = "energy_per_output_token_j"
 JUDGED: Final = ("request_latency_s", PER_USER, PER_GPU)
 

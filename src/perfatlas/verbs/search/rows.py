@@ -11,16 +11,8 @@ from perfatlas.answer import tier_names
 from perfatlas.verbs.search.choices import EXCHANGE
 from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
 from perfatlas.verbs.search.limits import HIGHER
-from perfatlas.verbs.search.pool_rows import (
-    HIT_RATE,
-    cached_prefix,
-    pool_fields,
-    pool_row,
-    pool_table,
-    reused_row,
-    settings_row,
-)
 from perfatlas.verbs.search.space import of_plan
+from perfatlas.vocabulary.fields import Pools, Subject, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +21,19 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.space import Family
 
-EXPERTS: Final = ("ep", "moe_tp")
-COUNTED: Final = ("gpus", *PLAN, "dp", *LIMITS)
+ROLES: Final = ("prefill", "decode")
+# parallel sizes that each pool has of its own
+SIZES: Final = {
+    role: tuple(name for name in PLAN if f"{role}_{name}" in fields_of(Pools)) for role in ROLES
+}
+# columns in which distinct plans of two pools differ
+POOL_PLAN: Final = tuple(f"{role}_{name}" for role in ROLES for name in (*SIZES[role], "workers"))
+EXPERTS: Final = tuple(
+    f"{role}{name}" for role in ("", "prefill_", "decode_") for name in ("ep", "moe_tp")
+)
+COST: Final = "usd_per_million_output_tokens"
+DEFAULT_ENGINE: Final = str(fields_of(Subject)["engine"].default)
+HIT_RATE: Final = "prefix_hit_rate"
 
 
 def plan_row(found: Found, place: int, inputs: SearchInputs) -> dict[str, Any]:
@@ -76,47 +79,104 @@ def frontier_rows(found: Found, inputs: SearchInputs) -> list[dict[str, Any]]:
     return [_row(found.frontier, place, found.families, inputs) for place in range(size)]
 
 
+def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
+    """Return all candidates at their best loads as columns of a table.
+
+    Args:
+        found: The candidates.
+        inputs: The search.
+    """
+    columns = found.candidates
+    if not columns:
+        return {}
+    table = _cells(columns, slice(None), found.families, inputs)
+    if inputs.mode == "disaggregated":
+        table = _answered(table, found.families[0], inputs)
+    meets = columns["slo_probability"] >= inputs.min_slo_probability
+    table["meets_slos"] = meets.tolist()
+    table["binding_constraint"] = columns["binding_constraint"].tolist()
+    return table
+
+
 def _row(
     columns: Columns, place: int, families: Sequence[Family], inputs: SearchInputs
 ) -> dict[str, Any]:
     """Return one point with its plan, limits, load and metrics."""
-    if inputs.mode == "disaggregated":
-        return pool_row(columns, place, families, inputs)
-    family = families[int(columns["family"][place])]
-    row = _named(family, inputs)
-    dense = not family.base.model.network.has_experts
-    row |= {n: int(columns[n][place]) for n in COUNTED if not (dense and n in EXPERTS)}
-    if row["attention_dp"] == 1:  # no exchange
+    cells = _cells(columns, slice(place, place + 1), families, inputs)
+    row = {name: values[0] for name, values in _answered(cells, families[0], inputs).items()}
+    if row.get("attention_dp") == 1:  # no exchange
         row = {name: value for name, value in row.items() if name not in EXCHANGE}
-    if inputs.availability is not None:
-        row["spare_replicas"] = int(columns["spare_replicas"][place])
-        row["availability"] = float(columns["availability"][place])
-        row["node_gpus"] = int(columns["node_gpus"][place])
-    row |= reused_row(columns, place, inputs)
-    if inputs.mode == "static":
-        row["batch"] = int(columns["sequences"][place])
-    else:
-        row["concurrency"] = int(columns["concurrency"][place])
-    metrics = {name: float(columns[name][place]) for name in METRICS}
-    row |= {n: v if np.isfinite(v) else None for n, v in metrics.items()}
-    if inputs.usd_per_gpu_hour is None:
-        del row["usd_per_million_output_tokens"]
-    (row["tier"],) = tier_names(columns["tier"][place : place + 1])
-    row["slo_probability"] = float(columns["slo_probability"][place])
     return row
 
 
-def _named(family: Family, inputs: SearchInputs) -> dict[str, Any]:
-    """Return system, settings of the engine, formats and draft tokens of a family."""
-    formats = family.base.formats
-    named: dict[str, Any] = {"system": family.fields["system"]}
-    named |= settings_row(family, inputs)
-    named["gemm_format"] = formats.gemm
-    if family.base.model.network.has_experts:
-        named["moe_format"] = formats.moe
-    named["kv_format"] = formats.kv
-    if family.base.drafts:
-        named["speculative_depth"] = family.base.drafts
+def _answered(cells: dict[str, Any], family: Family, inputs: SearchInputs) -> dict[str, Any]:
+    """Return cells without what a model or a search does not have: experts, a price."""
+    left_out = {*(() if family.base.model.network.has_experts else EXPERTS)}
+    left_out |= {COST} if inputs.usd_per_gpu_hour is None else set()
+    return {name: cell for name, cell in cells.items() if name not in left_out}
+
+
+def _cells(
+    columns: Columns, places: slice, families: Sequence[Family], inputs: SearchInputs
+) -> dict[str, list[Any]]:
+    """Return some points as columns of plain values."""
+    pools = len(ROLES) if inputs.mode == "disaggregated" else 1
+    which = columns["family"][places].tolist()
+    named = {one: _names(families[one : one + pools], inputs) for one in dict.fromkeys(which)}
+    names = dict.fromkeys(name for one in named.values() for name in one)
+    cells: dict[str, list[Any]] = {name: [named[one].get(name) for one in which] for name in names}
+    for title, name in _counts(inputs).items():
+        cells[title] = columns[name][places].astype(np.int64).tolist()
+    if inputs.availability is not None:
+        cells["availability"] = columns["availability"][places].tolist()
+    if inputs.mix.reuse is not None:
+        cells[HIT_RATE] = (columns["cached_tokens"][places] / inputs.mix.classes.mean[0]).tolist()
+    for name in METRICS:
+        values = columns[name][places].tolist()
+        cells[name] = [value if math.isfinite(value) else None for value in values]
+    cells["tier"] = tier_names(columns["tier"][places])
+    cells["slo_probability"] = columns["slo_probability"][places].tolist()
+    return cells
+
+
+def _counts(inputs: SearchInputs) -> dict[str, str]:
+    """Return the columns of whole numbers by their names in an answer."""
+    if inputs.mode == "disaggregated":
+        names = (f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "workers", "batch"))
+        return {name: name for name in (*names, "gpus")}
+    spares = () if inputs.availability is None else ("spare_replicas", "node_gpus")
+    load = {"batch": "sequences"} if inputs.mode == "static" else {"concurrency": "concurrency"}
+    return {name: name for name in ("gpus", *PLAN, "dp", *LIMITS, *spares)} | load
+
+
+def _names(families: Sequence[Family], inputs: SearchInputs) -> dict[str, Any]:
+    """Return system, settings, formats and draft tokens of a plan, by role where pools differ."""
+    each = [_family_names(family, inputs) for family in families]
+    named: dict[str, Any] = {}
+    for name, value in each[-1].items():
+        values = [one.get(name) for one in each]
+        if len(each) > 1 and (name == "system" or values[0] != value):
+            named |= {f"{role}_{name}": one for role, one in zip(ROLES, values, strict=True)}
+        else:
+            named[name] = value
+    return named
+
+
+def _family_names(family: Family, inputs: SearchInputs) -> dict[str, Any]:
+    """Return what candidates share; of settings those that a search varies, or that are set."""
+    base, fields = family.base, family.fields
+    named: dict[str, Any] = {"system": fields["system"]}
+    named |= {name: fields[name] for name in ("engine", *EXCHANGE) if name in inputs.listed}
+    if copies := fields.get("redundant_experts", 0):
+        named["redundant_experts"] = copies
+    if inputs.prefix:
+        named["prefix_caching"] = family.prefix > 0
+    named["gemm_format"] = base.formats.gemm
+    if base.model.network.has_experts:
+        named["moe_format"] = base.formats.moe
+    named["kv_format"] = base.formats.kv
+    if base.drafts:
+        named["speculative_depth"] = base.drafts
     return named
 
 
@@ -131,48 +191,39 @@ def estimate_fields(
         place: Position of the candidate.
         inputs: The search.
     """
+    first = int(found.leading["family"][place])
+    cached: dict[str, int] = {}
+    if inputs.mix.reuse is not None:  # the mean cached tokens of the prompts of a trace
+        cached = {"prefix": math.ceil(found.leading["cached_tokens"][place])}
     if inputs.mode == "disaggregated":
-        return pool_fields(found, dict(row), place, inputs)
-    family = found.families[int(found.leading["family"][place])]
+        return _pool_fields(found.families[first : first + 2], row, cached, inputs)
     load = "batch" if inputs.mode == "static" else "concurrency"
     named = (*PLAN, "dp", load, "max_num_batched_tokens")
-    fields = {**family.fields, **{name: row[name] for name in named if name in row}}
-    fields |= cached_prefix(found.leading, place, inputs)
-    return of_plan(fields) | ({} if inputs.mode == "static" else {"method": "formula"})
+    fields = {**found.families[first].fields, **{name: row[name] for name in named if name in row}}
+    fields = of_plan(fields | cached)
+    return fields | ({} if inputs.mode == "static" else {"method": "formula"})
 
 
-def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
-    """Return all candidates at their best loads as columns of a table.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
-    """
-    if inputs.mode == "disaggregated":
-        return pool_table(found, inputs)
-    columns, table = found.candidates, {}
-    if not columns:
-        return {}
-    named = [_named(family, inputs) for family in found.families]
-    for name in dict.fromkeys(name for one in named for name in one):
-        table[name] = [named[number].get(name) for number in columns["family"].tolist()]
-    load = "sequences" if inputs.mode == "static" else "concurrency"
-    spares = () if inputs.availability is None else ("spare_replicas", "node_gpus")
-    shown: Mapping[str, str] = {
-        **{n: n for n in (*COUNTED, *spares)},
-        load: "batch" if load[0] == "s" else load,
-    }
-    for name, title in shown.items():
-        table[title] = columns[name].astype(np.int64).tolist()
-    if inputs.mix.reuse is not None:
-        table[HIT_RATE] = (columns["cached_tokens"] / inputs.mix.classes.mean[0]).tolist()
-    if inputs.availability is not None:
-        table["availability"] = columns["availability"].tolist()
-    for name in METRICS:
-        table[name] = [None if v != v else v for v in columns[name].tolist()]  # noqa: PLR0124
-    table["tier"] = tier_names(columns["tier"])
-    table["slo_probability"] = columns["slo_probability"].tolist()
-    meets = columns["slo_probability"] >= inputs.min_slo_probability
-    table["meets_slos"] = meets.tolist()
-    table["binding_constraint"] = columns["binding_constraint"].tolist()
-    return table
+def _pool_fields(
+    families: Sequence[Family],
+    row: Mapping[str, Any],
+    cached: dict[str, int],
+    inputs: SearchInputs,
+) -> dict[str, Any]:
+    """Return the fields with which `estimate` prices a deployment of two pools."""
+    prefill, decode = families
+    named = [f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "system", "workers", "batch")]
+    fields = {**decode.fields, **{name: row[name] for name in named if name in row}}
+    fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")} | cached
+    engines = [one.fields.get("engine", DEFAULT_ENGINE) for one in families]
+    if engines[0] != engines[1]:
+        fields["prefill_engine"] = engines[0]
+    if prefill.base.formats != decode.base.formats:
+        fields |= {"prefill_format": prefill.fields["format"], "decode_format": fields["format"]}
+        del fields["format"]
+    if (load := row.get("concurrency", inputs.concurrency)) is not None:
+        fields["concurrency"] = load
+        if fields["decode_batch"] > load // fields["decode_workers"]:
+            del fields["decode_batch"]  # a batch that so few requests do not fill is no limit
+    fields = of_plan(fields)
+    return {**fields, "mode": "disaggregated", "system": row["prefill_system"], "method": "formula"}
