@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         cheapest_pair as cheapest_pair,
         smallest_number as smallest_number,
     )
+    from perfatlas.studies.branch_and_bound import best_first as best_first
     from perfatlas.studies.executors import (
         dask_results as dask_results,
         local_results as local_results,
@@ -50,7 +51,17 @@ if TYPE_CHECKING:
         probability_at_most as probability_at_most,
         value_exceeded as value_exceeded,
     )
-    from perfatlas.studies.refusals import refused_by_rule as refused_by_rule
+    from perfatlas.studies.ranking import (
+        best_of_groups as best_of_groups,
+        joined as joined,
+        rank_order as rank_order,
+        ranking_values as ranking_values,
+    )
+    from perfatlas.studies.refusals import (
+        refused_by_rule as refused_by_rule,
+        rejected_counts as rejected_counts,
+        rejected_text as rejected_text,
+    )
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,

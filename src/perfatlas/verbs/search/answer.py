@@ -25,8 +25,9 @@ from perfatlas.report.text import format_share, format_value
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
+from perfatlas.studies import joined, rejected_counts
 from perfatlas.verbs.search.choices import EXCHANGE, SIZES
-from perfatlas.verbs.search.find import PLAN, find, joined, ranked, within_slos
+from perfatlas.verbs.search.find import PLAN, find, ranked, within_slos
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.launch import (
     DRAFTER,
@@ -480,7 +481,7 @@ def _answer(
         "frontier": frontier_rows(found, inputs),
         "candidates": found.size,
         "candidates_within_slos": within_slos(found, inputs),
-        "rejected": dict(sorted(found.rejected.items(), key=lambda item: -item[1])),
+        "rejected": rejected_counts(found.rejected),
         "points": found.points,
         "ranking": ranking,
     }

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.parallelism import PlanColumns
-from perfatlas.verbs.search.limits import frontier_points
+from perfatlas.studies import joined, rank_order, ranking_values
+from perfatlas.verbs.search.limits import best_loads, frontier_points, judge
 from perfatlas.verbs.search.points import ENDS, priced_points
-from perfatlas.verbs.search.selection import best_loads, judge
 from perfatlas.verbs.search.space import chunk_sizes, families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.verbs.search.limits import Judged
     from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.selection import Judged
     from perfatlas.verbs.search.space import Family
 
     Columns = dict[str, np.ndarray[Any, Any]]
@@ -83,6 +83,20 @@ class Found:
         """Number of candidates C."""
         return int(self.candidates["score"].size) if self.candidates else 0
 
+    def keep(self, best: list[Columns], frontiers: list[Columns], inputs: SearchInputs) -> None:
+        """Keep candidates, and those points of several frontiers that no other one exceeds.
+
+        Args:
+            best: Candidates at their best loads, in parts.
+            frontiers: Points of frontiers, in parts.
+            inputs: The search.
+        """
+        self.candidates = joined(best)
+        if front := joined(frontiers):
+            kept = frontier_points(front, front["gpus"], front["slo_probability"], inputs)
+            self.frontier = {name: values[kept] for name, values in front.items()}
+        self.by_frontier = len(inputs.objectives) > 1
+
 
 def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
     """Return all candidates of a search.
@@ -112,25 +126,9 @@ def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
             judged_by = judged.gpus, judged.probability, inputs
             front = frontier_points(points.results, *judged_by)
             frontiers.append(_columns(judged, front, inputs, number))
-    found.candidates = joined(best)
-    frontier = joined(frontiers)
-    if frontier:
-        kept = frontier_points(frontier, frontier["gpus"], frontier["slo_probability"], inputs)
-        found.frontier = {name: values[kept] for name, values in frontier.items()}
-    found.by_frontier = len(inputs.objectives) > 1
+    found.keep(best, frontiers, inputs)
     found.cpu_s = time.process_time() - started
     return found
-
-
-def joined(parts: list[Columns]) -> Columns:
-    """Return columns of several parts as one.
-
-    Args:
-        parts: Columns with the same names.
-    """
-    return (
-        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
-    )
 
 
 def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int) -> Columns:
@@ -198,10 +196,8 @@ def ranked(found: Found, inputs: SearchInputs) -> IntArray:
     """
     columns = found.leading
     meets = columns["slo_probability"] >= inputs.min_slo_probability
-    value = np.where(meets, columns["score"], -columns["excess"])
-    keys = (columns["request_latency_s"], columns["gpus"], -value, ~meets)
-    order: IntArray = np.lexsort(keys)
-    return order
+    value = ranking_values(meets, columns["score"], columns["excess"])
+    return rank_order(meets, value, columns["gpus"], columns["request_latency_s"])
 
 
 def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:

@@ -114,7 +114,7 @@ def _priced(
     memory = candidate_memory(with_lengths(question, classes.running))
     refused = _refusing(question, memory, inputs.mix)
     first = np.arange(0, rows.size, loads_CL.shape[1])
-    runs_C, counts = refused_by_rule({n: b[first] for n, b in refused.items()}, first.size)
+    runs_C, counts = refused_by_rule(((n, b[first]) for n, b in refused.items()), first.size)
     rejected.update(counts)
     within = ~np.logical_or.reduce(list(refused.values()))
     # loads ascend: those after the first that cannot run are left out too

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.compiled import compiled
 from perfatlas.inference import (
     DecodeWorker,
     PoolLoad,
@@ -29,8 +28,8 @@ from perfatlas.inference import (
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import node_gpus
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import pareto_points, value_exceeded
-from perfatlas.verbs.search.find import LIMITS, METRICS, Found, joined
+from perfatlas.studies import best_of_groups, joined, pareto_points, ranking_values, value_exceeded
+from perfatlas.verbs.search.find import LIMITS, METRICS, Found
 from perfatlas.verbs.search.limits import PER_GPU, PER_USER, frontier_points, met_limits, score_of
 from perfatlas.verbs.search.matching import Rates, matched_pairs
 from perfatlas.verbs.search.points import LOADS, costs, priced_points
@@ -40,8 +39,6 @@ from perfatlas.verbs.search.space import families
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
     from perfatlas.inference import Latencies, LoadResults
     from perfatlas.networks import ModelFormats
@@ -240,45 +237,10 @@ def _best_batches(pools: _Pools, pairs: Pairs, judged: Columns, inputs: SearchIn
     plans = first[pairs.first] * (second.max() + 1) + second[pairs.second]
     most = float(inputs.most_gpus + 1)
     key_D = (plans * most + pairs.prefill_workers) * most + pairs.decode_workers
-    first_G, group_D = unique_rows(key_D[:, None])
     meets_D = judged["slo_probability"] >= inputs.min_slo_probability
-    value_D = np.where(meets_D, judged["score"], -judged["excess"])
-    value_D = np.where(np.isnan(value_D), -np.inf, value_D)
-    best_G = np.full(first_G.size, -1, np.int64)
-    _keep_best(group_D, meets_D, value_D, judged["request_latency_s"], best_G)
-    return np.sort(best_G)
-
-
-@compiled
-def _keep_best(
-    group_D: IntArray,
-    meets_D: NDArray[np.bool_],
-    value_D: FloatArray,
-    latency_s_D: FloatArray,
-    best_G: IntArray,
-) -> None:
-    """Write the best member of each group.
-
-    Args:
-        group_D: Group of each member (D,).
-        meets_D: Members that meet all limits come first (D,).
-        value_D: Then those of the highest value (D,).
-        latency_s_D: Then those of the lowest latency (D,) [s].
-        best_G: Receives their positions, -1 at first (G,).
-    """
-    for place in range(group_D.shape[0]):
-        group = group_D[place]
-        best = best_G[group]
-        if best < 0:
-            best_G[group] = place
-        elif meets_D[place] != meets_D[best]:
-            if meets_D[place]:
-                best_G[group] = place
-        elif value_D[place] != value_D[best]:
-            if value_D[place] > value_D[best]:
-                best_G[group] = place
-        elif latency_s_D[place] < latency_s_D[best]:
-            best_G[group] = place
+    value_D = ranking_values(meets_D, judged["score"], judged["excess"])
+    group_D = unique_rows(key_D[:, None])[1]
+    return best_of_groups(group_D, meets_D, value_D, judged["request_latency_s"])
 
 
 PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
@@ -336,12 +298,7 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
             if progress is not None and parts[pair] is not None:
                 progress(found, [part.best for part in parts.values() if part is not None])
     known = [part for _, part in sorted(parts.items()) if part is not None]
-    found.candidates = joined([part.best for part in known])
-    frontier = joined([part.frontier for part in known])
-    if frontier:
-        kept = frontier_points(frontier, frontier["gpus"], frontier["slo_probability"], inputs)
-        found.frontier = {name: values[kept] for name, values in frontier.items()}
-        found.by_frontier = len(inputs.objectives) > 1
+    found.keep([part.best for part in known], [part.frontier for part in known], inputs)
     found.points += sum(part.size for part in known)
     found.cpu_s = time.process_time() - started
     return found

@@ -304,7 +304,7 @@ def families(
         plan = placed_plans(base, plan, inputs)
         rules = refusing_rules(base, plan, inputs.most_gpus)
         runs_UK = _distinct_chunks(inputs, fields, base, plan, np.array(chunks))
-        kept, counts = refused_by_rule(rules, int(plan.tp.size), runs_UK.sum(axis=1))
+        kept, counts = refused_by_rule(rules.items(), int(plan.tp.size), runs_UK.sum(axis=1))
         rejected.update(counts)
         rows, chunk = np.nonzero(runs_UK & kept[:, None])
         if rows.size:

@@ -20,7 +20,7 @@ from perfatlas.report.text import (
     print_question,
     speaks_unicode,
 )
-from perfatlas.studies import print_sensitivities
+from perfatlas.studies import print_sensitivities, rejected_text
 from perfatlas.verbs.search.choices import listed_names
 from perfatlas.verbs.search.groups import LATENCIES, LIMITS, MOST_OBJECTIVES
 from perfatlas.verbs.search.limits import percentile_name
@@ -222,17 +222,11 @@ def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
         results: Results of a search.
         verbose: Whether to tell all rules.
     """
-    labels = METRICS["rejected"].parts
-    rejected = sorted(results["rejected"].items(), key=lambda item: -item[1])
-    told = rejected if verbose else rejected[:MOST_RULES]
-    words = [f"{labels.get(rule, rule)} ({count:,})" for rule, count in told]
-    others = sum(count for _, count in rejected[len(told) :])
-    if others:
-        words.append(f"other reasons ({others:,})")
     rate = results.get("candidates_per_cpu_s")
     speed = f" ({format_number(rate)} candidates per CPU-second)" if rate and verbose else ""
-    total = sum(results["rejected"].values())
-    refused = f"; {total:,} refused: {', '.join(words)}" if total else ""
+    rejected, labels = results["rejected"], METRICS["rejected"].parts
+    words = rejected_text(rejected, labels, None if verbose else MOST_RULES)
+    refused = f"; {sum(rejected.values()):,} refused: {words}" if words else ""
     return (
         f"{results['candidates']:,} candidates at {results['points']:,} loads"
         f"{speed}, {results['candidates_within_slos']:,} meet all limits{refused}"

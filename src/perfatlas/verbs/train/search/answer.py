@@ -12,6 +12,7 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.training_steps import evidence_of, training_breakdown, training_results
+from perfatlas.studies import joined, rejected_counts, rejected_text
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.metrics import PARTS
@@ -58,13 +59,12 @@ class TrainingSearch(AnsweredRun):
 
         Cells are written as `train` reads them.
         """
-        parts = self.found.columns
-        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        columns = joined(self.found.columns)
         for name in ("gpus", *SIZES, "sequence_length", "global_batch"):
-            joined[name] = joined[name].astype(np.int64)
+            columns[name] = columns[name].astype(np.int64)
         for name, words in (("zero", ZERO_NAMES), ("recompute", RECOMPUTE_LEVELS)):
-            joined[name] = np.array(words, dtype=object)[joined[name]]
-        return {name: values.tolist() for name, values in joined.items()}
+            columns[name] = np.array(words, dtype=object)[columns[name]]
+        return {name: values.tolist() for name, values in columns.items()}
 
 
 @signature_of("search training")
@@ -119,11 +119,7 @@ def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
         "legal_layouts": found.space.size,
         "priced_layouts": found.priced,
         "excluded_layouts": found.excluded,
-        "rejected_layouts": {
-            rule: count
-            for rule, count in sorted(found.space.rejected.items(), key=lambda item: -item[1])
-            if count
-        },
+        "rejected_layouts": rejected_counts(found.space.rejected),
     }
     return Answer(
         command="search training",
@@ -141,10 +137,10 @@ def _row(one: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
     layouts = question.layouts
     results = training_results(question, training_steps(question))[0]
     sizes = {name: int(getattr(layouts, name)[0]) for name in SIZES}
-    joined = {}
+    effective = {}
     if inputs.objective == "effective_step_time_s":
         goodput = float(inputs.goodput(layouts.gpus)[0])
-        joined = {"goodput": goodput, "effective_step_time_s": results["step_time_s"] / goodput}
+        effective = {"goodput": goodput, "effective_step_time_s": results["step_time_s"] / goodput}
     return {
         "gpus": results["gpus"],
         **sizes,
@@ -157,7 +153,7 @@ def _row(one: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
             for name in ("step_time_s", "tokens_per_s_per_gpu", "mfu")
             for end in ("", "_low", "_high")
         },
-        **joined,
+        **effective,
         "memory_total_bytes": results["memory"]["total_bytes"],
         "memory_capacity_bytes": results["memory"]["capacity_bytes"],
         "waterfall": results["waterfall"],
@@ -199,9 +195,7 @@ def _reason(
 
 def _no_layout(inputs: LayoutSearchInputs, found: FoundLayouts) -> InvalidSpecError:
     """Return the error of a search without any legal layout."""
-    rejected = sorted(found.space.rejected.items(), key=lambda item: -item[1])
-    labels = METRICS["rejected_layouts"].parts
-    rules = ", ".join(f"{labels.get(rule, rule)} ({count:,})" for rule, count in rejected if count)
+    rules = rejected_text(found.space.rejected, METRICS["rejected_layouts"].parts)
     given = ", ".join(f"{name} = {value}" for name, value in inputs.pinned.items())
     return InvalidSpecError(
         f"no layout on {counted(inputs.most_gpus, 'GPU')}"

@@ -19,6 +19,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.training_steps import ZERO, question_of, refused_by_recipe
+from perfatlas.studies import best_first, joined, refused_by_rule
 from perfatlas.training.layouts import (
     RECOMPUTE_LEVELS,
     distinct_rows,
@@ -36,10 +37,14 @@ from perfatlas.verbs.train.search.question import SEARCHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.step import MicroBatchCosts, TrainingQuestion, TrainingSteps
     from perfatlas.verbs.train.search.question import LayoutSearchInputs
+
+    BoolArray = NDArray[np.bool_]
 
 # sizes that are searched unless they are given
 LEAST_TOKENS: Final = 1024  # of a sequence on a context-parallel rank
@@ -53,37 +58,67 @@ RECIPE: Final = "recipe"
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Legal layouts that share a pipeline schedule, with their bounds.
+    """Legal layouts that share a pipeline schedule.
 
     Args:
         question: The candidates.
         costs: Their micro-batches.
-        step_s_C: Lower bound of the step time (C,) [s].
-        memory_bytes_C: Lower bound of the memory of the fullest GPU (C,) [bytes].
     """
 
     question: TrainingQuestion
     costs: MicroBatchCosts
-    step_s_C: FloatArray
-    memory_bytes_C: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of layouts."""
+        return self.question.layouts.size
+
+    def take(self, places: IntArray) -> Family:
+        """Return some of the layouts.
+
+        Args:
+            places: Their positions.
+        """
+        question = replace(
+            self.question,
+            layouts=take_layouts(self.question.layouts, places),
+            index_C=self.question.index_C[places],
+        )
+        costs = replace(self.costs, index_C=self.costs.index_C[places])
+        return Family(question=question, costs=costs)
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Space:
     """The layouts of a search.
 
     Args:
         families: Legal layouts by schedule.
         rejected: Layouts that a rule refuses, by the first such rule.
+        bounds: Lower bounds of the step time [s] and of the memory of the fullest GPU [bytes], its
+            capacity [bytes], and the GPUs of all layouts, by name (C,); empty without any.
     """
 
-    families: list[Family] = field(default_factory=list)
-    rejected: Counter[str] = field(default_factory=Counter)
+    families: list[Family]
+    rejected: Counter[str]
+    bounds: dict[str, FloatArray]
 
     @property
     def size(self) -> int:
         """Number of legal layouts."""
-        return sum(family.question.layouts.size for family in self.families)
+        return sum(family.size for family in self.families)
+
+    def parts(self, places_N: IntArray) -> Iterator[tuple[Family, IntArray]]:
+        """Yield some layouts by family, and which of them are its own.
+
+        Args:
+            places_N: Positions of the layouts.
+        """
+        ends = np.cumsum([family.size for family in self.families])
+        family_N = np.searchsorted(ends, places_N, side="right")
+        for number in np.unique(family_N).tolist():
+            family, own_N = self.families[number], np.flatnonzero(family_N == number)
+            yield family.take(places_N[own_N] - (ends[number] - family.size)), own_N
 
 
 def layout_space(inputs: LayoutSearchInputs, counts: tuple[int, ...]) -> Space:
@@ -96,47 +131,53 @@ def layout_space(inputs: LayoutSearchInputs, counts: tuple[int, ...]) -> Space:
     Raises:
         InvalidSpecError: The sizes have more combinations than can be held.
     """
-    found = Space()
+    rejected: Counter[str] = Counter()
     base = question_of([inputs.on(1)])
     legal: list[TrainingQuestion] = []
     for schedule, overlap in _schedules(inputs, base):
         layouts = _combined(inputs, base, counts, schedule, overlap=overlap)
         if layouts is None:
             continue
-        kept = _legal(base, layouts, schedule, inputs, found.rejected)
-        if kept.size:
+        rules = [
+            (one.rule, one.broken_C) for one in layout_problems(base.network, layouts, schedule)
+        ]
+        rules.append((RECIPE, refused_by_recipe(inputs, layouts)))
+        kept_C, refused = refused_by_rule(rules, layouts.size)
+        rejected.update(refused)
+        if kept_C.any():
+            kept = take_layouts(layouts, np.flatnonzero(kept_C))
             asked = replace(base, schedule=schedule, expert_overlap=overlap)
-            none_C = np.zeros(kept.size, np.int64)
-            legal.append(replace(asked, layouts=take_layouts(layouts, kept), index_C=none_C))
-    if legal:
-        found.families = _with_bounds(legal)
-    return found
+            legal.append(replace(asked, layouts=kept, index_C=np.zeros(kept.size, np.int64)))
+    families = _priced_together(legal) if legal else []
+    bounds = joined([_bounds(family) for family in families])
+    return Space(families=families, rejected=rejected, bounds=bounds)
 
 
-def _with_bounds(questions: list[TrainingQuestion]) -> list[Family]:
+def _priced_together(questions: list[TrainingQuestion]) -> list[Family]:
     """Return families of questions, whose equal shapes are priced once."""
-    columns = [vars(one.layouts) for one in questions]
-    joined = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
+    layouts = joined([vars(one.layouts) for one in questions])
     ends = np.cumsum([one.layouts.size for one in questions])
     everything = replace(
         questions[0],
-        layouts=type(questions[0].layouts)(**joined),
+        layouts=type(questions[0].layouts)(**layouts),
         index_C=np.zeros(int(ends[-1]), np.int64),
     )
     costs = micro_batch_costs(everything)
-    families = []
-    for one, index_C in zip(questions, np.split(costs.index_C, ends[:-1]), strict=True):
-        own = replace(costs, index_C=index_C)
-        bounds = lower_bounds(one, own)
-        families.append(
-            Family(
-                question=one,
-                costs=own,
-                step_s_C=bounds.step_s_C,
-                memory_bytes_C=bounds.memory_bytes_C,
-            )
-        )
-    return families
+    return [
+        Family(question=one, costs=replace(costs, index_C=index_C))
+        for one, index_C in zip(questions, np.split(costs.index_C, ends[:-1]), strict=True)
+    ]
+
+
+def _bounds(family: Family) -> dict[str, FloatArray]:
+    """Return the bounds of a family, by name (C,)."""
+    bounds = lower_bounds(family.question, family.costs)
+    return {
+        "step_s": bounds.step_s_C,
+        "memory_bytes": bounds.memory_bytes_C,
+        "capacity_bytes": family.question.devices().gather("memory_bytes"),
+        "gpus": family.question.layouts.gpus,
+    }
 
 
 def _schedules(inputs: LayoutSearchInputs, base: TrainingQuestion) -> Iterator[tuple[str, bool]]:
@@ -256,23 +297,6 @@ def _powers(most: int) -> list[float]:
     return [float(2**power) for power in range(int(most).bit_length())]
 
 
-def _legal(
-    base: TrainingQuestion,
-    layouts: Layouts,
-    schedule: str,
-    inputs: LayoutSearchInputs,
-    rejected: Counter[str],
-) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the layouts that keep all rules, and count the others by the first they fail."""
-    broken_C = np.zeros(layouts.size, np.bool_)
-    for problem in layout_problems(base.network, layouts, schedule):
-        rejected[problem.rule] += int(np.count_nonzero(problem.broken_C & ~broken_C))
-        broken_C |= problem.broken_C
-    refused_C = refused_by_recipe(inputs, layouts) & ~broken_C
-    rejected[RECIPE] += int(np.count_nonzero(refused_C))
-    return np.flatnonzero(~(broken_C | refused_C))
-
-
 AT_ONCE: Final = 4096  # layouts whose bounds are sharpened together
 PRICED_AT_ONCE: Final = 256
 # choices of which the answer shows the best for each combination of all other sizes
@@ -320,31 +344,6 @@ class FoundLayouts:
     cpu_s: float = 0.0
     nearest: Priced | None = None
     columns: list[dict[str, Any]] = field(default_factory=list)
-
-
-class _Bounds:
-    """Bounds of the layouts of all families.
-
-    Args:
-        space: The layouts.
-        inputs: The search.
-    """
-
-    def __init__(self, space: Space, inputs: LayoutSearchInputs) -> None:
-        families = space.families
-        sizes = [family.question.layouts.size for family in families]
-        self.family_C = np.repeat(np.arange(len(families)), sizes)
-        self.place_C = np.concatenate([np.arange(size) for size in sizes])
-        step_s_C = np.concatenate([family.step_s_C for family in families])
-        gpus_C = np.concatenate([family.question.layouts.gpus for family in families])
-        self.memory_bytes_C = np.concatenate([family.memory_bytes_C for family in families])
-        self.capacity_C = np.concatenate(
-            [family.question.devices().gather("memory_bytes") for family in families]
-        )
-        self.fits_C = self.memory_bytes_C <= self.capacity_C
-        self.in_time_C = step_s_C <= (inputs.max_step_time_s or np.inf)
-        # (C, 2): compared as pairs
-        self.score_C2 = score_of(inputs, step_s_C, gpus_C)
 
 
 def score_of(inputs: LayoutSearchInputs, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
@@ -396,136 +395,82 @@ def find_layouts(
     space = layout_space(inputs, counts)
     found = FoundLayouts(space=space)
     if space.families:
-        bounds = _Bounds(space, inputs)
-        _search(found, bounds, inputs, progress)
+        _search(found, inputs, progress)
         if not found.best:
-            found.nearest = _nearest(space, bounds)
+            found.nearest = _nearest(space)
     found.cpu_s = time.process_time() - started
     return found
 
 
 def _search(
     found: FoundLayouts,
-    bounds: _Bounds,
     inputs: LayoutSearchInputs,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Price layouts in the order of their bounds until no other can be among the best."""
-    total, space = found.space.size, found.space
-    open_C = np.flatnonzero(bounds.fits_C & bounds.in_time_C)
-    space.rejected[FITS] += int(np.count_nonzero(~bounds.fits_C))
-    space.rejected[SLOW_STEP] += int(np.count_nonzero(bounds.fits_C & ~bounds.in_time_C))
-    order_C = open_C[np.lexsort(bounds.score_C2[open_C].T[::-1])]
+    """Price layouts in the order of their bounds until no other can be among the best.
+
+    Those that the bounds leave are priced in the order of sharper ones.
+    """
+    space, bounds = found.space, found.space.bounds
+    fits_C = bounds["memory_bytes"] <= bounds["capacity_bytes"]
+    open_C = np.flatnonzero(_counted(space.rejected, inputs, fits_C, bounds["step_s"]))
+    score_C2 = score_of(inputs, bounds["step_s"][open_C], bounds["gpus"][open_C])
     best: dict[tuple[float, ...], Priced] = {}
     wanted = inputs.num_layouts + 1
-    start = 0
-    while start < order_C.size:
+
+    def last() -> tuple[float, ...] | None:
+        """Return the score of the last of the wanted layouts; None if there are fewer."""
+        scores = sorted(one.score for one in best.values())
+        return scores[wanted - 1] if len(scores) >= wanted else None
+
+    for number, some in enumerate(best_first(score_C2, last, AT_ONCE)):
         if progress is not None:
-            progress(total - order_C.size + start, total)
-        following_C = order_C[start : start + AT_ONCE]
-        start += following_C.size
-        last = _last_of(best, wanted)
-        if last is not None:
-            can_C = _not_above(bounds.score_C2[following_C], last)
-            if not can_C.any():
-                break
-            following_C = following_C[can_C]
-        found.priced += _price_by_bound(found, bounds, following_C, inputs, best)
-    found.excluded = int(order_C.size) - found.priced
+            progress(space.size - open_C.size + number * AT_ONCE, space.size)
+        some_N = open_C[some]
+        sharper_N2 = np.empty((some_N.size, 2))
+        for family, own_N in space.parts(some_N):
+            step_s_N = sharper_step_bounds(family.question, family.costs)
+            sharper_N2[own_N] = score_of(inputs, step_s_N, family.question.layouts.gpus)
+        for priced in best_first(sharper_N2, last, PRICED_AT_ONCE):
+            for family, _ in space.parts(some_N[priced]):
+                _price(found, family, inputs, best)
+            found.priced += priced.size
+    found.excluded = int(open_C.size) - found.priced
     found.best = sorted(best.values(), key=lambda one: (one.score, one.memory_bytes))[:wanted]
 
 
-def _price_by_bound(
-    found: FoundLayouts,
-    bounds: _Bounds,
-    places_C: IntArray,
-    inputs: LayoutSearchInputs,
-    best: dict[tuple[float, ...], Priced],
-) -> int:
-    """Price some layouts in the order of sharper bounds; return how many were not excluded."""
-    score_N2 = np.empty((places_C.size, 2))
-    for number, own_N in _by_family(bounds, places_C):
-        family = found.space.families[number]
-        question, costs = _of_family(family, bounds.place_C[places_C[own_N]])
-        step_s_N = sharper_step_bounds(question, costs)
-        score_N2[own_N] = score_of(inputs, step_s_N, question.layouts.gpus)
-    priced = 0
-    order_N = np.lexsort(score_N2.T[::-1])
-    for start in range(0, order_N.size, PRICED_AT_ONCE):
-        following_N = order_N[start : start + PRICED_AT_ONCE]
-        last = _last_of(best, inputs.num_layouts + 1)
-        if last is not None:
-            following_N = following_N[_not_above(score_N2[following_N], last)]
-            if not following_N.size:
-                break
-        for number, own_N in _by_family(bounds, places_C[following_N]):
-            places = bounds.place_C[places_C[following_N[own_N]]]
-            _price(found, found.space.families[number], places, inputs, best)
-        priced += following_N.size
-    return priced
-
-
-def _by_family(bounds: _Bounds, places_C: IntArray) -> Iterator[tuple[int, IntArray]]:
-    """Yield each family of some layouts, and which of them are its own."""
-    family_N = bounds.family_C[places_C]
-    for number in np.unique(family_N).tolist():
-        yield number, np.flatnonzero(family_N == number)
-
-
-def _not_above(
-    score_C2: FloatArray, last: tuple[float, ...]
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return the scores that do not exceed another one (C,)."""
-    below = score_C2[:, 0] < last[0]
-    equal = score_C2[:, 0] == last[0]
-    allowed: np.ndarray[Any, np.dtype[np.bool_]] = below | (equal & (score_C2[:, 1] <= last[1]))
-    return allowed
-
-
-def _last_of(best: dict[tuple[float, ...], Priced], wanted: int) -> tuple[float, ...] | None:
-    """Return the score of the last of the wanted layouts; None if there are fewer."""
-    if len(best) < wanted:
-        return None
-    return sorted(one.score for one in best.values())[wanted - 1]
-
-
-def _of_family(family: Family, places: IntArray) -> tuple[TrainingQuestion, MicroBatchCosts]:
-    """Return some layouts of a family and their micro-batches."""
-    question = replace(
-        family.question,
-        layouts=take_layouts(family.question.layouts, places),
-        index_C=family.question.index_C[places],
-    )
-    return question, replace(family.costs, index_C=family.costs.index_C[places])
+def _counted(
+    rejected: Counter[str], inputs: LayoutSearchInputs, fits_N: BoolArray, step_s_N: FloatArray
+) -> BoolArray:
+    """Return the layouts that fit and are fast enough (N,), and count the others."""
+    slow_N = step_s_N > (inputs.max_step_time_s or np.inf)
+    kept_N, refused = refused_by_rule(((FITS, ~fits_N), (SLOW_STEP, slow_N)), fits_N.size)
+    rejected.update(refused)
+    return kept_N
 
 
 def _price(
     found: FoundLayouts,
     family: Family,
-    places: IntArray,
     inputs: LayoutSearchInputs,
     best: dict[tuple[float, ...], Priced],
 ) -> None:
-    """Price some layouts of a family and keep the best of each identity."""
-    question, costs = _of_family(family, places)
-    steps = training_steps(question, costs)
-    fits_N = steps.memory.fits
-    in_time_N = steps.step_s_C <= (inputs.max_step_time_s or np.inf)
-    found.space.rejected[FITS] += int(np.count_nonzero(~fits_N))
-    found.space.rejected[SLOW_STEP] += int(np.count_nonzero(fits_N & ~in_time_N))
-    kept = np.flatnonzero(fits_N & in_time_N)
+    """Price layouts of a family and keep the best of each identity."""
+    question = family.question
+    steps = training_steps(question, family.costs)
+    kept_N = _counted(found.space.rejected, inputs, steps.memory.fits, steps.step_s_C)
+    kept = np.flatnonzero(kept_N)
     for one in _best_of(question, steps, kept, inputs):
         known = best.get(one.identity)
         if known is None or (one.score, one.memory_bytes) < (known.score, known.memory_bytes):
             best[one.identity] = one
     layouts = take_layouts(question.layouts, kept)
-    size = kept.size
     found.columns.append(
         {
             "gpus": layouts.gpus,
             **vars(layouts),
-            "pipeline_schedule": np.full(size, question.schedule, dtype=object),
-            "expert_overlap": np.full(size, question.expert_overlap),
+            "pipeline_schedule": np.full(kept.size, question.schedule, dtype=object),
+            "expert_overlap": np.full(kept.size, question.expert_overlap),
             "step_time_s": steps.step_s_C[kept],
             "memory_total_bytes": steps.memory.total_bytes[kept],
         }
@@ -542,13 +487,27 @@ def _best_of(
     names = _identity(inputs, question)
     identity_N = np.stack([getattr(layouts, name)[kept] for name in names], axis=1)
     for at in kept[distinct_rows(identity_N)[0]].tolist():
-        yield Priced(
-            question=_alone(question, at),
-            score=tuple(score_N2[at].tolist()),
-            step_s=float(steps.step_s_C[at]),
-            memory_bytes=float(memory_bytes_N[at]),
-            identity=tuple(float(getattr(layouts, name)[at]) for name in names),
-        )
+        identity = tuple(float(getattr(layouts, name)[at]) for name in names)
+        yield _priced(question, steps, at, tuple(score_N2[at].tolist()), identity)
+
+
+def _priced(
+    question: TrainingQuestion,
+    steps: TrainingSteps,
+    at: int,
+    score: tuple[float, ...],
+    identity: tuple[float, ...] = (),
+) -> Priced:
+    """Return one of some layouts with its step."""
+    place = np.array([at])
+    layouts = take_layouts(question.layouts, place)
+    return Priced(
+        question=replace(question, layouts=layouts, index_C=question.index_C[place]),
+        score=score,
+        step_s=float(steps.step_s_C[at]),
+        memory_bytes=float(steps.memory.total_bytes[at]),
+        identity=identity,
+    )
 
 
 def _identity(inputs: LayoutSearchInputs, question: TrainingQuestion) -> tuple[str, ...]:
@@ -560,29 +519,12 @@ def _identity(inputs: LayoutSearchInputs, question: TrainingQuestion) -> tuple[s
     return sizes if free or inputs.gpus is None else names
 
 
-def _alone(question: TrainingQuestion, at: int) -> TrainingQuestion:
-    """Return the question of one layout."""
-    place = np.array([at])
-    return replace(
-        question, layouts=take_layouts(question.layouts, place), index_C=question.index_C[place]
-    )
-
-
-def _nearest(space: Space, bounds: _Bounds) -> Priced | None:
+def _nearest(space: Space) -> Priced:
     """Return the layout that needs least memory among those with the lowest bounds."""
-    order_C = np.argsort(bounds.memory_bytes_C - bounds.capacity_C, kind="stable")[:AT_ONCE]
-    nearest: Priced | None = None
-    for number, own_N in _by_family(bounds, order_C):
-        question, costs = _of_family(space.families[number], bounds.place_C[order_C[own_N]])
-        steps = training_steps(question, costs)
+    beyond_C = space.bounds["memory_bytes"] - space.bounds["capacity_bytes"]
+    tried = []
+    for family, _ in space.parts(np.argsort(beyond_C, kind="stable")[:AT_ONCE]):
+        steps = training_steps(family.question, family.costs)
         at = int(np.argmin(steps.memory.total_bytes))
-        memory_bytes = float(steps.memory.total_bytes[at])
-        if nearest is None or memory_bytes < nearest.memory_bytes:
-            nearest = Priced(
-                question=_alone(question, at),
-                score=(float(steps.step_s_C[at]),),
-                step_s=float(steps.step_s_C[at]),
-                memory_bytes=memory_bytes,
-                identity=(),
-            )
-    return nearest
+        tried.append(_priced(family.question, steps, at, (float(steps.step_s_C[at]),)))
+    return min(tried, key=lambda one: one.memory_bytes)

@@ -16,6 +16,7 @@ from perfatlas.report.text import (
     print_plain,
     reproduce_line,
 )
+from perfatlas.studies import rejected_text
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -95,14 +96,10 @@ def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None)
         rate_per_cpu_s: Legal layouts per CPU-second, told with all rules; None for the brief line.
     """
     labels = METRICS["rejected_layouts"].parts
-    rejected = list(results["rejected_layouts"].items())
-    told = rejected[: MOST_RULES if rate_per_cpu_s is None else None]
-    words = [f"{labels.get(rule, rule)} ({count:,})" for rule, count in told]
-    others = sum(count for _, count in rejected[len(told) :])
-    if others:
-        words.append(f"other reasons ({others:,})")
+    most = MOST_RULES if rate_per_cpu_s is None else None
+    words = rejected_text(results["rejected_layouts"], labels, most)
     speed = f" ({format_number(rate_per_cpu_s)} per CPU-second)" if rate_per_cpu_s else ""
-    refused = f"; rejected: {', '.join(words)}" if words else ""
+    refused = f"; rejected: {words}" if words else ""
     return (
         f"{results['legal_layouts']:,} legal layouts{speed}: {results['priced_layouts']:,} priced,"
         f" {results['excluded_layouts']:,} excluded by a lower bound of the objective{refused}"
