@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
 from perfatlas.studies import joined, rank_order, ranking_values
 from perfatlas.verbs.search.limits import best_loads, frontier_points, judge
@@ -209,13 +210,10 @@ def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[
         most: Number of plans.
         identity: Columns in which distinct plans of a family differ.
     """
-    columns = [found.leading[name] for name in ("family", *identity)]
-    kept: dict[tuple[float, ...], int] = {}
-    for place in order.tolist():
-        kept.setdefault(tuple(float(column[place]) for column in columns), place)
-        if len(kept) == most:
-            break
-    return list(kept.values())
+    columns = [found.leading[name][order] for name in ("family", *identity)]
+    first, _ = unique_rows(np.column_stack(columns).astype(np.float64))
+    kept: list[int] = order[np.sort(first)[:most]].tolist()
+    return kept
 
 
 def within_slos(found: Found, inputs: SearchInputs) -> int:

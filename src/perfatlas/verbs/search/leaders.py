@@ -23,6 +23,7 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.requests import caches_of
+from perfatlas.studies import bisected
 from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.groups import LATENCIES
 from perfatlas.verbs.search.limits import (
@@ -167,20 +168,27 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
     except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
         return replace(leader, note=str(error.args[0]))
     rows = [] if best.probability >= inputs.min_slo_probability else _lower(leader, inputs)
-    first, last = 0, len(rows)
-    while first < last:
-        middle = (first + last) // 2
+
+    def meets(place: int) -> bool:
+        nonlocal best
         try:
-            tried, _ = _at(found, replace(best, row=rows[middle]), inputs, known)
+            tried, _ = _at(found, replace(best, row=rows[place]), inputs, known)
             tried = _replicated(found, tried, inputs, known)
         except (UnsupportedError, InvalidSpecError, InfeasibleError):
-            last = middle  # fewer requests than the batches of a pool
-            continue
-        meets = tried.probability >= inputs.min_slo_probability
+            return True  # fewer requests than the batches of a pool
+        within = tried.probability >= inputs.min_slo_probability
         misses = best.probability < inputs.min_slo_probability
-        if meets or (misses and tried.excess < best.excess):
+        if within or (misses and tried.excess < best.excess):
             best = tried
-        first, last = (first, middle) if meets else (middle + 1, last)
+        return within
+
+    bisected(
+        meets,
+        len(rows),
+        -1,
+        lambda high, low: (high + low + 1) // 2,
+        lambda high, low: high - low <= 1,
+    )
     return best
 
 

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
 OWN: Final = ("system", "engine", "format", "kv_format")  # fields in which pools may differ
 ENERGY: Final = "energy_per_output_token_j"
-JUDGED: Final = ("request_latency_s", PER_USER, PER_GPU)
+JUDGED: Final = (
+    *("request_latency_s", PER_USER, PER_GPU),
+    *("gpus", "slo_probability", "excess", "score"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,36 +176,32 @@ def _times(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> PoolTimes:
     )
 
 
-def _results(pools: _Pools, times: PoolTimes, pairs: Pairs, inputs: SearchInputs) -> Columns:
-    """Return latencies, rates, energies and costs of deployments (D,)."""
-    results: Columns = times.columns()
-    first, second = (one.results.energy for one in (pools.prefill, pools.decode))
-    energy = times.energy(first.take(pairs.first), second.take(pairs.second))
-    results |= energy_columns(energy, results, times.decode.osl)
-    return results | {"usd_per_million_output_tokens": costs(inputs, results)}
+def _priced(
+    pools: _Pools, pairs: Pairs, inputs: SearchInputs, *, energy: bool
+) -> tuple[PoolTimes, Columns]:
+    """Return latencies and rates, and these with costs, energies, limits and score (D,)."""
+    times = _times(pools, pairs, inputs)
+    results: Columns = dict(times.columns())
+    if energy:
+        first, second = (one.results.energy for one in (pools.prefill, pools.decode))
+        each = times.energy(first.take(pairs.first), second.take(pairs.second))
+        results |= energy_columns(each, results, times.decode.osl)
+    results["usd_per_million_output_tokens"] = costs(inputs, results)
+    met = met_limits(results, times.gpus, inputs)
+    results |= {"gpus": times.gpus, "slo_probability": met.least, "excess": met.excess}
+    return times, results | {"score": score_of(results, times.gpus, inputs)}
 
 
 def _judged(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     """Return what decides which deployments are kept (D,)."""
-    times = _times(pools, pairs, inputs)
-    if ENERGY in inputs.objectives:
-        results = _results(pools, times, pairs, inputs)
-    else:
-        results = dict(times.columns())
-        results["usd_per_million_output_tokens"] = costs(inputs, results)
-    met = met_limits(results, times.gpus, inputs)
-    names = dict.fromkeys((*JUDGED, *inputs.objectives))
-    columns: Columns = {name: results[name] for name in names if name in results}
-    columns |= {"gpus": times.gpus, "slo_probability": met.least, "excess": met.excess}
-    return columns | {"score": score_of(results, times.gpus, inputs)}
+    _, results = _priced(pools, pairs, inputs, energy=ENERGY in inputs.objectives)
+    return {name: results[name] for name in dict.fromkeys((*JUDGED, *inputs.objectives))}
 
 
 def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     """Return deployments as columns of an answer (D,)."""
     prefill, decode = pools.prefill, pools.decode
-    times = _times(pools, pairs, inputs)
-    results = _results(pools, times, pairs, inputs)
-    met = met_limits(results, times.gpus, inputs)
+    times, results = _priced(pools, pairs, inputs, energy=True)
     columns: Columns = {"gpus": times.gpus}
     taken = (
         (prefill, pairs.first, pairs.prefill_workers),
@@ -218,8 +217,7 @@ def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     columns |= {name: getattr(limits, name)[pairs.second] for name in LIMITS}
     columns |= {name: results[name] for name in METRICS}
     columns["tier"] = prefill.results.tiers[pairs.first] | decode.results.tiers[pairs.second]
-    columns["slo_probability"], columns["excess"] = met.least, met.excess
-    columns["score"] = score_of(results, times.gpus, inputs)
+    columns |= {name: results[name] for name in ("slo_probability", "excess", "score")}
     limited = (
         times.prefill_rate("latencies") < pairs.decode_workers * decode.rates.rate[pairs.second]
     )
