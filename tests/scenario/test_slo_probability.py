@@ -8,11 +8,10 @@ import pytest
 
 from perfatlas.sampling import normal_quantile
 from perfatlas.scenario.deployments import StepScale, prices_at
+from perfatlas.studies import SizeSearch, WatchedRuns, load_on_one, slo_probability, smallest_size
+from perfatlas.studies.judged_sizes import HIGHEST
 from perfatlas.verbs.simulate import required_replicas, simulate
-from perfatlas.verbs.simulate.judged_sizes import SizeSearch, load_on_one
 from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.replica_count import HIGHEST, slo_probability, smallest_size
-from perfatlas.verbs.simulate.run_length import WatchedRuns
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -27,12 +26,7 @@ ENDS = {"low": (StepScale(0.8, 0.8),), "high": (StepScale(1.5, 1.3, 1.2),)}
 
 def _search() -> SizeSearch:
     traffic, scenario = split_fields(ASKED)
-    search = SizeSearch(
-        scenario=scenario,
-        traffic=traffic,
-        known={},
-        runs=WatchedRuns(watch=None, expected=1),
-    )
+    search = SizeSearch(scenario=scenario, traffic=traffic, known={}, runs=WatchedRuns())
     search.each = load_on_one(search)
     return search
 

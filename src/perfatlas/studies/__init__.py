@@ -38,6 +38,25 @@ if TYPE_CHECKING:
         file_hashes as file_hashes,
         versions as versions,
     )
+    from perfatlas.studies.judged_sizes import (
+        ONE_POOL as ONE_POOL,
+        PROBABLE as PROBABLE,
+        TWO_POOLS as TWO_POOLS,
+        Size as Size,
+        SizeSearch as SizeSearch,
+        beyond_capacity as beyond_capacity,
+        judge as judge,
+        load_on as load_on,
+        load_on_one as load_on_one,
+        size_at as size_at,
+        slo_probability as slo_probability,
+        smallest_size as smallest_size,
+    )
+    from perfatlas.studies.matched_pools import (
+        Pairs as Pairs,
+        Rates as Rates,
+        matched_pairs as matched_pairs,
+    )
     from perfatlas.studies.pareto import pareto_points as pareto_points
     from perfatlas.studies.points import (
         Axis as Axis,
@@ -62,6 +81,19 @@ if TYPE_CHECKING:
         rejected_counts as rejected_counts,
         rejected_text as rejected_text,
     )
+    from perfatlas.studies.request_mix import (
+        RequestMix as RequestMix,
+        classes_of_trace as classes_of_trace,
+        equal_requests as equal_requests,
+        given_classes as given_classes,
+    )
+    from perfatlas.studies.request_rates import (
+        RateSearch as RateSearch,
+        capacity_of as capacity_of,
+        find_rate as find_rate,
+        full_rate as full_rate,
+        rate_at as rate_at,
+    )
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,
@@ -72,6 +104,13 @@ if TYPE_CHECKING:
         drop_run as drop_run,
         indexed_runs as indexed_runs,
         put_run as put_run,
+    )
+    from perfatlas.studies.run_length import (
+        FIRST as FIRST,
+        TrafficRun as TrafficRun,
+        WatchedRuns as WatchedRuns,
+        sized_run as sized_run,
+        slow_load as slow_load,
     )
     from perfatlas.studies.scaling import scaled_scenario as scaled_scenario
     from perfatlas.studies.sensitivity_text import print_sensitivities as print_sensitivities

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from perfatlas.inference import LoadResults, RequestClasses
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
+    from perfatlas.studies import RequestMix
     from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.request_mix import RequestMix
     from perfatlas.verbs.search.space import Family
 
 # sequences of an attention-DP rank: four to each doubling

@@ -28,10 +28,17 @@ from perfatlas.inference import (
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import node_gpus
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import best_of_groups, joined, pareto_points, ranking_values, value_exceeded
+from perfatlas.studies import (
+    Rates,
+    best_of_groups,
+    joined,
+    matched_pairs,
+    pareto_points,
+    ranking_values,
+    value_exceeded,
+)
 from perfatlas.verbs.search.find import LIMITS, METRICS, Found
 from perfatlas.verbs.search.limits import PER_GPU, PER_USER, frontier_points, met_limits, score_of
-from perfatlas.verbs.search.matching import Rates, matched_pairs
 from perfatlas.verbs.search.points import LOADS, costs, priced_points
 from perfatlas.verbs.search.rows import ROLES, SIZES
 from perfatlas.verbs.search.space import families
@@ -44,8 +51,8 @@ if TYPE_CHECKING:
     from perfatlas.networks import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
+    from perfatlas.studies import Pairs
     from perfatlas.verbs.search.find import Columns, PricedSoFar
-    from perfatlas.verbs.search.matching import Pairs
     from perfatlas.verbs.search.points import Points
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.space import Family
@@ -127,7 +134,14 @@ def deployments(
     systems = [one.question.placement.systems[0] for one in pools]
     shared = systems[0] == systems[1]
     per_node = node_gpus(systems[0]) if shared else float(inputs.most_gpus)
-    pairs = matched_pairs(prefill.rates, decode.rates, inputs, per_node)
+    pairs = matched_pairs(
+        prefill.rates,
+        decode.rates,
+        inputs.most_gpus,
+        exact=inputs.gpus is not None,
+        request_rate=inputs.request_rate,
+        per_node=per_node,
+    )
     placed = pairs.prefill_workers > 0.0
     if not np.all(placed):
         others = pairs.at(np.flatnonzero(~placed))

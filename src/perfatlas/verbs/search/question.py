@@ -13,6 +13,12 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
 from perfatlas.serving.requests import PREFIX_AWARE
+from perfatlas.studies import (
+    RequestMix,
+    classes_of_trace,
+    equal_requests,
+    given_classes,
+)
 from perfatlas.verbs.search.choices import (
     DEPTH,
     SIZES,
@@ -26,12 +32,6 @@ from perfatlas.verbs.search.groups import (
     RequestLengths,
     SearchObjective,
     SearchSpace,
-)
-from perfatlas.verbs.search.request_mix import (
-    RequestMix,
-    classes_of_trace,
-    equal_requests,
-    given_classes,
 )
 from perfatlas.vocabulary.fields import (
     CachedPrefix,

@@ -1,8 +1,11 @@
-"""Judgement of deployments of several sizes: whether so many replicas or workers meet the SLOs.
+"""The smallest deployment that meets its SLOs: replicas, or prefill and decode workers.
 
 Traffic with a steady rate is judged in steady state: a run is extended until the statistics are
 above or within their SLOs with 95% confidence each. Other traffic, and a fixed number of requests,
 is judged by that sample. All sizes serve the same requests.
+More workers of either pool are taken not to make latencies worse. All steps are slower or faster
+than predicted together: the probability that a size meets the SLOs is that of step times no longer
+than the longest with which it does.
 """
 
 from __future__ import annotations
@@ -11,29 +14,34 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from perfatlas.quantities import InfeasibleError, counted, significant
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
 from perfatlas.scenario.deployments import (
     OfferedLoad,
     has_steady_rate,
     offered_load,
+    prices_at,
     resolve_traffic,
     service,
     slowed,
 )
+from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.serving.outcome import request_latencies, saturated
-from perfatlas.verbs.simulate.objectives import (
+from perfatlas.studies.bisection import bisected, cheapest_pair, smallest_number
+from perfatlas.studies.run_length import FIRST, Sizing, TrafficRun, extended_run
+from perfatlas.studies.slo_checks import (
     checks_text,
     missed_slos,
     slo_checks,
     slo_statistics,
 )
-from perfatlas.verbs.simulate.run_length import FIRST, Run, Sizing, extended_run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
-    from perfatlas.verbs.simulate.run_length import WatchedRuns
+    from perfatlas.studies.run_length import WatchedRuns
 
 Size = tuple[int, ...]  # replicas, or prefill and decode workers
 
@@ -68,7 +76,7 @@ class Judgement(NamedTuple):
 
     verdict: Verdict
     reason: str
-    run: Run | None = None
+    run: TrafficRun | None = None
 
 
 @dataclass(kw_only=True)
@@ -333,7 +341,7 @@ def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
     sampled = not search.each and not resolved.concurrency  # else the capacity tells it
     if not said and sampled and saturated(outcome):
         said = "the load exceeds the capacity"
-    return Judgement("missed" if said else "met", said, Run(search.traffic, resolved, ready))
+    return Judgement("missed" if said else "met", said, TrafficRun(search.traffic, resolved, ready))
 
 
 def _outcome(
@@ -343,3 +351,118 @@ def _outcome(
     ready = service(search.of(size), traffic, resolved, search.known)
     ready = slowed(ready, search.slower) if search.slower else ready
     return ready, search.runs.run(ready, resolved)
+
+
+PROBABLE: Final = 0.8  # the default of a search for deployments
+HIGHEST: Final = 0.999
+PRECISION: Final = 0.02  # of a probability
+
+
+def slo_probability(
+    search: SizeSearch, size: Size, ends: Mapping[str, tuple[StepScale, ...]]
+) -> float:
+    """Return the probability that a size meets the SLOs.
+
+    Args:
+        search: The search that found it: it meets them at the predicted step times.
+        size: The size.
+        ends: Scales of step times at the ends of their 90% interval, of which it has the upper one.
+
+    Raises:
+        KeyboardInterrupt: The search was stopped.
+
+    Limits: At least 0.5 and at most `HIGHEST`; from below, to 0.02.
+    """
+
+    def meets(probability: float) -> bool:
+        return judge(search.at_prices(prices_at(ends, probability)), size).verdict == "met"
+
+    low, high = (PROBABLE, HIGHEST) if meets(PROBABLE) else (0.5, PROBABLE)
+    return bisected(
+        meets,
+        low,
+        high,
+        lambda met, missed: (met + missed) / 2.0,
+        lambda met, missed: missed - met <= PRECISION,
+    )[0]
+
+
+LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
+
+
+def smallest_size(search: SizeSearch) -> Size:
+    """Return the smallest number of replicas, or of workers with the fewest GPUs, within the SLOs.
+
+    Args:
+        search: The search, updated in place.
+
+    Raises:
+        InfeasibleError: No number meets them.
+        InvalidSpecError: More are needed than a simulation supports.
+        KeyboardInterrupt: The search was stopped.
+    """
+    first, most = _limits(search)
+    refuse_unmeetable(search)
+    while True:
+        found = _smallest_met(search, first, most)
+        if found is None:
+            raise InfeasibleError(
+                f"no number of {search.plural} meets the SLOs, up to {search.text(most)}:"
+                f" {search.judged[most].reason}"
+            )
+        if search.slower or confirmed(search, found):
+            return found
+
+
+def _smallest_met(search: SizeSearch, first: Size, most: Size) -> Size | None:
+    """Return the smallest size that meets the SLOs, None if none does."""
+
+    def meets(size: Size) -> bool:
+        return judge(search, size).verdict == "met"
+
+    if search.names == TWO_POOLS:
+        return cheapest_pair(meets, _pair(first), _pair(most), _gpus_of_workers(search))
+    number = smallest_number(lambda number: meets((number,)), first[0], most[0])
+    return None if number is None else (number,)
+
+
+def _pair(size: Size) -> tuple[int, int]:
+    first, second = size
+    return first, second
+
+
+def _gpus_of_workers(search: SizeSearch) -> tuple[int, int]:
+    """Return the GPUs of one prefill and of one decode worker."""
+    resolved = resolve_traffic(search.traffic, search.of(search.one))
+    pools = service(search.of(search.one), search.traffic, resolved, search.known).pools
+    return _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools))
+
+
+def _limits(search: SizeSearch) -> tuple[Size, Size]:
+    """Return the numbers that the capacities ask for, and the largest that are tried."""
+    pools = len(search.one)
+    most = MAX_SCHEDULERS // pools // search.scenario.attention_dp
+    if not search.each:
+        requests = resolve_traffic(search.traffic, search.of(search.one)).requests
+        return search.one, (min(most, int(requests.isl_N.size)),) * pools
+    first = tuple(math.floor(load.share) + 1 for load in search.each)
+    if max(first) > most:
+        raise InvalidSpecError(
+            f"request_rate = {search.each[0].requests_per_s:g}: {search.text(first)} are needed,"
+            f" and a simulation supports at most {search.text((most,) * pools)}; scale the traffic"
+            " down"
+        )
+    return first, tuple(min(LARGEST * number, most) for number in first)
+
+
+def size_at(search: SizeSearch, slower: tuple[StepScale, ...]) -> Size | None:
+    """Return the smallest size with scaled step times, None if none meets the SLOs.
+
+    Args:
+        search: The search.
+        slower: How the steps of each pool are slower.
+    """
+    try:
+        return smallest_size(search.at_prices(slower))
+    except InfeasibleError:
+        return None

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, significant
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
@@ -23,31 +22,22 @@ from perfatlas.scenario.deployments import (
     growing_queue,
     has_steady_rate,
     offered_load,
-    price_ends,
-    refuse_unused_options,
     required_requests,
     resolve_traffic,
     service,
     slowed,
     too_short,
 )
-from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.studies import bisected
-from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated
-from perfatlas.verbs.simulate.objectives import missed_slos, slo_statistics
-from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.results import containing_predictions
-from perfatlas.verbs.simulate.run_length import WatchedRuns
+from perfatlas.studies.bisection import bisected
+from perfatlas.studies.slo_checks import missed_slos, slo_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from perfatlas.scenario.deployments import Flow, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.serving.requests import Requests
+    from perfatlas.studies.run_length import WatchedRuns
 
 SMALLEST: Final = 1024.0  # full-load rate / minimum tested rate
 LARGEST: Final = 64.0  # maximum tested rate / full-load rate
@@ -55,10 +45,9 @@ PRECISION: Final = 1.01  # ratio of the bracketing rates at the end
 DOWN: Final = 4.0  # step from a first rate that misses the SLOs to the next
 UP: Final = 2.0  # step from one that meets them
 LONGEST: Final = 200_000  # maximum generated requests of a search
-EXPECTED: Final = 40  # expected runs of a search with its interval, for the progress
 
 
-class Run(NamedTuple):
+class RateRun(NamedTuple):
     """Requests at a rate that meets the SLOs, and their results."""
 
     resolved: ResolvedTraffic
@@ -66,7 +55,7 @@ class Run(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Search:
+class RateSearch:
     """State of a rate search.
 
     Args:
@@ -92,10 +81,10 @@ class Search:
     met: float = 0.0
     missed: float = math.inf
     reason: str = ""
-    run: Run | None = None
+    run: RateRun | None = None
     capacity: float = math.inf
 
-    def at_prices(self, slower: tuple[StepScale, ...]) -> Search:
+    def at_prices(self, slower: tuple[StepScale, ...]) -> RateSearch:
         """Return the same search with scaled step times.
 
         Args:
@@ -161,7 +150,7 @@ class TooShortError(Exception):
     """Traffic is too short to decide whether a rate is served; contains the required requests."""
 
 
-def find(search: Search, start: float) -> None:
+def find_rate(search: RateSearch, start: float) -> None:
     """Find the maximum factor on the rate that meets the SLOs.
 
     Args:
@@ -190,7 +179,7 @@ def find(search: Search, start: float) -> None:
             return
 
 
-def _bracketed(search: Search, first: float, bounds: tuple[float, float]) -> None:
+def _bracketed(search: RateSearch, first: float, bounds: tuple[float, float]) -> None:
     """Find a factor that meets the SLOs and a larger one that misses them."""
     low, high = bounds
     factor = first
@@ -211,7 +200,7 @@ def _bracketed(search: Search, first: float, bounds: tuple[float, float]) -> Non
         _try(search, min(search.met * UP, high))
 
 
-def full_rate(search: Search) -> float:
+def full_rate(search: RateSearch) -> float:
     """Return the request rate of a fully loaded deployment [requests/s].
 
     Args:
@@ -230,14 +219,14 @@ def full_rate(search: Search) -> float:
     return float(done.sum() * TICKS_PER_SECOND / outcome.finished_N.max())
 
 
-def _try(search: Search, factor: float) -> bool:
+def _try(search: RateSearch, factor: float) -> bool:
     """Return whether a factor on the rate meets all SLOs, and update the search.
 
     Raises:
         KeyboardInterrupt: It was stopped.
         TooShortError: The traffic is too short.
     """
-    runs: list[Run] = []
+    runs: list[RateRun] = []
     reason = _missed(search, factor, runs)
     if reason:
         search.missed, search.reason = factor, reason
@@ -246,7 +235,7 @@ def _try(search: Search, factor: float) -> bool:
     return True
 
 
-def _missed(search: Search, factor: float, runs: list[Run]) -> str:
+def _missed(search: RateSearch, factor: float, runs: list[RateRun]) -> str:
     """Return the SLO that is missed at a factor on the rate, "" if all are met."""
     if factor * search.unit > search.capacity:
         return f"the rate exceeds the capacity of {significant(search.capacity, 4)} requests/s"
@@ -258,7 +247,7 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
         times_N = np.rint(resolved.requests.arrival_N / factor).astype(np.int64)
         resolved = resolved._replace(requests=resolved.requests._replace(arrival_N=times_N))
         outcome = search.runs.run(search.ready, resolved)
-        runs.append(Run(resolved, outcome))
+        runs.append(RateRun(resolved, outcome))
         if outcome.rejected().any():
             return "requests that need more KV cache than available are rejected"
         if (outcome.finished_N < 0).any():
@@ -279,191 +268,16 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     return said
 
 
-NO_SLO: Final = (
-    "no SLO specified: set at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
-    " slo_request_latency_s; slo_percentile applies them to a percentile"
-)
-UNIT: Final = 1.0  # requests/s at which traffic is generated
-_SCALED: Final = ("request_rate", "rate_scale")
-_DRAWN: Final = (*_SCALED, "num_requests")  # determined by the search
-
-
-@signature_of("simulate")
-def max_request_rate(
-    *,
-    progress: Callable[[float], bool] | None = None,
-    **fields: Any,  # noqa: ANN401 - checked by schema
-) -> Simulation:
-    """Return the maximum request rate that meets the SLOs, and the simulation at that rate.
-
-    A rate meets them if the selected percentile (or the mean) of each metric is within its SLO, no
-    request is rejected, the queue does not grow until the end, and over the second half of the
-    arrivals as many requests end as start, within 5%. Rates are bisected to 1%. If generated
-    traffic is shorter than four times the unqueued duration of a request (or session), or too short
-    for a significant test of a growing backlog, more requests are drawn.
+def rate_at(search: RateSearch, slower: tuple[StepScale, ...]) -> float:
+    """Return the maximum rate with scaled step times, 0 if no rate meets the SLOs [requests/s].
 
     Args:
-        progress: Called regularly; returns True to stop the search.
-        **fields: As for `simulate`, with at least one slo_*; slo_percentile selects a percentile.
-            request_rate is not used: the rates of generated traffic, or the times of a file, are
-            scaled.
-
-    Returns:
-        The simulation at that rate. Its results also contain `max_requests_per_s`, with `_low` and
-        `_high` for steps slower or faster by the errors of measured serving runs. If it was stopped
-        before the rate was found, `interrupted` is true, `max_requests_per_s` is None, and
-        `met_requests_per_s` and `missed_requests_per_s` bracket the rate.
-
-    Raises:
-        InfeasibleError: No rate meets the SLOs, or the model does not fit.
-        InvalidSpecError: A name or value is invalid; no SLO is given; the traffic is too short, or
-            all rates meet the SLOs.
-        KeyboardInterrupt: It was stopped before any rate was known to meet them.
-        UnsupportedError: There is no model, data or scheduler for the combination.
-
-    Example:
-        >>> from perfatlas.verbs.simulate import max_request_rate
-        >>> found = max_request_rate(model="meta-llama/Llama-3.1-8B", system="h200_sxm",
-        ...     num_requests=200, slo_ttft_s=0.1, slo_percentile=90)
-        >>> 5 < found.answer.results["max_requests_per_s"] < 100
-        True
+        search: The search, with the rate at the predicted step times.
+        slower: How the steps of each pool or replica type are slower.
     """
-    search = _prepared(fields, progress)
-    num_requests = resolve_traffic(search.traffic, search.scenario).requests.isl_N.size
-    try:
-        find(search, full_rate(search) / search.unit)
-    except KeyboardInterrupt:
-        if search.run is None:
-            raise
-        return _stopped(search, fields, _bracket(search), num_requests)
-    rates: dict[str, Any] = {"max_requests_per_s": search.met * search.unit}
-    rates |= {"max_requests_per_s_low": None, "max_requests_per_s_high": None}
-    other = {"low": "high", "high": "low"}
-    try:
-        ends = {
-            f"max_requests_per_s_{other[end]}": _at_end(search, slower)
-            for end, slower in price_ends(search.ready).items()
-        }
-    except KeyboardInterrupt:
-        return _stopped(search, fields, rates, num_requests)
-    done = simulate(progress=search.runs.look, **_inputs_at(fields, search))
-    return _enveloped(done, fields, rates | ends, _drawn(search, num_requests))
-
-
-def _at_end(search: Search, slower: tuple[StepScale, ...]) -> float:
-    """Return the maximum rate with scaled step times, 0 if no rate meets the SLOs."""
     moved = search.at_prices(slower)
     try:
-        find(moved, search.met / max(scale.decode for scale in slower))
+        find_rate(moved, search.met / max(scale.decode for scale in slower))
     except InfeasibleError:
         return 0.0  # no rate meets the SLOs with steps this slow
     return moved.met * search.unit
-
-
-def _bracket(search: Search) -> dict[str, Any]:
-    """Return the rates that bracket the maximum rate."""
-    missed = search.missed * search.unit
-    return {
-        "max_requests_per_s": None,
-        "met_requests_per_s": search.met * search.unit,
-        "missed_requests_per_s": None if math.isinf(missed) else missed,
-    }
-
-
-def _stopped(
-    search: Search, fields: dict[str, Any], rates: dict[str, Any], num_requests: int
-) -> Simulation:
-    """Return the result of a stopped search: the run at the largest rate that meets the SLOs."""
-    run = search.run
-    if run is None:
-        raise KeyboardInterrupt
-    stopped = run.outcome._replace(interrupted=True)
-    at = _inputs_at(fields, search)
-    done = simulated(search.ready, run.resolved, stopped, at)
-    note = "interrupted before the interval of the rate was known"
-    if rates["max_requests_per_s"] is None:
-        missed = rates["missed_requests_per_s"]
-        note = (
-            f"interrupted: {significant(rates['met_requests_per_s'], 4)} requests/s meets the SLOs,"
-            " "
-            + (
-                "and no rate that misses them was found yet"
-                if missed is None
-                else f"{significant(missed, 4)} misses them; the maximum rate lies in between"
-            )
-        )
-    return _enveloped(done, fields, rates, [note, *_drawn(search, num_requests)])
-
-
-def _drawn(search: Search, num_requests: int) -> list[str]:
-    """Return a warning if more requests were drawn than configured."""
-    drawn = search.traffic.num_requests
-    if drawn is None or drawn == num_requests:
-        return []
-    return [
-        f"{num_requests:,} requests are too few to determine the maximum rate; {drawn:,} were drawn"
-    ]
-
-
-def _enveloped(
-    done: Simulation, fields: dict[str, Any], rates: dict[str, Any], warnings: list[str]
-) -> Simulation:
-    answer = replace(
-        done.answer,
-        command="simulate --find-rate",
-        scenario=plain_values(verb_fields("simulate"), fields)
-        | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
-        results=containing_predictions(rates) | dict(done.answer.results),
-        warnings=(*warnings, *done.answer.warnings),
-    )
-    return replace(done, answer=answer)
-
-
-def _inputs_at(fields: dict[str, Any], search: Search) -> dict[str, Any]:
-    """Return the fields of the simulation at the maximum rate."""
-    fields = {name: value for name, value in fields.items() if name != "slo_percentile"}
-    if fields.get("requests"):
-        return fields | {"rate_scale": search.met}
-    return fields | {
-        "request_rate": search.met * search.unit,
-        "num_requests": search.traffic.num_requests,
-    }
-
-
-def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> Search:
-    """Return the search for named fields, with traffic at a factor of 1."""
-    for name in _SCALED:
-        if fields.get(name) not in (None, ""):
-            raise InvalidSpecError(f"{name} = {fields[name]}: the rate is searched; remove it")
-    if fields.get("concurrency") not in (None, "") or fields.get("arrival") == "closed":
-        raise InvalidSpecError(
-            "a rate search does not support closed loops; remove concurrency and arrival"
-        )
-    if fields.get("arrival") == "ramp":
-        raise InvalidSpecError(
-            "a rate search does not support arrival = ramp; remove arrival, ramp_to_rate and ramp_s"
-        )
-    probe = fields if fields.get("requests") else fields | {"request_rate": UNIT}
-    traffic, scenario = split_fields(probe)
-    if not traffic.objectives():
-        raise InvalidSpecError(NO_SLO)
-    refuse_unused_options(traffic, scenario, searched="rate")
-    resolved = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, resolved)
-    unit = _rate(resolved.requests) if traffic.requests is not None else UNIT
-    return Search(
-        scenario=scenario,
-        traffic=traffic,
-        ready=ready,
-        unit=unit,
-        runs=WatchedRuns(watch=watch, expected=EXPECTED),
-        capacity=capacity_of(traffic, scenario),
-    )
-
-
-def _rate(requests: Requests) -> float:
-    """Return the mean rate of arrivals [requests/s]."""
-    span = int(requests.arrival_N[-1] - requests.arrival_N[0])
-    if span <= 0:
-        raise InvalidSpecError("all requests arrive at the same time; a rate needs distinct times")
-    return (requests.arrival_N.size - 1) * TICKS_PER_SECOND / span
