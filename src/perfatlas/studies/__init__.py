@@ -52,6 +52,13 @@ if TYPE_CHECKING:
         slo_probability as slo_probability,
         smallest_size as smallest_size,
     )
+    from perfatlas.studies.layout_search import (
+        SEARCHED as SEARCHED,
+        FoundLayouts as FoundLayouts,
+        LayoutQuestion as LayoutQuestion,
+        Priced as Priced,
+        find_layouts as find_layouts,
+    )
     from perfatlas.studies.matched_pools import (
         Pairs as Pairs,
         Rates as Rates,

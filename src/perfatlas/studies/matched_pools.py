@@ -71,7 +71,8 @@ def matched_pairs(
     """Return all pairs of workers that fit, with the numbers of workers that match their rates.
 
     These have the highest rate per GPU, or with a request rate the fewest GPUs that serve it; of
-    equal ones the fewest GPUs, then the fewest prefill workers. Pairs whose workers only fit if one crosses nodes have -1.
+    equal ones the fewest GPUs, then the fewest prefill workers. Pairs whose workers only fit if one
+    crosses nodes have -1.
 
     Args:
         prefill: Rates of prefill workers in ascending order of their GPUs.

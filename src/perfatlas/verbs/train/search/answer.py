@@ -12,19 +12,24 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.training_steps import evidence_of, training_breakdown, training_results
-from perfatlas.studies import joined, rejected_counts, rejected_text
+from perfatlas.studies import (
+    SEARCHED,
+    find_layouts,
+    joined,
+    rejected_counts,
+    rejected_text,
+)
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.metrics import PARTS
 from perfatlas.verbs.train.remarks import above_measured
-from perfatlas.verbs.train.search.find import find_layouts
-from perfatlas.verbs.train.search.question import SEARCHED, read_layout_search
+from perfatlas.verbs.train.search.question import read_layout_search
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perfatlas.verbs.train.search.find import FoundLayouts, Priced
+    from perfatlas.studies import FoundLayouts, Priced
     from perfatlas.verbs.train.search.question import LayoutSearchInputs
 
 SHORTEST_S: Final = 1e-9
@@ -96,7 +101,7 @@ def search_training(
         (8, True)
     """
     inputs = read_layout_search(fields)
-    found = find_layouts(inputs, counts=inputs.gpu_counts(), progress=progress)
+    found = find_layouts(inputs.layouts(), progress)
     if not found.space.families:
         raise _no_layout(inputs, found)
     if not found.best:
@@ -227,10 +232,10 @@ def _none_fits(inputs: LayoutSearchInputs, found: FoundLayouts) -> InfeasibleErr
 
 def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
     """Return the fewest GPUs, by doubling, on which a layout fits and is fast enough."""
-    one = inputs.model_copy(update={"num_layouts": 1})
+    asked = replace(inputs.layouts(), num_layouts=1)
     for doubling in range(1, MOST_DOUBLINGS + 1):
         gpus = inputs.most_gpus * 2**doubling
-        found = find_layouts(one, counts=(gpus,))
+        found = find_layouts(replace(asked, counts=(gpus,)))
         if found.best:
             name = "gpus" if inputs.gpus is not None else "max_gpus"
             return [f"set {name} = {gpus}"]

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.training_steps import ZERO, question_of, refused_by_recipe
-from perfatlas.studies import best_first, joined, refused_by_rule
+from perfatlas.scenario.training_steps import ZERO
+from perfatlas.studies.branch_and_bound import best_first
+from perfatlas.studies.ranking import joined
+from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.training.layouts import (
     RECOMPUTE_LEVELS,
     distinct_rows,
@@ -32,7 +34,6 @@ from perfatlas.training.step import (
     sharper_step_bounds,
     training_steps,
 )
-from perfatlas.verbs.train.search.question import SEARCHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.step import MicroBatchCosts, TrainingQuestion, TrainingSteps
-    from perfatlas.verbs.train.search.question import LayoutSearchInputs
 
     BoolArray = NDArray[np.bool_]
 
@@ -54,6 +54,49 @@ MOST_LAYOUTS: Final = 20_000_000
 DUALPIPE: Final = "dualpipe"
 FITS: Final = "fits_in_memory"
 RECIPE: Final = "recipe"
+
+
+# sizes that are searched unless they are given
+SEARCHED: Final = (
+    *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch", "zero", "recompute"),
+    "expert_overlap",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayoutQuestion:
+    """A search among the layouts of a training job.
+
+    Args:
+        base: The job without any parallelism.
+        counts: Numbers of GPUs to search.
+        exact: Whether the job has a given number of GPUs.
+        pinned: The sizes that are given, by name.
+        schedule: The pipeline schedule that is given, None for those of the engine.
+        sequence_parallel: Whether sequences are divided, None where layouts have tp > 1.
+        sequence_length: Tokens of a sequence.
+        global_batch: Sequences of a step.
+        objective: What ranks layouts: step_time_s, tokens_per_s_per_gpu, gpus or
+            effective_step_time_s.
+        goodput: Returns the goodput of jobs by their GPUs (C,).
+        refused: Returns the layouts that the recipe refuses (C,).
+        max_step_time_s: Longest step [s].
+        num_layouts: Number of layouts in the answer.
+    """
+
+    base: TrainingQuestion
+    counts: tuple[int, ...]
+    exact: bool
+    pinned: Mapping[str, Any]
+    schedule: str | None
+    sequence_parallel: bool | None
+    sequence_length: int
+    global_batch: int
+    objective: str
+    goodput: Callable[[FloatArray], FloatArray]
+    refused: Callable[[Layouts], BoolArray]
+    max_step_time_s: float
+    num_layouts: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,33 +164,25 @@ class Space:
             yield family.take(places_N[own_N] - (ends[number] - family.size)), own_N
 
 
-def layout_space(inputs: LayoutSearchInputs, counts: tuple[int, ...]) -> Space:
-    """Return the layouts of a search.
-
-    Args:
-        inputs: The search.
-        counts: Numbers of GPUs to search.
-
-    Raises:
-        InvalidSpecError: The sizes have more combinations than can be held.
-    """
+def _space(asked: LayoutQuestion) -> Space:
+    """Return the layouts of a search."""
     rejected: Counter[str] = Counter()
-    base = question_of([inputs.on(1)])
+    base = asked.base
     legal: list[TrainingQuestion] = []
-    for schedule, overlap in _schedules(inputs, base):
-        layouts = _combined(inputs, base, counts, schedule, overlap=overlap)
+    for schedule, overlap in _schedules(asked):
+        layouts = _combined(asked, schedule, overlap=overlap)
         if layouts is None:
             continue
         rules = [
             (one.rule, one.broken_C) for one in layout_problems(base.network, layouts, schedule)
         ]
-        rules.append((RECIPE, refused_by_recipe(inputs, layouts)))
+        rules.append((RECIPE, asked.refused(layouts)))
         kept_C, refused = refused_by_rule(rules, layouts.size)
         rejected.update(refused)
         if kept_C.any():
             kept = take_layouts(layouts, np.flatnonzero(kept_C))
-            asked = replace(base, schedule=schedule, expert_overlap=overlap)
-            legal.append(replace(asked, layouts=kept, index_C=np.zeros(kept.size, np.int64)))
+            own = replace(base, schedule=schedule, expert_overlap=overlap)
+            legal.append(replace(own, layouts=kept, index_C=np.zeros(kept.size, np.int64)))
     families = _priced_together(legal) if legal else []
     bounds = joined([_bounds(family) for family in families])
     return Space(families=families, rejected=rejected, bounds=bounds)
@@ -180,28 +215,21 @@ def _bounds(family: Family) -> dict[str, FloatArray]:
     }
 
 
-def _schedules(inputs: LayoutSearchInputs, base: TrainingQuestion) -> Iterator[tuple[str, bool]]:
+def _schedules(asked: LayoutQuestion) -> Iterator[tuple[str, bool]]:
     """Yield the schedules of the engine, or the given one, with and without overlapped experts."""
-    given = inputs.pipeline_schedule
+    given, base = asked.schedule, asked.base
     for schedule in (given,) if given else base.engine.schedules:
         if schedule == DUALPIPE or not base.network.has_experts:
             yield schedule, False
-        elif "expert_overlap" in inputs.pinned:
-            yield schedule, inputs.expert_overlap
+        elif "expert_overlap" in asked.pinned:
+            yield schedule, bool(asked.pinned["expert_overlap"])
         else:
             yield from ((schedule, False), (schedule, True))
 
 
-def _combined(
-    inputs: LayoutSearchInputs,
-    base: TrainingQuestion,
-    counts: tuple[int, ...],
-    schedule: str,
-    *,
-    overlap: bool,
-) -> Layouts | None:
+def _combined(asked: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts | None:
     """Return all combinations of sizes whose product is a number of GPUs; None without any."""
-    sizes = _sizes(inputs, base, counts, schedule)
+    sizes = _sizes(asked, schedule)
     number = int(np.prod([float(len(values)) for values in sizes.values()]))
     if number > MOST_LAYOUTS:
         raise InvalidSpecError(
@@ -213,14 +241,14 @@ def _combined(
     column = {name: values.ravel() for name, values in zip(sizes, grid, strict=True)}
     replica_C = column["tp"] * column["pp"] * column["cp"]
     whole_C = np.mod(column["gpus"], replica_C) == 0
-    if "dp" in inputs.pinned:
-        whole_C &= column["gpus"] == replica_C * float(inputs.dp or 1)
-    if "expert_tp" not in inputs.pinned:  # experts are whole, or divided as attention is
+    if "dp" in asked.pinned:
+        whole_C &= column["gpus"] == replica_C * float(asked.pinned["dp"])
+    if "expert_tp" not in asked.pinned:  # experts are whole, or divided as attention is
         whole_C &= (column["expert_tp"] == 1) | (column["expert_tp"] == column["tp"])
     if overlap:  # hides transfers of experts, in an interleaved pipeline or without one
         whole_C &= column["ep"] * column["expert_tp"] > 1
         whole_C &= (column["pp"] == 1) | (schedule == "interleaved")
-    if schedule != "interleaved" and inputs.pipeline_schedule is None and schedule != "1f1b":
+    if schedule != "interleaved" and asked.schedule is None and schedule != "1f1b":
         whole_C &= column["pp"] > 1  # without a pipeline all schedules are 1f1b
     column = {name: values[whole_C] for name, values in column.items()}
     size = int(whole_C.sum())
@@ -228,26 +256,24 @@ def _combined(
         return None
     gpus_C = column.pop("gpus")
     column["dp"] = gpus_C / (column["tp"] * column["pp"] * column["cp"])
-    parallel = inputs.sequence_parallel
+    parallel = asked.sequence_parallel
     divided_C = column["tp"] > 1 if parallel is None else np.full(size, parallel)
     return replace(
-        base.layouts,
+        asked.base.layouts,
         **{
             name: values.astype(np.int64) if name in ("zero", "recompute") else values
             for name, values in column.items()
         },
         sequence_parallel=divided_C,
-        sequence_length=np.full(size, float(inputs.sequence_length)),
-        global_batch=np.full(size, float(inputs.global_batch)),
+        sequence_length=np.full(size, float(asked.sequence_length)),
+        global_batch=np.full(size, float(asked.global_batch)),
     )
 
 
-def _sizes(
-    inputs: LayoutSearchInputs, base: TrainingQuestion, counts: tuple[int, ...], schedule: str
-) -> dict[str, list[float]]:
+def _sizes(asked: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
     """Return the values of each size: the given one, or all that can divide model and GPUs."""
-    network = base.network
-    domain = base.systems[0].device.scale_up.domain_size
+    network, counts = asked.base.network, asked.counts
+    domain = asked.base.systems[0].device.scale_up.domain_size
     most = max(counts)
     experts = [float(g.experts.num_experts) for g in network.layers if g.experts is not None]
     chunks = _chunks(network.num_layers, schedule)
@@ -255,20 +281,20 @@ def _sizes(
         "gpus": [float(count) for count in counts],
         "tp": _divisors(counts, min(domain, most)),
         "pp": _divisors(counts, min(network.num_layers, most)),
-        "cp": _powers(min(max(inputs.sequence_length // LEAST_TOKENS, 1), most)),
+        "cp": _powers(min(max(asked.sequence_length // LEAST_TOKENS, 1), most)),
         "ep": _divisors([int(least) for least in experts], most) if experts else [1.0],
         "expert_tp": _divisors(counts, min(domain, most)) if experts else [1.0],
         "vpp": chunks,
-        "micro_batch": _powers(min(MOST_MICRO_BATCH, inputs.global_batch)),
+        "micro_batch": _powers(min(MOST_MICRO_BATCH, asked.global_batch)),
         "zero": [float(level) for level in sorted(set(ZERO.values()))],
         "recompute": [float(level) for level in range(len(RECOMPUTE_LEVELS))],
     }
-    return {**searched, **_pinned(inputs)}
+    return {**searched, **_pinned(asked)}
 
 
-def _pinned(inputs: LayoutSearchInputs) -> Mapping[str, list[float]]:
+def _pinned(asked: LayoutQuestion) -> Mapping[str, list[float]]:
     """Return the sizes that are given."""
-    given: dict[str, Any] = {name: value for name, value in inputs.pinned.items() if name != "dp"}
+    given: dict[str, Any] = {name: value for name, value in asked.pinned.items() if name != "dp"}
     given.pop("expert_overlap", None)
     if "zero" in given:
         given["zero"] = ZERO[given["zero"]]
@@ -346,56 +372,35 @@ class FoundLayouts:
     columns: list[dict[str, Any]] = field(default_factory=list)
 
 
-def score_of(inputs: LayoutSearchInputs, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
-    """Return the objective as pairs, of which the smaller is better (C, 2).
-
-    Args:
-        inputs: The search.
-        step_s: Step times, or bounds of them (C,) [s].
-        gpus: GPUs (C,).
-    """
-    match inputs.objective:
-        case "step_time_s":
-            first = step_s
-        case "tokens_per_s_per_gpu":
-            first = step_s * gpus
-        case "gpus":
-            first = gpus
-        case "effective_step_time_s":
-            goodput_D, which_C = _goodput(inputs, gpus)
-            goodput_C = goodput_D[which_C]
-            never_C = np.full_like(step_s, np.inf)  # without progress
-            first = np.divide(step_s, goodput_C, out=never_C, where=goodput_C > 0.0)
+def _score_of(asked: LayoutQuestion, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
+    """Return the objective of steps [s], or of their bounds, as pairs; smaller is better (C, 2)."""
+    first = {"gpus": gpus, "tokens_per_s_per_gpu": step_s * gpus}.get(asked.objective, step_s)
+    if asked.objective == "effective_step_time_s":
+        distinct, which_C = np.unique(gpus, return_inverse=True)
+        goodput_C = asked.goodput(distinct)[which_C]
+        never_C = np.full_like(step_s, np.inf)  # without progress
+        first = np.divide(step_s, goodput_C, out=never_C, where=goodput_C > 0.0)
     return np.stack([first, step_s], axis=1)
 
 
-def _goodput(inputs: LayoutSearchInputs, gpus: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the goodput of distinct numbers of GPUs, and which one each layout has (C,)."""
-    distinct, which_C = np.unique(gpus, return_inverse=True)
-    return inputs.goodput(distinct), which_C
-
-
 def find_layouts(
-    inputs: LayoutSearchInputs,
-    *,
-    counts: tuple[int, ...],
+    asked: LayoutQuestion,
     progress: Callable[[int, int], None] | None = None,
 ) -> FoundLayouts:
     """Return the best layouts.
 
     Args:
-        inputs: The search.
-        counts: Numbers of GPUs to search.
+        asked: The search.
         progress: Called with the layouts done and the total.
 
     Raises:
         InvalidSpecError: The sizes have more combinations than can be held.
     """
     started = time.process_time()
-    space = layout_space(inputs, counts)
+    space = _space(asked)
     found = FoundLayouts(space=space)
     if space.families:
-        _search(found, inputs, progress)
+        _search(found, asked, progress)
         if not found.best:
             found.nearest = _nearest(space)
     found.cpu_s = time.process_time() - started
@@ -404,7 +409,7 @@ def find_layouts(
 
 def _search(
     found: FoundLayouts,
-    inputs: LayoutSearchInputs,
+    asked: LayoutQuestion,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     """Price layouts in the order of their bounds until no other can be among the best.
@@ -413,10 +418,10 @@ def _search(
     """
     space, bounds = found.space, found.space.bounds
     fits_C = bounds["memory_bytes"] <= bounds["capacity_bytes"]
-    open_C = np.flatnonzero(_counted(space.rejected, inputs, fits_C, bounds["step_s"]))
-    score_C2 = score_of(inputs, bounds["step_s"][open_C], bounds["gpus"][open_C])
+    open_C = np.flatnonzero(_counted(space.rejected, asked, fits_C, bounds["step_s"]))
+    score_C2 = _score_of(asked, bounds["step_s"][open_C], bounds["gpus"][open_C])
     best: dict[tuple[float, ...], Priced] = {}
-    wanted = inputs.num_layouts + 1
+    wanted = asked.num_layouts + 1
 
     def last() -> tuple[float, ...] | None:
         """Return the score of the last of the wanted layouts; None if there are fewer."""
@@ -430,20 +435,20 @@ def _search(
         sharper_N2 = np.empty((some_N.size, 2))
         for family, own_N in space.parts(some_N):
             step_s_N = sharper_step_bounds(family.question, family.costs)
-            sharper_N2[own_N] = score_of(inputs, step_s_N, family.question.layouts.gpus)
+            sharper_N2[own_N] = _score_of(asked, step_s_N, family.question.layouts.gpus)
         for priced in best_first(sharper_N2, last, PRICED_AT_ONCE):
             for family, _ in space.parts(some_N[priced]):
-                _price(found, family, inputs, best)
+                _price(found, family, asked, best)
             found.priced += priced.size
     found.excluded = int(open_C.size) - found.priced
     found.best = sorted(best.values(), key=lambda one: (one.score, one.memory_bytes))[:wanted]
 
 
 def _counted(
-    rejected: Counter[str], inputs: LayoutSearchInputs, fits_N: BoolArray, step_s_N: FloatArray
+    rejected: Counter[str], asked: LayoutQuestion, fits_N: BoolArray, step_s_N: FloatArray
 ) -> BoolArray:
     """Return the layouts that fit and are fast enough (N,), and count the others."""
-    slow_N = step_s_N > (inputs.max_step_time_s or np.inf)
+    slow_N = step_s_N > asked.max_step_time_s
     kept_N, refused = refused_by_rule(((FITS, ~fits_N), (SLOW_STEP, slow_N)), fits_N.size)
     rejected.update(refused)
     return kept_N
@@ -452,15 +457,15 @@ def _counted(
 def _price(
     found: FoundLayouts,
     family: Family,
-    inputs: LayoutSearchInputs,
+    asked: LayoutQuestion,
     best: dict[tuple[float, ...], Priced],
 ) -> None:
     """Price layouts of a family and keep the best of each identity."""
     question = family.question
     steps = training_steps(question, family.costs)
-    kept_N = _counted(found.space.rejected, inputs, steps.memory.fits, steps.step_s_C)
+    kept_N = _counted(found.space.rejected, asked, steps.memory.fits, steps.step_s_C)
     kept = np.flatnonzero(kept_N)
-    for one in _best_of(question, steps, kept, inputs):
+    for one in _best_of(question, steps, kept, asked):
         known = best.get(one.identity)
         if known is None or (one.score, one.memory_bytes) < (known.score, known.memory_bytes):
             best[one.identity] = one
@@ -478,13 +483,13 @@ def _price(
 
 
 def _best_of(
-    question: TrainingQuestion, steps: TrainingSteps, kept: IntArray, inputs: LayoutSearchInputs
+    question: TrainingQuestion, steps: TrainingSteps, kept: IntArray, asked: LayoutQuestion
 ) -> Iterator[Priced]:
     """Yield the best layout of each identity among those that are kept."""
     layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
-    score_N2 = score_of(inputs, steps.step_s_C, layouts.gpus)
+    score_N2 = _score_of(asked, steps.step_s_C, layouts.gpus)
     kept = kept[np.lexsort((memory_bytes_N[kept], *score_N2[kept].T[::-1]))]
-    names = _identity(inputs, question)
+    names = _identity(asked, question)
     identity_N = np.stack([getattr(layouts, name)[kept] for name in names], axis=1)
     for at in kept[distinct_rows(identity_N)[0]].tolist():
         identity = tuple(float(getattr(layouts, name)[at]) for name in names)
@@ -510,13 +515,13 @@ def _priced(
     )
 
 
-def _identity(inputs: LayoutSearchInputs, question: TrainingQuestion) -> tuple[str, ...]:
+def _identity(asked: LayoutQuestion, question: TrainingQuestion) -> tuple[str, ...]:
     """Return the sizes in which layouts of the answer differ."""
     names = ("gpus", *vars(question.layouts))
     sizes = tuple(name for name in names if name not in CHOICES)
     follow = ("dp",) if question.network.has_experts else ("dp", "ep", "expert_tp")
-    free = set(SEARCHED).intersection(sizes).difference(inputs.pinned, follow)
-    return sizes if free or inputs.gpus is None else names
+    free = set(SEARCHED).intersection(sizes).difference(asked.pinned, follow)
+    return sizes if free or not asked.exact else names
 
 
 def _nearest(space: Space) -> Priced:
