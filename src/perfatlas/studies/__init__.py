@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         cheapest_pair as cheapest_pair,
         smallest_number as smallest_number,
     )
-    from perfatlas.studies.branch_and_bound import best_first as best_first
     from perfatlas.studies.executors import (
         dask_results as dask_results,
         local_results as local_results,

@@ -47,11 +47,6 @@ def smallest_number(meets: Meets, first: int, most: int) -> int | None:
     The condition stays met with larger numbers. Numbers are tried in steps that double; the last
     step is bisected.
 
-    Args:
-        meets: Whether a number meets the condition.
-        first: Smallest number.
-        most: Largest number.
-
     Example:
         >>> from perfatlas.studies import smallest_number
         >>> smallest_number(lambda number: number * number >= 50, 1, 100)
@@ -79,12 +74,6 @@ def cheapest_pair(
 
     The condition stays met with more of either: a pair that misses it rules out all pairs with no
     more of both, and a pair that meets it all that cost as much or more.
-
-    Args:
-        meets: Whether a pair meets the condition.
-        first: Smallest numbers.
-        most: Largest numbers.
-        costs: Cost of one of each.
 
     Example:
         >>> from perfatlas.studies import cheapest_pair

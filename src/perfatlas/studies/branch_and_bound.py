@@ -31,7 +31,7 @@ def best_first(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.studies import best_first
+        >>> from perfatlas.studies.branch_and_bound import best_first
         >>> bounds = np.array([[3.0, 0.0], [1.0, 0.0], [2.0, 9.0], [2.0, 1.0]])
         >>> [some.tolist() for some in best_first(bounds, lambda: (2.0, 5.0), 2)]
         [[1, 3]]

@@ -113,21 +113,13 @@ class SizeSearch:
         return (1,) * len(self.names)
 
     def at_prices(self, slower: tuple[StepScale, ...]) -> SizeSearch:
-        """Return the same search with scaled step times.
-
-        Args:
-            slower: How each pool is slower.
-        """
+        """Return the same search with scaled step times."""
         moved = replace(self, slower=slower, judged={})
         moved.each = load_on_one(moved)
         return moved
 
     def of(self, size: Size) -> Scenario:
-        """Return the deployment of a size.
-
-        Args:
-            size: The size.
-        """
+        """Return the deployment of a size."""
         return self.scenario.model_copy(update=dict(zip(self.names, size, strict=True)))
 
     @property
@@ -136,11 +128,7 @@ class SizeSearch:
         return "workers" if len(self.names) > 1 else "replicas"
 
     def text(self, size: Size) -> str:
-        """Return a size in words.
-
-        Args:
-            size: The size.
-        """
+        """Return a size in words."""
         numbers = zip(self.names, size, strict=True)
         return " and ".join(counted(number, LABELS[name]) for name, number in numbers)
 
@@ -150,9 +138,6 @@ def load_on_one(search: SizeSearch) -> tuple[OfferedLoad, ...]:
 
     A pool limits the capacity where twice its workers raise it; the other pool is enlarged until
     then.
-
-    Args:
-        search: The search.
 
     Returns:
         Empty for traffic without a steady rate.
@@ -274,11 +259,7 @@ def load_on(each: tuple[OfferedLoad, ...], size: Size) -> OfferedLoad:
 
 
 def beyond_capacity(load: OfferedLoad) -> str:
-    """Return that a rate exceeds the capacity, a clause.
-
-    Args:
-        load: The rate and the capacity.
-    """
+    """Return that a rate exceeds the capacity, a clause."""
     return (
         f"the rate exceeds their capacity of {significant(load.capacity_requests_per_s, 4)}"
         " requests/s"
@@ -456,12 +437,7 @@ def _limits(search: SizeSearch) -> tuple[Size, Size]:
 
 
 def size_at(search: SizeSearch, slower: tuple[StepScale, ...]) -> Size | None:
-    """Return the smallest size with scaled step times, None if none meets the SLOs.
-
-    Args:
-        search: The search.
-        slower: How the steps of each pool are slower.
-    """
+    """Return the smallest size with scaled step times, None if none meets the SLOs."""
     try:
         return smallest_size(search.at_prices(slower))
     except InfeasibleError:

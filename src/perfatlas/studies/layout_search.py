@@ -117,11 +117,7 @@ class Family:
         return self.question.layouts.size
 
     def take(self, places: IntArray) -> Family:
-        """Return some of the layouts.
-
-        Args:
-            places: Their positions.
-        """
+        """Return some of the layouts."""
         question = replace(
             self.question,
             layouts=take_layouts(self.question.layouts, places),
@@ -152,11 +148,7 @@ class Space:
         return sum(family.size for family in self.families)
 
     def parts(self, places_N: IntArray) -> Iterator[tuple[Family, IntArray]]:
-        """Yield some layouts by family, and which of them are its own.
-
-        Args:
-            places_N: Positions of the layouts.
-        """
+        """Yield some layouts by family, and which of them are its own."""
         ends = np.cumsum([family.size for family in self.families])
         family_N = np.searchsorted(ends, places_N, side="right")
         for number in np.unique(family_N).tolist():

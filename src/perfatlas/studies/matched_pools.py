@@ -46,11 +46,7 @@ class Pairs(NamedTuple):
     decode_workers: FloatArray
 
     def at(self, places: IntArray | slice) -> Pairs:
-        """Return some deployments.
-
-        Args:
-            places: Their positions.
-        """
+        """Return some deployments."""
         return Pairs(
             self.first[places],
             self.second[places],

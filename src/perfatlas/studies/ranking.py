@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def joined(parts: Sequence[Mapping[str, AnyArray]]) -> dict[str, AnyArray]:
-    """Return candidates of several parts as one set of columns, empty without any part.
-
-    Args:
-        parts: Columns with the same names.
-    """
+    """Return candidates of several parts as one set of columns, empty without any part."""
     names = parts[0] if parts else ()
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 

@@ -85,11 +85,7 @@ class RateSearch:
     capacity: float = math.inf
 
     def at_prices(self, slower: tuple[StepScale, ...]) -> RateSearch:
-        """Return the same search with scaled step times.
-
-        Args:
-            slower: How each pool or replica type is slower.
-        """
+        """Return the same search with scaled step times."""
         return replace(
             self,
             ready=slowed(self.ready, slower),
@@ -103,9 +99,6 @@ class RateSearch:
 
     def longer(self, requests: int) -> None:
         """Draw more requests and restart the search.
-
-        Args:
-            requests: Number of requests.
 
         Raises:
             InvalidSpecError: There are too many, or they come from a file.
@@ -202,9 +195,6 @@ def _bracketed(search: RateSearch, first: float, bounds: tuple[float, float]) ->
 
 def full_rate(search: RateSearch) -> float:
     """Return the request rate of a fully loaded deployment [requests/s].
-
-    Args:
-        search: The search.
 
     Raises:
         InfeasibleError: All requests need more KV cache than available.

@@ -81,10 +81,6 @@ class Strategies(NamedTuple):
 def tried_strategies(inputs: FleetGoodput, ready: FleetJob) -> Strategies:
     """Return the strategies of a job that its recovery policies allow.
 
-    Args:
-        inputs: The fields.
-        ready: The job.
-
     Raises:
         InvalidSpecError: No policy applies.
     """
@@ -415,9 +411,6 @@ def _lost(row: dict[str, Any], outcome: Outcome) -> dict[str, float]:
 
 def strategy_text(row: dict[str, Any]) -> str:
     """Return a strategy as text.
-
-    Args:
-        row: A row of the frontier.
 
     Example:
         >>> from perfatlas.verbs.goodput.strategy_frontier import strategy_text

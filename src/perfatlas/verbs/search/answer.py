@@ -237,11 +237,6 @@ def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
 
     Both are at their best loads by closed forms.
 
-    Args:
-        found: The candidates.
-        best: The best plan.
-        inputs: The search.
-
     Returns:
         "" where the best plan is no better, or `estimate` chooses none that was searched: for two
         pools, with sizes that are set, or where it does not fit. With several objectives there is

@@ -83,11 +83,6 @@ def _value(field: Field, text: str, whole: str) -> str | int:
 def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
     """Refuse choices of fields that are set too, or have no effect.
 
-    Args:
-        choices: Listed values by field.
-        given: Fields that are set.
-        mode: Serving mode of the deployments.
-
     Raises:
         InvalidSpecError: A field is listed and set, or has no effect in this mode.
     """
@@ -102,12 +97,7 @@ def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
 
 
 def settings_of(choices: Choices, given: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each setting that candidates share, None for the default.
-
-    Args:
-        choices: Listed values by field.
-        given: Fields that are set.
-    """
+    """Return the values of each setting that candidates share, None for the default."""
     return {name: choices.get(name, (given.get(name),)) for name in SETTINGS}
 
 

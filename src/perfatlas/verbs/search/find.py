@@ -190,10 +190,6 @@ def ranked(found: Found, inputs: SearchInputs) -> IntArray:
 
     Those that meet all limits come first, by the objective; of equal ones, those with fewer GPUs,
     then with the lower latency. The others follow, the nearest to the limits first.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
     """
     columns = found.leading
     meets = columns["slo_probability"] >= inputs.min_slo_probability

@@ -42,9 +42,6 @@ def launch_rules() -> dict[str, dict[str, Any]]:
 def whole_fields(engine: str) -> tuple[str, ...]:
     """Return the fields that an engine sets to 1 or to all ranks of a replica only.
 
-    Args:
-        engine: Name of the engine, without a version.
-
     Example:
         >>> from perfatlas.verbs.search.launch import whole_fields
         >>> whole_fields("vllm"), whole_fields("sglang")
@@ -55,10 +52,6 @@ def whole_fields(engine: str) -> tuple[str, ...]:
 
 def divides_prompts(engine: str, network: Network) -> bool:
     """Return whether an engine runs a model with context parallelism in prefill.
-
-    Args:
-        engine: Name of the engine, without a version.
-        network: The network.
 
     Example:
         >>> from perfatlas.networks import resolve_model

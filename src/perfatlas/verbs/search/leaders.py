@@ -102,11 +102,6 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
     """Return the best candidates by closed forms, best first, each of another plan.
 
     Those whose spare replicas do not fit are left out: simulations do not add replicas.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
-        most: Number of leaders.
     """
     columns = found.leading
     identity = POOL_PLAN if inputs.mode == "disaggregated" else (*PLAN, "dp")

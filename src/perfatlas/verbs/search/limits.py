@@ -271,10 +271,6 @@ def judge(points: Points, inputs: SearchInputs) -> Judged:
 
     With max_gpus and a request rate, replicas are those that serve it. Where their spares do not
     fit, the limit `availability` is not met.
-
-    Args:
-        points: The points.
-        inputs: The search.
     """
     results, plan = points.results, points.question.plan
     replicas, spares = plan.dp, np.zeros_like(plan.dp)

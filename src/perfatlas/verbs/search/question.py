@@ -99,11 +99,7 @@ class SearchInputs(
         return self._choices
 
     def allowed(self, name: str) -> tuple[int, ...] | None:
-        """Return the values of a size of a plan that are set or listed, None for all.
-
-        Args:
-            name: The size.
-        """
+        """Return the values of a size of a plan that are set or listed, None for all."""
         if name in self.pinned:
             return (self.pinned[name],)
         return self._choices.get(name)

@@ -37,13 +37,7 @@ HIT_RATE: Final = "prefix_hit_rate"
 
 
 def plan_row(found: Found, place: int, inputs: SearchInputs) -> dict[str, Any]:
-    """Return a candidate as a row of an answer, by closed forms.
-
-    Args:
-        found: The candidates.
-        place: Position of the candidate.
-        inputs: The search.
-    """
+    """Return a candidate as a row of an answer, by closed forms."""
     row = _row(found.leading, place, found.families, inputs)
     row["method"] = "static" if inputs.mode == "static" else "formula"
     row["binding_constraint"] = str(found.leading["binding_constraint"][place])
@@ -69,23 +63,13 @@ def deficit(score: float, following: float | None, inputs: SearchInputs) -> floa
 
 
 def frontier_rows(found: Found, inputs: SearchInputs) -> list[dict[str, Any]]:
-    """Return the points of the frontier, fastest for a user first.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
-    """
+    """Return the points of the frontier, fastest for a user first."""
     size = int(found.frontier["gpus"].size) if found.frontier else 0
     return [_row(found.frontier, place, found.families, inputs) for place in range(size)]
 
 
 def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
-    """Return all candidates at their best loads as columns of a table.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
-    """
+    """Return all candidates at their best loads as columns of a table."""
     columns = found.candidates
     if not columns:
         return {}
@@ -183,14 +167,7 @@ def _family_names(family: Family, inputs: SearchInputs) -> dict[str, Any]:
 def estimate_fields(
     found: Found, row: Mapping[str, Any], place: int, inputs: SearchInputs
 ) -> dict[str, Any]:
-    """Return the fields with which `estimate` prices a candidate.
-
-    Args:
-        found: The candidates.
-        row: Its plan and load.
-        place: Position of the candidate.
-        inputs: The search.
-    """
+    """Return the fields with which `estimate` prices a candidate."""
     first = int(found.leading["family"][place])
     cached: dict[str, int] = {}
     if inputs.mix.reuse is not None:  # the mean cached tokens of the prompts of a trace

@@ -24,12 +24,7 @@ LEAST_PROBABILITY: Final = 0.05  # advice to accept less would be advice to igno
 
 
 def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
-    """Return the error of a search without a plan that meets all limits.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
-    """
+    """Return the error of a search without a plan that meets all limits."""
     if not found.size:
         labels = next(metric.parts for metric in RESULTS if metric.name == "rejected")
         counts = ", ".join(
@@ -102,12 +97,7 @@ def _lower_probability(found: float, wanted: float) -> tuple[str, ...]:
 
 
 def no_simulated_plan(inputs: SearchInputs, count: int) -> InfeasibleError:
-    """Return the error of a search whose best plans all miss a limit when simulated.
-
-    Args:
-        inputs: The search.
-        count: Number of simulated plans.
-    """
+    """Return the error of a search whose best plans all miss a limit when simulated."""
     return InfeasibleError(
         f"the {counted(count, 'best plan')} by closed forms all miss a limit when simulated, with"
         f" probability {inputs.min_slo_probability:g} or more",

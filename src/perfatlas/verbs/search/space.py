@@ -147,13 +147,7 @@ def _divisors(number: int) -> tuple[tuple[int, int], ...]:
 
 
 def placed_plans(base: Candidates, plan: PlanColumns, inputs: SearchInputs) -> PlanColumns:
-    """Return plans with as many replicas as the nodes hold, where their number is free (U,).
-
-    Args:
-        base: A candidate with their system.
-        plan: The plans.
-        inputs: The search.
-    """
+    """Return plans with as many replicas as the nodes hold, where their number is free (U,)."""
     if inputs.gpus is not None or inputs.allowed("dp"):
         return plan
     return replace(plan, dp=np.minimum(plan.dp, _most_replicas(base, plan, inputs.most_gpus)))
@@ -325,11 +319,7 @@ def _identity(fields: dict[str, Any], base: Candidates) -> tuple[dict[str, Any],
 
 
 def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
-    """Yield the fields of every combination that is not a plan or a load.
-
-    Args:
-        inputs: The search.
-    """
+    """Yield the fields of every combination that is not a plan or a load."""
     given = inputs.model_dump(exclude_unset=True, exclude_none=True)
     shared = {n: v for n, v in given.items() if n in FIELD_NAMES and n not in NOT_SHARED}
     shared |= {"mode": inputs.mode}
@@ -386,11 +376,7 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
 
 
 def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan, without settings of an exchange that it does not have.
-
-    Args:
-        fields: Fields of `estimate`.
-    """
+    """Return the fields of a plan, without settings of an exchange that it does not have."""
     ranks = ("attention_dp", "prefill_attention_dp", "decode_attention_dp")
     if any((fields.get(name) or 1) > 1 for name in ranks):
         return fields
@@ -398,11 +384,7 @@ def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
-    """Return the numbers of tokens of a step to search, NaN for the default of the engine.
-
-    Args:
-        inputs: The search.
-    """
+    """Return the numbers of tokens of a step to search, NaN for the default of the engine."""
     if inputs.max_num_batched_tokens is not None:
         return (float(inputs.max_num_batched_tokens),)
     listed = inputs.listed.get(TOKENS)

@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 
 
 def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
-    """Return how far the second plan is behind the first.
-
-    Args:
-        plans: Rows of the answer.
-        several: Whether there are several objectives.
-    """
+    """Return how far the second plan is behind the first."""
     deficit = plans[0]["runner_up_deficit"]
     if deficit is None:
         return "no other plan meets all limits"
@@ -56,9 +51,6 @@ def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
 
 def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return the nodes of the first plan, and which of the others cross nodes; "" for one node.
-
-    Args:
-        plans: Rows of the answer.
 
     Example:
         >>> from perfatlas.verbs.search.text import placement_line
@@ -78,11 +70,7 @@ def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
 
 
 def nodes_line(plan: Mapping[str, Any]) -> str:
-    """Return the GPUs of the nodes that the first plan occupies, "" if it leaves none idle.
-
-    Args:
-        plan: A row of the answer.
-    """
+    """Return the GPUs of the nodes that the first plan occupies, "" if it leaves none idle."""
     whole = plan.get("node_gpus", plan["gpus"])
     if whole == plan["gpus"]:
         return ""
@@ -93,12 +81,7 @@ def nodes_line(plan: Mapping[str, Any]) -> str:
 
 
 def cost_line(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
-    """Return what the first plan costs, "" without a price.
-
-    Args:
-        plan: A row of the answer.
-        scenario: The fields of the search.
-    """
+    """Return what the first plan costs, "" without a price."""
     price, cost = scenario.get("usd_per_gpu_hour"), plan.get("usd_per_million_output_tokens")
     if price is None or cost is None:
         return ""
@@ -192,19 +175,12 @@ def _print_frontier(
 
 
 def objectives_of(scenario: Mapping[str, Any]) -> list[str]:
-    """Return the objectives of a search, one to three.
-
-    Args:
-        scenario: The fields of the search.
-    """
+    """Return the objectives of a search, one to three."""
     return str(scenario.get("objective") or Y).split(",")
 
 
 def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
     """Return the metrics over which a frontier is drawn, horizontal first.
-
-    Args:
-        scenario: The fields of the search.
 
     Example:
         >>> from perfatlas.verbs.search.text import frontier_axes
@@ -216,12 +192,7 @@ def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
-    """Return the numbers of candidates and of refused combinations, in a line.
-
-    Args:
-        results: Results of a search.
-        verbose: Whether to tell all rules.
-    """
+    """Return the numbers of candidates and of refused combinations, in a line."""
     rate = results.get("candidates_per_cpu_s")
     speed = f" ({format_number(rate)} candidates per CPU-second)" if rate and verbose else ""
     rejected, labels = results["rejected"], METRICS["rejected"].parts
@@ -264,11 +235,7 @@ def _plans_table(
 
 
 def has_limits(scenario: Mapping[str, Any]) -> bool:
-    """Return whether a search has SLOs or a request rate; without, all plans meet them.
-
-    Args:
-        scenario: The fields of the search.
-    """
+    """Return whether a search has SLOs or a request rate; without, all plans meet them."""
     return any(scenario.get(name) is not None for name in LIMITS)
 
 
@@ -313,9 +280,6 @@ def _load(plan: Mapping[str, Any]) -> str:
 def at_most_text(points: Sequence[Mapping[str, Any]]) -> str:
     """Return how many points of a frontier are upper limits of both rates, "" for none.
 
-    Args:
-        points: Rows of the frontier.
-
     Example:
         >>> from perfatlas.verbs.search.text import at_most_text
         >>> rates = {"output_tokens_per_s_per_gpu": 90.0, "output_tokens_per_s_per_user": 9.0}
@@ -344,12 +308,7 @@ def _title(name: str) -> str:
 
 
 def marked_metric(name: str, plan: Mapping[str, Any]) -> str:
-    """Return a metric of a plan; a limit has "≥" or "≤" before it.
-
-    Args:
-        name: The metric.
-        plan: A row of the plans or the frontier.
-    """
+    """Return a metric of a plan; a limit has "≥" or "≤" before it."""
     limit = limits_of({name: plan[name]}, tier=plan["tier"]).get(name, "")
     return limited_text(format_value(name, plan[name]), limit)
 
@@ -358,9 +317,6 @@ def varied_columns(
     scenario: Mapping[str, Any],
 ) -> dict[str, Callable[[Mapping[str, Any]], str]]:
     """Return what several values are searched of beside sizes of a plan: title and cell of a plan.
-
-    Args:
-        scenario: The fields of the search.
 
     Example:
         >>> from perfatlas.verbs.search.text import varied_columns
@@ -379,10 +335,6 @@ def varied_columns(
 
 def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
     """Return a plan with its system and formats, of each that a search varies.
-
-    Args:
-        plan: A row of the answer.
-        scenario: The fields of the search.
 
     Example:
         >>> from perfatlas.verbs.search.text import plan_name
@@ -423,9 +375,6 @@ VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
 
 def plan_text(plan: Mapping[str, Any]) -> str:
     """Return the sizes of a plan that are not 1, and its draft tokens, in short.
-
-    Args:
-        plan: A row of the answer.
 
     Example:
         >>> from perfatlas.verbs.search.text import plan_text

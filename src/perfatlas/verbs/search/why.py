@@ -44,26 +44,13 @@ def reason_of(
     inputs: SearchInputs,
     steps: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return the binding constraint of a plan and what bounds its phases, in a sentence.
-
-    Args:
-        leader: The plan.
-        found: The candidates.
-        inputs: The search.
-        steps: Breakdown of its steps.
-    """
+    """Return the binding constraint of a plan and what bounds its phases, in a sentence."""
     balance = f"{_balance(leader.place, found, inputs)}; " if found.by_frontier else ""
     return f"{balance}{held_back(leader, found, inputs)}; {_bounds(steps)}"
 
 
 def held_back(leader: Leader, found: Found, inputs: SearchInputs) -> str:
-    """Return what prevents a higher load of a plan.
-
-    Args:
-        leader: The plan.
-        found: The candidates.
-        inputs: The search.
-    """
+    """Return what prevents a higher load of a plan."""
     place, binding = leader.place, str(leader.row["binding_constraint"])
     columns = found.leading
     if leader.is_lowered:
@@ -211,11 +198,7 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
 
 
 def _before_simulated(leaders: list[Leader]) -> list[str]:
-    """Return that the first plans are not simulated and what to do, if so.
-
-    Args:
-        leaders: Those before the first simulated one.
-    """
+    """Return that the first plans are not simulated and what to do, if so."""
     if not leaders:
         return []
     rank = len(leaders)

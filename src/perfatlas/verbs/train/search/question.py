@@ -122,11 +122,7 @@ class LayoutSearchInputs(
         )
 
     def on(self, gpus: int) -> TrainInputs:
-        """Return the step of these fields without any parallelism.
-
-        Args:
-            gpus: GPUs.
-        """
+        """Return the step of these fields without any parallelism."""
         left_out = (*_OF_LAYOUT, *_OF_SEARCH)
         given = {n: getattr(self, n) for n in self.model_fields_set if n not in left_out}
         return read_without_layout({**given, "dp": gpus, "vpp": 1})

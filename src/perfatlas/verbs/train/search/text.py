@@ -138,12 +138,7 @@ def _table(layouts: Sequence[Mapping[str, Any]], *, gpus: bool) -> Table:
 
 
 def train_command(scenario: Mapping[str, Any], layout: Mapping[str, Any]) -> str:
-    """Return the command line of `train` for a layout.
-
-    Args:
-        scenario: The scenario of the search.
-        layout: A row of its answer.
-    """
+    """Return the command line of `train` for a layout."""
     fields = verb_fields("train")
     asked = {
         name: value for name, value in scenario.items() if name in fields and value is not None
@@ -156,9 +151,6 @@ def train_command(scenario: Mapping[str, Any], layout: Mapping[str, Any]) -> str
 
 def layout_text(layout: Mapping[str, Any]) -> str:
     """Return a layout in short: sizes and micro-batch that are not 1, sharding, recomputation.
-
-    Args:
-        layout: A row of the answer.
 
     Example:
         >>> from perfatlas.verbs.train.search.text import layout_text
