@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from perfatlas.studies import Pairs, Rates, matched_pairs
-from perfatlas.verbs.search.find import Found
-from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import SearchInputs, read_search
-from perfatlas.verbs.search.rows import candidate_table, plan_row
+from perfatlas.studies.deployments.find import Found
+from perfatlas.studies.deployments.pools import find_pools
+from perfatlas.studies.deployments.question import SearchInputs, read_search
+from perfatlas.studies.deployments.rows import candidate_table, plan_row
 
 ASKED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -26,38 +26,40 @@ from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
 from perfatlas.studies import joined, rejected_counts
-from perfatlas.verbs.search.choices import EXCHANGE, SIZES
-from perfatlas.verbs.search.find import PLAN, find, ranked, within_slos
-from perfatlas.verbs.search.groups import LATENCIES
+from perfatlas.studies.deployments import (
+    EXCHANGE,
+    LATENCIES,
+    PLAN,
+    SIZES,
+    candidate_table,
+    closed_form_leaders,
+    deficit,
+    estimate_fields,
+    find_deployments,
+    find_pools,
+    frontier_rows,
+    launch_rules,
+    plan_row,
+    ranked,
+    read_search,
+    simulated_leaders,
+    with_known_percentiles,
+    within_slos,
+    without_exceeded,
+)
 from perfatlas.verbs.search.launch import (
     DRAFTER,
     OPTIONS,
     POOLS,
     SETTINGS,
     launch_commands,
-    launch_rules,
     launcher_of,
     left_out_note,
     needed_checkpoint,
 )
 from perfatlas.verbs.search.launch_nodes import NODE_DEVICES
-from perfatlas.verbs.search.leaders import (
-    closed_form_leaders,
-    simulated_leaders,
-    with_known_percentiles,
-    without_exceeded,
-)
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.plan_nodes import placement_of
-from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import read_search
-from perfatlas.verbs.search.rows import (
-    candidate_table,
-    deficit,
-    estimate_fields,
-    frontier_rows,
-    plan_row,
-)
 from perfatlas.verbs.search.shortfall import fewer_plans_note, no_plan, no_simulated_plan
 from perfatlas.verbs.search.text import plan_name, plan_text
 from perfatlas.verbs.search.why import (
@@ -75,9 +77,7 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.verbs.search.find import Columns, Found
-    from perfatlas.verbs.search.leaders import Leader
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments import Columns, Found, Leader, SearchInputs
 
 EVERY_S: Final = 2.0  # between two lines about closed forms
 SHOWN: Final = ("ttft_s", "tpot_s")
@@ -391,7 +391,7 @@ def search(
     found = (
         find_pools(inputs, told.priced if told else None)
         if inputs.mode == "disaggregated"
-        else find(inputs, told.priced if told else None)
+        else find_deployments(inputs, told.priced if told else None)
     )
     if found.size and np.all(np.isnan(found.candidates["score"])):
         raise UnsupportedError(

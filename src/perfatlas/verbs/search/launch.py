@@ -5,16 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.studies.deployments import launch_rules
 from perfatlas.verbs.search.launch_nodes import commands_of_nodes, left_out_nodes, node_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.networks import Network
-
-LAUNCHES: Final = "data/launch_arguments.toml"
 POOLS: Final = ("prefill", "decode")
 # limits that the search does not vary
 OPTIONS: Final = (
@@ -32,38 +29,6 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "prefix_caching": True,
 }
 UNNAMED: Final = {"cp": 1}  # sizes that no command has, by their value without effect
-
-
-def launch_rules() -> dict[str, dict[str, Any]]:
-    """Return the names of launch arguments by launcher, from shipped data."""
-    return shipped_table(LAUNCHES)
-
-
-def whole_fields(engine: str) -> tuple[str, ...]:
-    """Return the fields that an engine sets to 1 or to all ranks of a replica only.
-
-    Example:
-        >>> from perfatlas.verbs.search.launch import whole_fields
-        >>> whole_fields("vllm"), whole_fields("sglang")
-        (('ep',), ())
-    """
-    return tuple(launch_rules().get(engine, {}).get("whole", ()))
-
-
-def divides_prompts(engine: str, network: Network) -> bool:
-    """Return whether an engine runs a model with context parallelism in prefill.
-
-    Example:
-        >>> from perfatlas.networks import resolve_model
-        >>> from perfatlas.verbs.search.launch import divides_prompts
-        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
-        >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)
-        (True, False)
-    """
-    models = launch_rules()["context_parallel"].get(engine, "")
-    if models == "sparse":
-        return any(group.selects_keys for group in network.layers)
-    return bool(models)
 
 
 def launcher_of(emit: str, engine: str, *, pools: bool) -> str:

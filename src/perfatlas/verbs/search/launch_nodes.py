@@ -73,7 +73,7 @@ def commands_of_nodes(
         span: Its nodes.
 
     Example:
-        >>> from perfatlas.verbs.search.launch import launch_rules
+        >>> from perfatlas.studies.deployments import launch_rules
         >>> from perfatlas.verbs.search.launch_nodes import NodeSpan, commands_of_nodes
         >>> span = NodeSpan(nodes=2, local=8, by_ranks=False)
         >>> command = "python -m sglang.launch_server"

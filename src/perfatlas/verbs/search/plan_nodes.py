@@ -15,8 +15,7 @@ from perfatlas.parallelism import (
     nodes_of_pools,
 )
 from perfatlas.quantities import counted
-from perfatlas.verbs.search.find import PLAN
-from perfatlas.verbs.search.rows import ROLES
+from perfatlas.studies.deployments import PLAN, ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InfeasibleError, PerfatlasError, counted, significant, two_digits
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
-from perfatlas.verbs.search.choices import EXCHANGE, SIZES
-from perfatlas.verbs.search.find import ranked
-from perfatlas.verbs.search.groups import LATENCIES
+from perfatlas.studies.deployments import (
+    EXCHANGE,
+    LATENCIES,
+    SIZES,
+    combinations_of,
+    plan_row,
+    ranked,
+)
 from perfatlas.verbs.search.metrics import RESULTS
-from perfatlas.verbs.search.rows import plan_row
-from perfatlas.verbs.search.space import combinations_of
 from perfatlas.verbs.search.text import plan_text
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.search.find import Found
-    from perfatlas.verbs.search.leaders import Leader
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments import Found, Leader, SearchInputs
 
 LEAST_PROBABILITY: Final = 0.05  # advice to accept less would be advice to ignore the limit
 

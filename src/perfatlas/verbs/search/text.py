@@ -21,9 +21,13 @@ from perfatlas.report.text import (
     speaks_unicode,
 )
 from perfatlas.studies import print_sensitivities, rejected_text
-from perfatlas.verbs.search.choices import listed_names
-from perfatlas.verbs.search.groups import LATENCIES, LIMITS, MOST_OBJECTIVES
-from perfatlas.verbs.search.limits import percentile_name
+from perfatlas.studies.deployments import (
+    LATENCIES,
+    LIMITS,
+    MOST_OBJECTIVES,
+    listed_names,
+    percentile_name,
+)
 from perfatlas.verbs.search.plan_nodes import crossing_of
 from perfatlas.vocabulary.metrics import METRICS
 

@@ -6,18 +6,21 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import significant
-from perfatlas.verbs.search.find import NO_GAIN
-from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import AVAILABILITY, HIGHER, PER_GPU, RATE
-from perfatlas.verbs.search.rows import deficit
+from perfatlas.studies.deployments import (
+    AVAILABILITY,
+    HIGHER,
+    LATENCIES,
+    NO_GAIN,
+    PER_GPU,
+    RATE,
+    deficit,
+)
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.verbs.search.find import Found
-    from perfatlas.verbs.search.leaders import Leader
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments import Found, Leader, SearchInputs
 
 SIMULATION: Final = "simulation"  # of a plan whose load the simulation lowered
 ENDED: Final = {

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
     from perfatlas.studies import RequestMix
-    from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.space import Family
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.space import Family
 
 # sequences of an attention-DP rank: four to each doubling
 LOADS: Final = (1.0, 2.0, 3.0, *(float(n << k) for k in range(11) for n in (4, 5, 6, 7)))

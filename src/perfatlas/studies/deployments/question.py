@@ -19,14 +19,14 @@ from perfatlas.studies import (
     equal_requests,
     given_classes,
 )
-from perfatlas.verbs.search.choices import (
+from perfatlas.studies.deployments.choices import (
     DEPTH,
     SIZES,
     Choices,
     read_choices,
     refuse_contradictions,
 )
-from perfatlas.verbs.search.groups import (
+from perfatlas.studies.deployments.groups import (
     LATENCIES,
     LIMITS,
     RequestLengths,

@@ -24,9 +24,9 @@ from perfatlas.scenario.deployments import (
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.requests import caches_of
 from perfatlas.studies import bisected
-from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
-from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import (
+from perfatlas.studies.deployments.find import METRICS, PLAN, distinct_plans, ranked
+from perfatlas.studies.deployments.groups import LATENCIES
+from perfatlas.studies.deployments.limits import (
     ENDS,
     PER_GPU,
     frontier_points,
@@ -35,8 +35,8 @@ from perfatlas.verbs.search.limits import (
     replicas_for_rate,
     score_of,
 )
-from perfatlas.verbs.search.points import LOADS, costs
-from perfatlas.verbs.search.rows import HIT_RATE, POOL_PLAN, estimate_fields, plan_row
+from perfatlas.studies.deployments.points import LOADS, costs
+from perfatlas.studies.deployments.rows import HIT_RATE, POOL_PLAN, estimate_fields, plan_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
     from perfatlas.serving.requests import Caches
-    from perfatlas.verbs.search.find import Found
-    from perfatlas.verbs.search.limits import Met
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments.find import Found
+    from perfatlas.studies.deployments.limits import Met
+    from perfatlas.studies.deployments.question import SearchInputs
 
 # requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
 MOST_IN_FLIGHT: Final = 65_536

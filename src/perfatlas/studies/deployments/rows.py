@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import tier_names
-from perfatlas.verbs.search.choices import EXCHANGE
-from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
-from perfatlas.verbs.search.limits import HIGHER
-from perfatlas.verbs.search.space import of_plan
+from perfatlas.studies.deployments.choices import EXCHANGE
+from perfatlas.studies.deployments.find import LIMITS, METRICS, PLAN
+from perfatlas.studies.deployments.limits import HIGHER
+from perfatlas.studies.deployments.space import of_plan
 from perfatlas.vocabulary.fields import Pools, Subject, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.verbs.search.find import Columns, Found
-    from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.space import Family
+    from perfatlas.studies.deployments.find import Columns, Found
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.space import Family
 
 ROLES: Final = ("prefill", "decode")
 # parallel sizes that each pool has of its own
-SIZES: Final = {
+POOL_SIZES: Final = {
     role: tuple(name for name in PLAN if f"{role}_{name}" in fields_of(Pools)) for role in ROLES
 }
 # columns in which distinct plans of two pools differ
-POOL_PLAN: Final = tuple(f"{role}_{name}" for role in ROLES for name in (*SIZES[role], "workers"))
+POOL_PLAN: Final = tuple(
+    f"{role}_{name}" for role in ROLES for name in (*POOL_SIZES[role], "workers")
+)
 EXPERTS: Final = tuple(
     f"{role}{name}" for role in ("", "prefill_", "decode_") for name in ("ep", "moe_tp")
 )
@@ -126,7 +128,7 @@ def _cells(
 def _counts(inputs: SearchInputs) -> dict[str, str]:
     """Return the columns of whole numbers by their names in an answer."""
     if inputs.mode == "disaggregated":
-        names = (f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "workers", "batch"))
+        names = (f"{role}_{n}" for role in ROLES for n in (*POOL_SIZES[role], "workers", "batch"))
         return {name: name for name in (*names, "gpus")}
     spares = () if inputs.availability is None else ("spare_replicas", "node_gpus")
     load = {"batch": "sequences"} if inputs.mode == "static" else {"concurrency": "concurrency"}
@@ -189,7 +191,9 @@ def _pool_fields(
 ) -> dict[str, Any]:
     """Return the fields with which `estimate` prices a deployment of two pools."""
     prefill, decode = families
-    named = [f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "system", "workers", "batch")]
+    named = [
+        f"{role}_{n}" for role in ROLES for n in (*POOL_SIZES[role], "system", "workers", "batch")
+    ]
     fields = {**decode.fields, **{name: row[name] for name in named if name in row}}
     fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")} | cached
     engines = [one.fields.get("engine", DEFAULT_ENGINE) for one in families]

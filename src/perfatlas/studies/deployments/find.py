@@ -15,17 +15,17 @@ import numpy as np
 from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
 from perfatlas.studies import joined, rank_order, ranking_values
-from perfatlas.verbs.search.limits import best_loads, frontier_points, judge
-from perfatlas.verbs.search.points import ENDS, priced_points
-from perfatlas.verbs.search.space import chunk_sizes, families
+from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
+from perfatlas.studies.deployments.points import ENDS, priced_points
+from perfatlas.studies.deployments.space import chunk_sizes, families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.verbs.search.limits import Judged
-    from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.space import Family
+    from perfatlas.studies.deployments.limits import Judged
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.space import Family
 
     Columns = dict[str, np.ndarray[Any, Any]]
     PricedSoFar = Callable[["Found", list[Columns]], None]
@@ -99,7 +99,7 @@ class Found:
         self.by_frontier = len(inputs.objectives) > 1
 
 
-def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
+def find_deployments(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
     """Return all candidates of a search.
 
     Args:

@@ -37,7 +37,7 @@ def read_choices(listed: tuple[str, ...] | None) -> Choices:
         InvalidSpecError: A field is unknown or named twice, or a value is not one of its values.
 
     Example:
-        >>> from perfatlas.verbs.search.choices import read_choices
+        >>> from perfatlas.studies.deployments.choices import read_choices
         >>> read_choices(("tp=2:4", "expert_exchange=deepep"))
         {'tp': (2, 4), 'expert_exchange': ('deepep',)}
     """
@@ -108,7 +108,7 @@ def listed_names(choices: object) -> tuple[str, ...]:
         choices: The list as given, or nothing.
 
     Example:
-        >>> from perfatlas.verbs.search.choices import listed_names
+        >>> from perfatlas.studies.deployments.choices import listed_names
         >>> listed_names(["tp=2", "engine=vllm:sglang"]), listed_names(None)
         (('engine',), ())
     """

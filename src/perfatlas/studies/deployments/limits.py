@@ -19,7 +19,7 @@ from perfatlas.studies import (
     ranking_values,
     value_exceeded,
 )
-from perfatlas.verbs.search.groups import LATENCIES
+from perfatlas.studies.deployments.groups import LATENCIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.verbs.search.points import Points
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments.points import Points
+    from perfatlas.studies.deployments.question import SearchInputs
 
 HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu",))
 RATE: Final = "request_rate"

@@ -37,11 +37,17 @@ from perfatlas.studies import (
     ranking_values,
     value_exceeded,
 )
-from perfatlas.verbs.search.find import LIMITS, METRICS, Found
-from perfatlas.verbs.search.limits import PER_GPU, PER_USER, frontier_points, met_limits, score_of
-from perfatlas.verbs.search.points import LOADS, costs, priced_points
-from perfatlas.verbs.search.rows import ROLES, SIZES
-from perfatlas.verbs.search.space import families
+from perfatlas.studies.deployments.find import LIMITS, METRICS, Found
+from perfatlas.studies.deployments.limits import (
+    PER_GPU,
+    PER_USER,
+    frontier_points,
+    met_limits,
+    score_of,
+)
+from perfatlas.studies.deployments.points import LOADS, costs, priced_points
+from perfatlas.studies.deployments.rows import POOL_SIZES, ROLES
+from perfatlas.studies.deployments.space import families
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -52,10 +58,10 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
     from perfatlas.studies import Pairs
-    from perfatlas.verbs.search.find import Columns, PricedSoFar
-    from perfatlas.verbs.search.points import Points
-    from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.space import Family
+    from perfatlas.studies.deployments.find import Columns, PricedSoFar
+    from perfatlas.studies.deployments.points import Points
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.space import Family
 
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
 OWN: Final = ("system", "engine", "format", "kv_format")  # fields in which pools may differ
@@ -223,7 +229,7 @@ def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     )
     for role, (workers, index, count) in zip(ROLES, taken, strict=True):
         plan, load = workers.question.plan, workers.question.load
-        columns |= {f"{role}_{name}": getattr(plan, name)[index] for name in SIZES[role]}
+        columns |= {f"{role}_{name}": getattr(plan, name)[index] for name in POOL_SIZES[role]}
         columns |= {f"{role}_workers": count, f"{role}_batch": load.sequences[index]}
     if inputs.mix.reuse is not None:
         columns["cached_tokens"] = prefill.question.load.prefix[pairs.first]
@@ -364,7 +370,7 @@ def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
     places = unexceeded_workers(points.sequences, gpus, busy, inputs, energy_j)
     late_s = value_exceeded(*busy, 1.0 - inputs.min_slo_probability)
     question, results = points.question.take(places.tolist()), evaluated.take(places)
-    sizes = np.column_stack([getattr(question.plan, name) for name in SIZES[role]])
+    sizes = np.column_stack([getattr(question.plan, name) for name in POOL_SIZES[role]])
     return Workers(
         family=points.family,
         question=question,

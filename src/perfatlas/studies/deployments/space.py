@@ -27,8 +27,8 @@ from perfatlas.scenario.resolution import (
 )
 from perfatlas.step import EngineLimits, Load, take_columns
 from perfatlas.studies import refused_by_rule
-from perfatlas.verbs.search.choices import EXCHANGE, SETTINGS, SIZES, TOKENS, settings_of
-from perfatlas.verbs.search.launch import divides_prompts, whole_fields
+from perfatlas.studies.deployments.choices import EXCHANGE, SETTINGS, SIZES, TOKENS, settings_of
+from perfatlas.studies.deployments.engine_rules import divides_prompts, whole_fields
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments.question import SearchInputs
 
     BoolArray = NDArray[np.bool_]
 
