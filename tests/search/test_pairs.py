@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.studies import Pairs, Rates, matched_pairs
 from perfatlas.studies.deployments.find import Found
+from perfatlas.studies.deployments.matching import Rates, matched_pairs
 from perfatlas.studies.deployments.pools import find_pools
 from perfatlas.studies.deployments.question import SearchInputs, read_search
 from perfatlas.studies.deployments.rows import candidate_table, plan_row
@@ -22,11 +22,6 @@ ASKED: Final[dict[str, Any]] = {
     "isl": 1024,
     "osl": 128,
 }
-
-
-def _matched(prefill: Rates, decode: Rates, inputs: SearchInputs) -> Pairs:
-    exact, rate = inputs.gpus is not None, inputs.request_rate
-    return matched_pairs(prefill, decode, inputs.most_gpus, exact=exact, request_rate=rate)
 
 
 def _best_numbers(
@@ -71,7 +66,9 @@ def test_numbers_of_workers_are_those_of_an_exhaustive_search(
         best = _best_numbers(one, other, inputs)
         if best is not None:
             expected[first, second] = best
-    found = zip(*(values.tolist() for values in _matched(prefill, decode, inputs)), strict=True)
+    exact, rate = inputs.gpus is not None, inputs.request_rate
+    pairs = matched_pairs(prefill, decode, inputs.most_gpus, exact=exact, request_rate=rate)
+    found = zip(*(values.tolist() for values in pairs), strict=True)
     assert {(first, second): (x, y) for first, second, x, y in found} == expected
     assert len(expected) > kinds * kinds / 4
 
@@ -79,9 +76,8 @@ def test_numbers_of_workers_are_those_of_an_exhaustive_search(
 def test_workers_that_do_not_fit_have_no_deployments() -> None:
     one = Rates(*(np.array([value]) for value in (3.0, 1.0, 1.0)))
     nothing = Rates(*(np.empty(0) for _ in range(3)))
-    inputs = read_search({**ASKED, "gpus": 4})
     for prefill, decode in ((one, one), (nothing, one), (one, nothing)):
-        assert _matched(prefill, decode, inputs).first.size == 0
+        assert matched_pairs(prefill, decode, 4, exact=True).first.size == 0
 
 
 @cache

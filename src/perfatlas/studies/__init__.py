@@ -8,7 +8,6 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.studies.bisection import (
-        bisected as bisected,
         cheapest_pair as cheapest_pair,
         smallest_number as smallest_number,
     )
@@ -58,11 +57,6 @@ if TYPE_CHECKING:
         Priced as Priced,
         find_layouts as find_layouts,
     )
-    from perfatlas.studies.matched_pools import (
-        Pairs as Pairs,
-        Rates as Rates,
-        matched_pairs as matched_pairs,
-    )
     from perfatlas.studies.pareto import pareto_points as pareto_points
     from perfatlas.studies.points import (
         Axis as Axis,
@@ -77,21 +71,12 @@ if TYPE_CHECKING:
         value_exceeded as value_exceeded,
     )
     from perfatlas.studies.ranking import (
-        best_of_groups as best_of_groups,
         joined as joined,
-        rank_order as rank_order,
-        ranking_values as ranking_values,
     )
     from perfatlas.studies.refusals import (
         refused_by_rule as refused_by_rule,
         rejected_counts as rejected_counts,
         rejected_text as rejected_text,
-    )
-    from perfatlas.studies.request_mix import (
-        RequestMix as RequestMix,
-        classes_of_trace as classes_of_trace,
-        equal_requests as equal_requests,
-        given_classes as given_classes,
     )
     from perfatlas.studies.request_rates import (
         RateSearch as RateSearch,

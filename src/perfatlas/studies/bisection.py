@@ -30,7 +30,7 @@ def bisected(
         is_close: Whether two values, as returned, are close enough.
 
     Example:
-        >>> from perfatlas.studies import bisected
+        >>> from perfatlas.studies.bisection import bisected
         >>> def mean(met, missed): return (met + missed) / 2.0
         >>> bisected(lambda x: x * x < 2.0, 1.0, 2.0, mean, lambda x, y: y - x < 0.1)
         (1.375, 1.4375)

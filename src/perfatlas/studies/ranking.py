@@ -50,7 +50,7 @@ def rank_order(meets: BoolArray, value: FloatArray, *ties: FloatArray) -> IntArr
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.studies import rank_order
+        >>> from perfatlas.studies.ranking import rank_order
         >>> rank_order(np.array([False, True, True]), np.array([9.0, 1.0, 2.0])).tolist()
         [2, 1, 0]
     """
@@ -71,7 +71,7 @@ def best_of_groups(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.studies import best_of_groups
+        >>> from perfatlas.studies.ranking import best_of_groups
         >>> group, meets = np.array([0, 0, 1, 1]), np.array([True, False, True, True])
         >>> best_of_groups(group, meets, np.array([1.0, 2.0, 3.0, 4.0])).tolist()
         [0, 3]

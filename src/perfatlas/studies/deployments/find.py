@@ -14,10 +14,10 @@ import numpy as np
 
 from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
-from perfatlas.studies import joined, rank_order, ranking_values
 from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
 from perfatlas.studies.deployments.points import ENDS, priced_points
 from perfatlas.studies.deployments.space import chunk_sizes, families
+from perfatlas.studies.ranking import joined, rank_order, ranking_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.question import SearchInputs
     from perfatlas.studies.deployments.space import Family
 
-    Columns = dict[str, np.ndarray[Any, Any]]
-    PricedSoFar = Callable[["Found", list[Columns]], None]
+    PricedSoFar = Callable[["Found", list["Columns"]], None]
+
+Columns = dict[str, np.ndarray[Any, Any]]
 
 PLAN: Final = tuple(one.name for one in fields(PlanColumns) if one.name != "dp")  # of a replica
 LIMITS: Final = ("max_num_seqs", "max_num_batched_tokens")

@@ -23,7 +23,7 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.requests import caches_of
-from perfatlas.studies import bisected
+from perfatlas.studies.bisection import bisected
 from perfatlas.studies.deployments.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.studies.deployments.groups import LATENCIES
 from perfatlas.studies.deployments.limits import (

@@ -12,14 +12,10 @@ import numpy as np
 
 from perfatlas.parallelism import gpus_of_nodes, most_replicas
 from perfatlas.reliability.fleet.closed_form import replicas_up, spare_replicas
-from perfatlas.studies import (
-    best_of_groups,
-    pareto_points,
-    probability_at_most,
-    ranking_values,
-    value_exceeded,
-)
 from perfatlas.studies.deployments.groups import LATENCIES
+from perfatlas.studies.pareto import pareto_points
+from perfatlas.studies.probability import probability_at_most, value_exceeded
+from perfatlas.studies.ranking import best_of_groups, ranking_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

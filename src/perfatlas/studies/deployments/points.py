@@ -21,7 +21,7 @@ from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns
-from perfatlas.studies import refused_by_rule
+from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from perfatlas.inference import LoadResults, RequestClasses
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
-    from perfatlas.studies import RequestMix
     from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.request_mix import RequestMix
     from perfatlas.studies.deployments.space import Family
 
 # sequences of an attention-DP rank: four to each doubling

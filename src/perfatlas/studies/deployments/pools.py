@@ -28,15 +28,6 @@ from perfatlas.inference import (
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import node_gpus
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import (
-    Rates,
-    best_of_groups,
-    joined,
-    matched_pairs,
-    pareto_points,
-    ranking_values,
-    value_exceeded,
-)
 from perfatlas.studies.deployments.find import LIMITS, METRICS, Found
 from perfatlas.studies.deployments.limits import (
     PER_GPU,
@@ -45,9 +36,13 @@ from perfatlas.studies.deployments.limits import (
     met_limits,
     score_of,
 )
+from perfatlas.studies.deployments.matching import Rates, matched_pairs
 from perfatlas.studies.deployments.points import LOADS, costs, priced_points
 from perfatlas.studies.deployments.rows import POOL_SIZES, ROLES
 from perfatlas.studies.deployments.space import families
+from perfatlas.studies.pareto import pareto_points
+from perfatlas.studies.probability import value_exceeded
+from perfatlas.studies.ranking import best_of_groups, joined, ranking_values
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -57,8 +52,8 @@ if TYPE_CHECKING:
     from perfatlas.networks import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
-    from perfatlas.studies import Pairs
     from perfatlas.studies.deployments.find import Columns, PricedSoFar
+    from perfatlas.studies.deployments.matching import Pairs
     from perfatlas.studies.deployments.points import Points
     from perfatlas.studies.deployments.question import SearchInputs
     from perfatlas.studies.deployments.space import Family

@@ -13,12 +13,6 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
 from perfatlas.serving.requests import PREFIX_AWARE
-from perfatlas.studies import (
-    RequestMix,
-    classes_of_trace,
-    equal_requests,
-    given_classes,
-)
 from perfatlas.studies.deployments.choices import (
     DEPTH,
     SIZES,
@@ -32,6 +26,12 @@ from perfatlas.studies.deployments.groups import (
     RequestLengths,
     SearchObjective,
     SearchSpace,
+)
+from perfatlas.studies.deployments.request_mix import (
+    RequestMix,
+    classes_of_trace,
+    equal_requests,
+    given_classes,
 )
 from perfatlas.vocabulary.fields import (
     CachedPrefix,

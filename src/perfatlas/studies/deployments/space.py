@@ -26,9 +26,9 @@ from perfatlas.scenario.resolution import (
     spread_candidates,
 )
 from perfatlas.step import EngineLimits, Load, take_columns
-from perfatlas.studies import refused_by_rule
 from perfatlas.studies.deployments.choices import EXCHANGE, SETTINGS, SIZES, TOKENS, settings_of
 from perfatlas.studies.deployments.engine_rules import divides_prompts, whole_fields
+from perfatlas.studies.refusals import refused_by_rule
 
 if TYPE_CHECKING:
     from collections import Counter

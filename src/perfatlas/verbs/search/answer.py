@@ -49,6 +49,7 @@ from perfatlas.studies.deployments import (
 )
 from perfatlas.verbs.search.launch import (
     DRAFTER,
+    NODE_DEVICES,
     OPTIONS,
     POOLS,
     SETTINGS,
@@ -57,15 +58,16 @@ from perfatlas.verbs.search.launch import (
     left_out_note,
     needed_checkpoint,
 )
-from perfatlas.verbs.search.launch_nodes import NODE_DEVICES
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.plan_nodes import placement_of
-from perfatlas.verbs.search.shortfall import fewer_plans_note, no_plan, no_simulated_plan
 from perfatlas.verbs.search.text import plan_name, plan_text
 from perfatlas.verbs.search.why import (
     SIMULATION,
+    fewer_plans_note,
     gain_of_next_load,
     held_back,
+    no_plan,
+    no_simulated_plan,
     rank_change,
     ranking_notes,
     reason_of,
