@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Columns as Columns,
         Found as Found,
         find_deployments as find_deployments,
+        place_of_plan as place_of_plan,
         ranked as ranked,
         within_slos as within_slos,
     )

@@ -20,7 +20,7 @@ from perfatlas.studies.deployments.space import chunk_sizes, families
 from perfatlas.studies.ranking import joined, rank_order, ranking_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.studies.deployments.limits import Judged
@@ -84,6 +84,11 @@ class Found:
     def size(self) -> int:
         """Number of candidates C."""
         return int(self.candidates["score"].size) if self.candidates else 0
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the objective is known of a candidate."""
+        return bool(np.any(~np.isnan(self.candidates["score"])))
 
     def keep(self, best: list[Columns], frontiers: list[Columns], inputs: SearchInputs) -> None:
         """Keep candidates, and those points of several frontiers that no other one exceeds.
@@ -219,3 +224,27 @@ def within_slos(found: Found, inputs: SearchInputs) -> int:
         return 0
     meets = found.candidates["slo_probability"] >= inputs.min_slo_probability
     return int(np.count_nonzero(meets))
+
+
+def place_of_plan(
+    found: Found, place: int, sizes: Mapping[str, int | None], inputs: SearchInputs
+) -> tuple[int | None, float | None]:
+    """Return the first candidate of a plan, and the best score of those that meet all limits.
+
+    Args:
+        found: The candidates.
+        place: Candidate of the same family.
+        sizes: Sizes of the plan by name, None for any.
+        inputs: The search.
+
+    Returns:
+        None where there is none.
+    """
+    columns = found.leading
+    same = columns["family"] == columns["family"][place]
+    for name, size in sizes.items():
+        same &= (columns[name] == size) if size is not None else True
+    places = np.flatnonzero(same)
+    meets = places[columns["slo_probability"][places] >= inputs.min_slo_probability]
+    first = int(places[0]) if places.size else None
+    return first, float(np.max(columns["score"][meets])) if meets.size else None

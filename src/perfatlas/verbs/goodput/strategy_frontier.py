@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
 from scipy.special import pdtr
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
@@ -327,9 +326,8 @@ def _answer(
     outcomes: list[Outcome],
 ) -> Answer:
     """Return the envelope, without the scenario."""
-    goodput_N = np.array([row["goodput"] for row in rows])
-    held_N = np.array([row["gpus_held"] for row in rows], np.float64)
-    points = pareto_points(goodput_N, -held_N)[::-1].tolist()
+    both = [row["goodput"] for row in rows], [-row["gpus_held"] for row in rows]
+    points = pareto_points(*both)[::-1].tolist()
     best = max(points, key=lambda place: rows[place]["useful_share_of_held"])
     results: dict[str, Any] = {
         FRONTIER: [rows[place] for place in points],

@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.answer import (
     Answer,
     AnsweredRun,
@@ -39,6 +37,7 @@ from perfatlas.studies.deployments import (
     find_pools,
     frontier_rows,
     launch_rules,
+    place_of_plan,
     plan_row,
     ranked,
     read_search,
@@ -249,21 +248,15 @@ def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
     usual = _default_plan(found, best, inputs)
     if usual is None or all(int(best.row.get(n, 1)) == (getattr(usual, n) or 1) for n in SIZES):
         return ""
-    columns = found.leading
-    same = columns["family"] == columns["family"][best.place]
-    for name in PLAN:
-        size = getattr(usual, name)
-        same &= (columns[name] == size) if size is not None else True
-    places = np.flatnonzero(same)
-    if not places.size:
+    sizes = {name: getattr(usual, name) for name in PLAN}
+    place, score = place_of_plan(found, best.place, sizes, inputs)
+    if place is None:
         return ""
-    meets = columns["slo_probability"][places] >= inputs.min_slo_probability
-    text = plan_text(plan_row(found, int(places[0]), inputs))
+    text = plan_text(plan_row(found, place, inputs))
     chosen = f"the plan that estimate chooses for {best.row['gpus']:,} GPUs ({text})"
-    if not np.any(meets):
+    if score is None:
         return f"{chosen} does not meet the limits"
-    first, second = columns["score"][best.place], np.max(columns["score"][places[meets]])
-    behind = deficit(float(first), float(second), inputs) or 0.0
+    behind = deficit(float(found.leading["score"][best.place]), score, inputs) or 0.0
     if behind <= 0.0:  # the simulation ranks another one first
         return ""
     share = format_share(behind)
@@ -395,7 +388,7 @@ def search(
         if inputs.mode == "disaggregated"
         else find_deployments(inputs, told.priced if told else None)
     )
-    if found.size and np.all(np.isnan(found.candidates["score"])):
+    if found.size and not found.has_scores:
         raise UnsupportedError(
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
             " objective"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
@@ -64,12 +62,12 @@ class TrainingSearch(AnsweredRun):
 
         Cells are written as `train` reads them.
         """
-        columns = joined(self.found.columns)
+        columns = {name: each.tolist() for name, each in joined(self.found.columns).items()}
         for name in ("gpus", *SIZES, "sequence_length", "global_batch"):
-            columns[name] = columns[name].astype(np.int64)
+            columns[name] = [int(size) for size in columns[name]]
         for name, words in (("zero", ZERO_NAMES), ("recompute", RECOMPUTE_LEVELS)):
-            columns[name] = np.array(words, dtype=object)[columns[name]]
-        return {name: values.tolist() for name, values in columns.items()}
+            columns[name] = [words[level] for level in columns[name]]
+        return columns
 
 
 @signature_of("search training")
