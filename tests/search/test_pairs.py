@@ -66,8 +66,8 @@ def test_numbers_of_workers_are_those_of_an_exhaustive_search(
         best = _best_numbers(one, other, inputs)
         if best is not None:
             expected[first, second] = best
-    exact, rate = inputs.gpus is not None, inputs.request_rate
-    pairs = matched_pairs(prefill, decode, inputs.most_gpus, exact=exact, request_rate=rate)
+    exact, served = inputs.gpus is not None, inputs.request_rate
+    pairs = matched_pairs(prefill, decode, inputs.most_gpus, exact=exact, request_rate=served)
     found = zip(*(values.tolist() for values in pairs), strict=True)
     assert {(first, second): (x, y) for first, second, x, y in found} == expected
     assert len(expected) > kinds * kinds / 4

@@ -28,6 +28,7 @@ from perfatlas.studies.deployments import (
     EXCHANGE,
     LATENCIES,
     PLAN,
+    ROLES,
     SIZES,
     candidate_table,
     closed_form_leaders,
@@ -50,7 +51,6 @@ from perfatlas.verbs.search.launch import (
     DRAFTER,
     NODE_DEVICES,
     OPTIONS,
-    POOLS,
     SETTINGS,
     launch_commands,
     launcher_of,
@@ -528,7 +528,7 @@ def _launched(
 def _node_devices(best: Mapping[str, Any], inputs: SearchInputs) -> dict[str, int]:
     """Return the devices of a node of the plan, or of each of its pools."""
     pools = "prefill_workers" in best
-    names = [f"{role}_" for role in POOLS] if pools else [""]
+    names = [f"{role}_" for role in ROLES] if pools else [""]
     found = {}
     for name in names:
         system = best.get(f"{name}system") or best.get("system") or inputs.system

@@ -7,12 +7,11 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.studies.deployments import launch_rules
+from perfatlas.studies.deployments import ROLES, launch_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-POOLS: Final = ("prefill", "decode")
 # limits that the search does not vary
 OPTIONS: Final = (
     *("block_size", "gpu_memory_utilization", "kv_blocks", "stream_interval"),
@@ -106,7 +105,7 @@ def launch_commands(
     shared |= {"gemm_format": plan.get("gemm_format")}
     shared |= {name: plan[name] for name in (*OPTIONS, *SETTINGS, DRAFTER) if name in plan}
     commands = []
-    for role in POOLS:
+    for role in ROLES:
         own = {**_of_role(plan, role), "role": role}
         count = own["workers"]
         several = f"{count} workers" if count > 1 else ""
@@ -267,9 +266,9 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     known = (None, STORED_KV, *rules.get("kv_formats", {}))
     names += [] if plan.get("kv_format") in known else ["kv_format"]
     for name, none in UNNAMED.items():
-        own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in POOLS)))
+        own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in ROLES)))
         names += [name] if any(value != none for value in own) else []
-    parts = [plan, *(_of_role(plan, role) for role in POOLS if pools)]
+    parts = [plan, *(_of_role(plan, role) for role in ROLES if pools)]
     names += ["nodes"] if any(left_out_nodes(rules, part) for part in parts) else []
     if not names:
         return ""

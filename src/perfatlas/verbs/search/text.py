@@ -25,6 +25,8 @@ from perfatlas.studies.deployments import (
     LATENCIES,
     LIMITS,
     MOST_OBJECTIVES,
+    ROLES,
+    SIZES,
     listed_names,
     percentile_name,
 )
@@ -95,8 +97,6 @@ def cost_line(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
     )
 
 
-SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
-POOLS: Final = ("prefill", "decode")
 # titles of the chart of a page: of one objective, of several ones
 SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
@@ -122,7 +122,7 @@ def print_search(
     """
     results = answer["results"]
     plans = results["plans"]
-    engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in POOLS)}
+    engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in ROLES)}
     print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"], **engines}})
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
     if line := _limits_line(plans):
@@ -300,7 +300,7 @@ def _limits_line(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return which systems have limits among predictions, "" if none."""
     if len({limit_note(plan["tier"]) for plan in plans}) == 1:
         return ""
-    systems = [_system(plan) for plan in plans if limit_note(plan["tier"])]
+    systems = [_of_pools("system", plan) for plan in plans if limit_note(plan["tier"])]
     return (
         f"≥ at least, ≤ at most: {', '.join(dict.fromkeys(systems))} has no measured kernels and is"
         " at its roofline, in the chart too; the others are predictions"
@@ -349,29 +349,18 @@ def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
     return ", ".join([*filter(None, cells), plan_text(plan)])
 
 
-def _system(plan: Mapping[str, Any]) -> str:
-    """Return the system of a plan, or those of its prefill and decode pools."""
-    names = ("system", *(f"{pool}_system" for pool in POOLS))
-    return " and ".join(dict.fromkeys(str(plan[name]) for name in names if name in plan))
-
-
-def _format(plan: Mapping[str, Any]) -> str:
-    """Return the number format of matrix products, "" where pools differ."""
-    return str(plan.get("gemm_format", ""))
-
-
-def _engine(plan: Mapping[str, Any]) -> str:
-    """Return the engine of a plan, or those of its prefill and decode pools."""
-    names = ("engine", *(f"{pool}_engine" for pool in POOLS))
-    return " and ".join(dict.fromkeys(str(plan[name]) for name in names if name in plan))
+def _of_pools(name: str, plan: Mapping[str, Any]) -> str:
+    """Return a setting of a plan, or those of its prefill and decode pools."""
+    names = (name, *(f"{role}_{name}" for role in ROLES))
+    return " and ".join(dict.fromkeys(str(plan[one]) for one in names if one in plan))
 
 
 VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
-    "system": _system,
-    "engine": _engine,
+    "system": partial(_of_pools, "system"),
+    "engine": partial(_of_pools, "engine"),
     "exchange": lambda plan: str(plan.get("expert_exchange", "")),
     "overlap": lambda plan: str(plan.get("batch_overlap", "")),
-    "format": _format,
+    "format": lambda plan: str(plan.get("gemm_format", "")),  # pools may differ
     "KV": lambda plan: str(plan["kv_format"]),
 }
 """Cells of what a search may vary, by title."""
@@ -386,7 +375,7 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         'tp 4, dp 2'
     """
     if "prefill_workers" in plan:
-        return "; ".join([*(_pool_text(role, plan) for role in POOLS), *_common_text(plan)])
+        return "; ".join([*(_pool_text(role, plan) for role in ROLES), *_common_text(plan)])
     sizes = [f"{SHORT.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
     if plan.get("spare_replicas"):
         sizes.append(f"{plan['spare_replicas']} spare")

@@ -179,13 +179,24 @@ def _drawn(search: RateSearch, num_requests: int) -> list[str]:
 def _rate_answer(
     done: Simulation, fields: dict[str, Any], rates: dict[str, Any], warnings: list[str]
 ) -> Simulation:
+    answer = replace(done.answer, warnings=(*warnings, *done.answer.warnings))
+    return _answer(replace(done, answer=answer), "simulate --find-rate", fields, rates, _DRAWN)
+
+
+def _answer(
+    done: Simulation,
+    command: str,
+    fields: dict[str, Any],
+    found: dict[str, Any],
+    searched: tuple[str, ...],
+) -> Simulation:
+    """Return a simulation with the numbers that were found, without the searched fields."""
+    kept = {k: v for k, v in done.answer.scenario.items() if k not in searched}
     answer = replace(
         done.answer,
-        command="simulate --find-rate",
-        scenario=plain_values(verb_fields("simulate"), fields)
-        | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
-        results=containing_predictions(rates) | dict(done.answer.results),
-        warnings=(*warnings, *done.answer.warnings),
+        command=command,
+        scenario=plain_values(verb_fields("simulate"), fields) | kept,
+        results=containing_predictions(found) | dict(done.answer.results),
     )
     return replace(done, answer=answer)
 
@@ -392,7 +403,6 @@ def _fewer(search: SizeSearch, size: Size) -> list[str]:
 def _size_answer(
     done: Simulation, fields: dict[str, Any], results: dict[str, Any], notes: tuple[str, ...]
 ) -> Simulation:
-    kept = {k: v for k, v in done.answer.scenario.items() if k not in _SEARCHED}
     warnings = list(done.answer.warnings)
     if None in results.values():
         searched = "replicas" if "required_replicas" in results else "workers"
@@ -400,12 +410,7 @@ def _size_answer(
             f"no number of {searched} meets the SLOs at the slow end of the step-time interval"
         )
     evidence = done.answer.evidence
-    answer = replace(
-        done.answer,
-        command="simulate --find-replicas",
-        scenario=plain_values(verb_fields("simulate"), fields) | kept,
-        results=containing_predictions(results) | dict(done.answer.results),
-        evidence=replace(evidence, assumptions=(*notes, *evidence.assumptions)),
-        warnings=tuple(warnings),
-    )
-    return replace(done, answer=answer)
+    evidence = replace(evidence, assumptions=(*notes, *evidence.assumptions))
+    answer = replace(done.answer, evidence=evidence, warnings=tuple(warnings))
+    done = replace(done, answer=answer)
+    return _answer(done, "simulate --find-replicas", fields, results, _SEARCHED)
