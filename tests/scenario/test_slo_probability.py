@@ -8,7 +8,8 @@ import pytest
 
 from perfatlas.sampling import normal_quantile
 from perfatlas.scenario.deployments import StepScale, prices_at
-from perfatlas.studies import SizeSearch, WatchedRuns, judged_sizes, slo_probability, smallest_size
+from perfatlas.studies import WatchedRuns, slo_probability, smallest_size
+from perfatlas.studies.judged_sizes import HIGHEST, SizeSearch, load_on_one
 from perfatlas.verbs.simulate import required_replicas, simulate
 from perfatlas.verbs.simulate.question import split_fields
 
@@ -26,7 +27,7 @@ ENDS = {"low": (StepScale(0.8, 0.8),), "high": (StepScale(1.5, 1.3, 1.2),)}
 def _search() -> SizeSearch:
     traffic, scenario = split_fields(ASKED)
     search = SizeSearch(scenario=scenario, traffic=traffic, known={}, runs=WatchedRuns())
-    search.each = judged_sizes.load_on_one(search)
+    search.each = load_on_one(search)
     return search
 
 
@@ -38,15 +39,7 @@ def test_the_probability_grows_with_replicas_from_one_half_to_the_slow_end() -> 
     assert at[0.5] < at[0.8] < at[0.95]
     found = {size: slo_probability(search, size, ENDS) for size in at.values()}
     assert sorted(found.values()) == list(found.values())
-    assert (
-        0.5
-        <= found[at[0.5]]
-        < 0.8
-        <= found[at[0.8]]
-        < 0.95
-        <= found[at[0.95]]
-        <= judged_sizes.HIGHEST
-    )
+    assert 0.5 <= found[at[0.5]] < 0.8 <= found[at[0.8]] < 0.95 <= found[at[0.95]] <= HIGHEST
 
 
 def test_the_answer_has_the_probability_of_its_number_and_the_number_of_80_percent() -> None:
@@ -61,7 +54,7 @@ def test_two_pools_have_the_numbers_of_both() -> None:
     results = required_replicas(**(ASKED | {"mode": "disaggregated"})).answer.results
     for pool in ("prefill", "decode"):
         assert results[f"required_{pool}_workers_p80"] >= 1
-    assert 0.5 <= results["slo_probability"] <= judged_sizes.HIGHEST
+    assert 0.5 <= results["slo_probability"] <= HIGHEST
 
 
 def test_near_the_capacity_the_load_is_stable_with_a_probability() -> None:
