@@ -89,13 +89,12 @@ def _found() -> tuple[Found, SearchInputs]:
 
 def test_a_table_of_deployments_has_their_rows() -> None:
     found, inputs = _found()
-    size = found.size
     table = candidate_table(found, inputs)
-    rows = [plan_row(found, place, inputs) for place in range(size)]
-    assert size > 20
+    rows = [plan_row(found, place, inputs) for place in range(found.size)]
+    assert found.size > 20
     assert {*table, "method"} - {"meets_slos"} == {name for row in rows for name in row}
     for place, row in enumerate(rows):
-        assert {name: table.get(name, ["formula"] * size)[place] for name in row} == row
+        assert {name: table.get(name, ["formula"] * len(rows))[place] for name in row} == row
     assert set(table["prefill_system"]) == {"h100_sxm", "h200_sxm"}
 
 
