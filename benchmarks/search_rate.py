@@ -22,9 +22,9 @@ from typing import Any, Final
 
 from timing import stay_on_one_core
 
-from perfatlas.verbs.search.find import find
-from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import read_search
+from perfatlas.studies.deployments.find import find_deployments
+from perfatlas.studies.deployments.pools import find_pools
+from perfatlas.studies.deployments.question import read_search
 
 LLAMA: Final = "nvidia/Llama-3.1-70B-Instruct-FP8"
 DEEPSEEK: Final = "deepseek-ai/DeepSeek-V3"
@@ -101,7 +101,7 @@ def repeated(name: str, fields: dict[str, Any], runs: int) -> str:
     """
     slos = {"isl": 4000, "osl": 500, "slo_ttft_s": 2.0, "slo_tpot_s": 0.05, "num_simulated": 0}
     inputs = read_search({**slos, **fields})
-    search = find_pools if inputs.mode == "disaggregated" else find
+    search = find_pools if inputs.mode == "disaggregated" else find_deployments
     times, found = [], search(inputs)
     for _ in range(runs):
         started = time.process_time()

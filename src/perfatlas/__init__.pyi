@@ -1193,13 +1193,16 @@ def frontier(
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Frontier:
-    """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
+    """Return one point per batch size, clock or power limit.
+
+    Batches go from 1 to the maximum that fits and runs concurrently, clocks from the lowest of the
+    model to the sustained one, power limits from the lowest that can be kept to the TDP.
 
     All points use one plan. Where only a number of GPUs is stated it is the plan that `estimate`
     chooses for the other fields, not one for each batch; `search` compares plans.
 
     Args:
-        over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
+        over: batch, or what lowers the clock: clock_ratio or power_cap_w.
         progress: Receives lines about simulated points.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder; name{layers=48} overrides dimensions.
@@ -1352,14 +1355,16 @@ def frontier(
             reported.
 
     Returns:
-        An answer whose `frontier` has a row per batch with the results of an estimate, its `tier`
-        and what binds most of its steps (`prefill_bound`, `decode_bound`), in ascending order; the
-        last row is the maximum batch that fits (static), or beyond which requests only queue
-        (aggregated).
+        An answer whose `frontier` has a row per point with the results of an estimate, its `tier`
+        and what binds most of its steps (`prefill_bound`, `decode_bound`), in ascending order. Of
+        batches the last row is the maximum that fits (static), or beyond which requests only queue
+        (aggregated). Of clocks and limits it also has the point of the least energy per output
+        token: at an end of the curve, or inside.
 
     Raises:
-        InvalidSpecError: The batch is given, or there are two pools.
+        InvalidSpecError: What is swept is unknown or given, or there are two pools.
         InfeasibleError: Not even one sequence fits.
+        UnsupportedError: The device has no energies, or no clock or limit has an answer.
         PerfatlasError: The scenario is invalid.
     """
 

@@ -13,7 +13,7 @@ from perfatlas.verbs.collective import collective
 from perfatlas.verbs.compare.text import print_comparison
 from perfatlas.verbs.estimate import explain, print_explanation
 from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.batch_frontier import frontier
+from perfatlas.verbs.estimate.frontiers import frontier
 from perfatlas.verbs.estimate.text import print_frontier
 from perfatlas.verbs.goodput.text import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm

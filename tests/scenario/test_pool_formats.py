@@ -9,9 +9,9 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
 from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:

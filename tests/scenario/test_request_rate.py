@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.verbs.simulate import max_request_rate, request_rate, simulate
+from perfatlas.studies import request_rates
+from perfatlas.verbs.simulate import max_request_rate, simulate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,8 +134,7 @@ def test_a_file_too_short_to_tell_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_rate, "LARGEST", 0.1)
-    monkeypatch.setattr(request_rate, "full_rate", lambda _: 1.0)
+    monkeypatch.setattr(request_rates, "LARGEST", 0.1)
     with pytest.raises(InvalidSpecError, match=r"met even at .* the maximum tested rate"):
         max_request_rate(**ASKED, slo_ttft_s=0.2)
 

@@ -12,9 +12,10 @@ import pytest
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.sampling import Precision
 from perfatlas.scenario.deployments import offered_load
-from perfatlas.verbs.simulate import required_replicas, run_length, simulate
+from perfatlas.studies import run_length
+from perfatlas.studies.slo_checks import SloCheck
+from perfatlas.verbs.simulate import required_replicas, simulate
 from perfatlas.verbs.simulate.answer import cost_results
-from perfatlas.verbs.simulate.objectives import SloCheck
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SERVED: dict[str, Any] = {

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from perfatlas.report.text.question import plan_lines
 from perfatlas.scenario.deployments import offered_load
+from perfatlas.studies import cheapest_pair
 from perfatlas.verbs.simulate import required_replicas, simulate, split_fields
-from perfatlas.verbs.simulate.worker_search import fewest_gpus
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 POOLS: dict[str, Any] = {
@@ -47,7 +47,7 @@ def test_the_search_finds_what_trying_every_pair_finds(
     pairs = itertools.product(range(first[0], most[0] + 1), range(first[1], most[1] + 1))
     best = min((total(pair) for pair in pairs if meets(pair)), default=None)
     tried.clear()
-    found = fewest_gpus(meets, first, most, gpus)
+    found = cheapest_pair(meets, first, most, gpus)
     assert (None if found is None else total(found)) == best
     assert len(tried) <= most[0] + 12
 
@@ -70,7 +70,7 @@ def test_the_capacity_of_prompts_that_arrive_at_once_is_that_of_their_order(
 
 
 def test_nothing_is_found_where_no_pair_suffices() -> None:
-    assert fewest_gpus(lambda _: False, (1, 1), (4, 4), (1, 1)) is None
+    assert cheapest_pair(lambda _: False, (1, 1), (4, 4), (1, 1)) is None
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 
 from perfatlas.sampling import normal_quantile
 from perfatlas.scenario.deployments import StepScale, prices_at
+from perfatlas.studies import WatchedRuns, slo_probability, smallest_size
+from perfatlas.studies.judged_sizes import HIGHEST, SizeSearch, load_on_one
 from perfatlas.verbs.simulate import required_replicas, simulate
-from perfatlas.verbs.simulate.judged_sizes import SizeSearch, load_on_one
 from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.replica_count import HIGHEST, slo_probability, smallest_number
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -26,16 +26,16 @@ ENDS = {"low": (StepScale(0.8, 0.8),), "high": (StepScale(1.5, 1.3, 1.2),)}
 
 def _search() -> SizeSearch:
     traffic, scenario = split_fields(ASKED)
-    search = SizeSearch(scenario=scenario, traffic=traffic, known={})
+    search = SizeSearch(scenario=scenario, traffic=traffic, known={}, runs=WatchedRuns())
     search.each = load_on_one(search)
     return search
 
 
 def test_the_probability_grows_with_replicas_from_one_half_to_the_slow_end() -> None:
     search = _search()
-    at = {p: smallest_number(search.at_prices(prices_at(ENDS, p))) for p in (0.5, 0.8, 0.95)}
-    assert at[0.5] == smallest_number(search)
-    assert at[0.95] == smallest_number(search.at_prices(ENDS["high"]))
+    at = {p: smallest_size(search.at_prices(prices_at(ENDS, p))) for p in (0.5, 0.8, 0.95)}
+    assert at[0.5] == smallest_size(search)
+    assert at[0.95] == smallest_size(search.at_prices(ENDS["high"]))
     assert at[0.5] < at[0.8] < at[0.95]
     found = {size: slo_probability(search, size, ENDS) for size in at.values()}
     assert sorted(found.values()) == list(found.values())

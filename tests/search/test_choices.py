@@ -14,11 +14,11 @@ from perfatlas.cli import main
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.studies import probability_at_most
+from perfatlas.studies.deployments.choices import listed_names, read_choices
+from perfatlas.studies.deployments.engine_rules import divides_prompts
+from perfatlas.studies.deployments.question import read_search
+from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import SearchAnswer, search
-from perfatlas.verbs.search.choices import listed_names, read_choices
-from perfatlas.verbs.search.launch import divides_prompts
-from perfatlas.verbs.search.question import read_search
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 MOE: Final[dict[str, Any]] = {
     "model": "Qwen/Qwen3-30B-A3B",

@@ -8,8 +8,8 @@ import pytest
 
 from perfatlas import estimate, search
 from perfatlas.quantities import UnsupportedError
+from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search as find_plans
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 
 def test_the_best_plan_with_two_batches_is_what_estimate_prices() -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from perfatlas import estimate
 from perfatlas.scenario.resolution import SPREAD, read_scenario, resolve_scenarios
-from perfatlas.verbs.search import search as find_plans, space
-from perfatlas.verbs.search.choices import EXCHANGE
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
+from perfatlas.studies.deployments import space
+from perfatlas.studies.deployments.choices import EXCHANGE
+from perfatlas.studies.deployments.rows import estimate_fields, plan_row
+from perfatlas.verbs.search import search as find_plans
 
 MOE: Final[dict[str, Any]] = {
     "model": "Qwen/Qwen3-30B-A3B",

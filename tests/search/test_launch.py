@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.studies.deployments import launch_rules
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.launch import (
     launch_commands,
-    launch_rules,
     left_out_note,
     needed_checkpoint,
 )

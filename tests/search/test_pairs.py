@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.verbs.search.find import Found
-from perfatlas.verbs.search.matching import Rates, matched_pairs
-from perfatlas.verbs.search.pool_rows import pool_row, pool_table
-from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import SearchInputs, read_search
+from perfatlas.studies.deployments.find import Found
+from perfatlas.studies.deployments.matching import Rates, matched_pairs
+from perfatlas.studies.deployments.pools import find_pools
+from perfatlas.studies.deployments.question import SearchInputs, read_search
+from perfatlas.studies.deployments.rows import candidate_table, plan_row
 
 ASKED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -66,9 +66,9 @@ def test_numbers_of_workers_are_those_of_an_exhaustive_search(
         best = _best_numbers(one, other, inputs)
         if best is not None:
             expected[first, second] = best
-    found = zip(
-        *(values.tolist() for values in matched_pairs(prefill, decode, inputs)), strict=True
-    )
+    exact, served = inputs.gpus is not None, inputs.request_rate
+    pairs = matched_pairs(prefill, decode, inputs.most_gpus, exact=exact, request_rate=served)
+    found = zip(*(values.tolist() for values in pairs), strict=True)
     assert {(first, second): (x, y) for first, second, x, y in found} == expected
     assert len(expected) > kinds * kinds / 4
 
@@ -76,9 +76,8 @@ def test_numbers_of_workers_are_those_of_an_exhaustive_search(
 def test_workers_that_do_not_fit_have_no_deployments() -> None:
     one = Rates(*(np.array([value]) for value in (3.0, 1.0, 1.0)))
     nothing = Rates(*(np.empty(0) for _ in range(3)))
-    inputs = read_search({**ASKED, "gpus": 4})
     for prefill, decode in ((one, one), (nothing, one), (one, nothing)):
-        assert matched_pairs(prefill, decode, inputs).first.size == 0
+        assert matched_pairs(prefill, decode, 4, exact=True).first.size == 0
 
 
 @cache
@@ -90,13 +89,12 @@ def _found() -> tuple[Found, SearchInputs]:
 
 def test_a_table_of_deployments_has_their_rows() -> None:
     found, inputs = _found()
-    columns, size = found.candidates, found.size
-    table = pool_table(found, inputs)
-    rows = [pool_row(columns, place, found.families, inputs) for place in range(size)]
-    assert size > 20
-    assert list(table)[:-2] == list(dict.fromkeys(name for row in rows for name in row))
+    table = candidate_table(found, inputs)
+    rows = [plan_row(found, place, inputs) for place in range(found.size)]
+    assert found.size > 20
+    assert {*table, "method"} - {"meets_slos"} == {name for row in rows for name in row}
     for place, row in enumerate(rows):
-        assert {name: table[name][place] for name in row} == row
+        assert {name: table.get(name, ["formula"] * len(rows))[place] for name in row} == row
     assert set(table["prefill_system"]) == {"h100_sxm", "h200_sxm"}
 
 

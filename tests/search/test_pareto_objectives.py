@@ -13,8 +13,8 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.studies.deployments.groups import OBJECTIVES
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.groups import OBJECTIVES
 from perfatlas.verbs.search.text import frontier_axes
 
 if TYPE_CHECKING:

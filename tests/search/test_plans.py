@@ -8,9 +8,9 @@ import pytest
 
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.studies.deployments.question import read_search
+from perfatlas.studies.deployments.space import MOST_PLANS, all_plans
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.question import read_search
-from perfatlas.verbs.search.space import MOST_PLANS, all_plans
 
 ASKED: dict[str, Any] = {
     "model": "deepseek-ai/DeepSeek-V3",

@@ -12,11 +12,11 @@ import pytest
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most
+from perfatlas.studies.deployments.points import LOADS
+from perfatlas.studies.deployments.pools import PROMPTS, Times, unexceeded_workers
+from perfatlas.studies.deployments.question import read_search
+from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.points import LOADS
-from perfatlas.verbs.search.pools import PROMPTS, Times, unexceeded_workers
-from perfatlas.verbs.search.question import read_search
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 if TYPE_CHECKING:
     from perfatlas.verbs.search import SearchAnswer

@@ -14,9 +14,9 @@ import perfatlas
 from perfatlas.cli import main
 from perfatlas.files import read_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.studies.deployments.points import LOADS
+from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.points import LOADS
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
 from perfatlas.verbs.search.text import counts_line
 
 if TYPE_CHECKING:

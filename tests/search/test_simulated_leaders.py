@@ -10,10 +10,10 @@ import pytest
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most, value_exceeded
+from perfatlas.studies.deployments.leaders import Leader
+from perfatlas.studies.deployments.limits import ENDS
+from perfatlas.studies.deployments.rows import estimate_fields
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.leaders import Leader
-from perfatlas.verbs.search.limits import ENDS
-from perfatlas.verbs.search.rows import estimate_fields
 from perfatlas.verbs.search.why import ranking_notes
 
 ASKED: Final[dict[str, Any]] = {

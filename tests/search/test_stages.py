@@ -9,9 +9,9 @@ import pytest
 
 import perfatlas
 from perfatlas.step import differs_by_transfers
-from perfatlas.verbs.search.find import METRICS, find
-from perfatlas.verbs.search.question import read_search
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
+from perfatlas.studies.deployments.find import METRICS, find_deployments
+from perfatlas.studies.deployments.question import read_search
+from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 
 DENSE: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 EXPERTS: Final[dict[str, Any]] = {"model": "Qwen/Qwen3-30B-A3B", "system": "h100_sxm"}
@@ -32,7 +32,7 @@ LENGTHS: Final[dict[str, Any]] = {"isl": 3000, "osl": 200, "slo_tpot_s": 0.03, "
 )
 def test_candidates_of_any_stages_have_the_numbers_of_an_estimate(asked: dict[str, Any]) -> None:
     inputs = read_search({**LENGTHS, **asked})
-    found = find(inputs)
+    found = find_deployments(inputs)
     assert all(differs_by_transfers(family.base.context()) for family in found.families)
     places = np.flatnonzero(found.candidates["pp"] != 2.0).tolist()[::3]
     rows = [plan_row(found, place, inputs) for place in places]
@@ -54,5 +54,5 @@ def test_candidates_of_any_stages_have_the_numbers_of_an_estimate(asked: dict[st
 )
 def test_steps_whose_clock_depends_on_their_time_are_priced_apart(changed: dict[str, Any]) -> None:
     inputs = read_search({**LENGTHS, **DENSE, **changed})
-    found = find(inputs)
+    found = find_deployments(inputs)
     assert not any(differs_by_transfers(family.base.context()) for family in found.families)

@@ -11,9 +11,9 @@ import pytest
 from perfatlas.inference.running_load import running_load
 from perfatlas.inference.shared_steps import distinct_loads, evaluate_loads
 from perfatlas.step import Candidates, candidate_memory
-from perfatlas.verbs.search.points import priced_points
-from perfatlas.verbs.search.question import read_search
-from perfatlas.verbs.search.space import chunk_sizes, families
+from perfatlas.studies.deployments.points import priced_points
+from perfatlas.studies.deployments.question import read_search
+from perfatlas.studies.deployments.space import chunk_sizes, families
 
 DENSE: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
 EXPERTS: Final[dict[str, Any]] = {"model": "Qwen/Qwen3-30B-A3B", "system": "h100_sxm"}

@@ -15,6 +15,7 @@ import perfatlas
 from perfatlas.cli import main
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.studies import SEARCHED
 from perfatlas.training.layouts import Layouts, layout_problems, take_layouts
 from perfatlas.training.schedules import Pipelines, peak_activations, pipeline_refusals
 from perfatlas.training.schedules.steps import programs
@@ -25,7 +26,6 @@ from perfatlas.training.step import (
     training_steps,
 )
 from perfatlas.verbs.train import search_training, train
-from perfatlas.verbs.train.search.question import SEARCHED
 from perfatlas.verbs.train.search.text import train_command
 from tests.training.asked import layouts, question
 

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.studies.bisection import (
+        cheapest_pair as cheapest_pair,
+        smallest_number as smallest_number,
+    )
     from perfatlas.studies.executors import (
         dask_results as dask_results,
         local_results as local_results,
@@ -32,6 +36,27 @@ if TYPE_CHECKING:
         file_hashes as file_hashes,
         versions as versions,
     )
+    from perfatlas.studies.judged_sizes import (
+        ONE_POOL as ONE_POOL,
+        PROBABLE as PROBABLE,
+        TWO_POOLS as TWO_POOLS,
+        Size as Size,
+        SizeSearch as SizeSearch,
+        beyond_capacity as beyond_capacity,
+        judge as judge,
+        load_on as load_on,
+        load_on_one as load_on_one,
+        size_at as size_at,
+        slo_probability as slo_probability,
+        smallest_size as smallest_size,
+    )
+    from perfatlas.studies.layout_search import (
+        SEARCHED as SEARCHED,
+        FoundLayouts as FoundLayouts,
+        LayoutQuestion as LayoutQuestion,
+        Priced as Priced,
+        find_layouts as find_layouts,
+    )
     from perfatlas.studies.pareto import pareto_points as pareto_points
     from perfatlas.studies.points import (
         Axis as Axis,
@@ -45,7 +70,21 @@ if TYPE_CHECKING:
         probability_at_most as probability_at_most,
         value_exceeded as value_exceeded,
     )
-    from perfatlas.studies.refusals import refused_by_rule as refused_by_rule
+    from perfatlas.studies.ranking import (
+        joined as joined,
+    )
+    from perfatlas.studies.refusals import (
+        refused_by_rule as refused_by_rule,
+        rejected_counts as rejected_counts,
+        rejected_text as rejected_text,
+    )
+    from perfatlas.studies.request_rates import (
+        RateSearch as RateSearch,
+        capacity_of as capacity_of,
+        find_rate as find_rate,
+        full_rate as full_rate,
+        rate_at as rate_at,
+    )
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,
@@ -56,6 +95,13 @@ if TYPE_CHECKING:
         drop_run as drop_run,
         indexed_runs as indexed_runs,
         put_run as put_run,
+    )
+    from perfatlas.studies.run_length import (
+        FIRST as FIRST,
+        TrafficRun as TrafficRun,
+        WatchedRuns as WatchedRuns,
+        sized_run as sized_run,
+        slow_load as slow_load,
     )
     from perfatlas.studies.scaling import scaled_scenario as scaled_scenario
     from perfatlas.studies.sensitivity_text import print_sensitivities as print_sensitivities

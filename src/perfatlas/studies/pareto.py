@@ -12,6 +12,8 @@ import numpy as np
 from perfatlas.compiled import compiled
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
@@ -21,7 +23,7 @@ PAIR: Final = 2
 FEW: Final = 128  # points that are all compared with one another
 
 
-def pareto_points(*objectives: FloatArray) -> IntArray:
+def pareto_points(*objectives: FloatArray | Sequence[float]) -> IntArray:
     """Return the points that no other point exceeds in every objective, by descending first one.
 
     A point is left out if another one is as good in every objective and better in one. Of equal
@@ -39,8 +41,9 @@ def pareto_points(*objectives: FloatArray) -> IntArray:
         >>> pareto_points(np.array([1.0, 3.0, 2.0, 2.0]), np.array([9.0, 1.0, 5.0, 4.0])).tolist()
         [1, 2, 0]
     """
-    known = np.flatnonzero(np.logical_and.reduce([np.isfinite(each) for each in objectives]))
-    values_NK = np.column_stack([each[known] for each in objectives])
+    whole_NK = np.column_stack([np.asarray(each, np.float64) for each in objectives])
+    known = np.flatnonzero(np.isfinite(whole_NK).all(axis=1))
+    values_NK = whole_NK[known]
     keys = (known, *(-values_NK[:, place] for place in reversed(range(len(objectives)))))
     order = np.lexsort(keys)
     if len(objectives) == PAIR:

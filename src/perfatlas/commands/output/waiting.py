@@ -143,12 +143,18 @@ def notice_if_slow(why: str) -> Iterator[None]:
         notice.close()
 
 
-def late_lines() -> Callable[[str], None]:
-    """Return a function that writes lines to stderr once a command takes more than a second."""
-    started = time.monotonic()
+def late_lines(every_s: float = 0.0) -> Callable[[str], None]:
+    """Return a function that writes lines to stderr once a command takes more than a second.
+
+    Args:
+        every_s: Least time between two lines [s]; those between are left out.
+    """
+    told = time.monotonic() + QUIET_S - every_s  # the first line is due after QUIET_S
 
     def tell(line: str) -> None:
-        if time.monotonic() - started > QUIET_S:
+        nonlocal told
+        if time.monotonic() - told > every_s:
+            told = time.monotonic() if every_s else told
             sys.stderr.write(printable(f"perfatlas: {line}\n"))
             sys.stderr.flush()
 

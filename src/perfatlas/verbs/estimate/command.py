@@ -204,7 +204,7 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
 
 
 def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFlags) -> int:
-    from perfatlas.verbs.estimate.batch_frontier import frontier
+    from perfatlas.verbs.estimate.frontiers import frontier
 
     over = extra.frontier_over
     for path in extra.page.files().values():

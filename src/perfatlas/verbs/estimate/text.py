@@ -17,7 +17,7 @@ from perfatlas.report.text import (
     print_question,
     speaks_unicode,
 )
-from perfatlas.verbs.estimate.batch_frontier import ONE_PLAN
+from perfatlas.verbs.estimate.frontiers import ONE_PLAN
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:

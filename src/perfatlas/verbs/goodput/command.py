@@ -147,7 +147,7 @@ def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFla
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.goodput.frontier_text import print_strategies
+    from perfatlas.verbs.goodput.text import print_strategies
 
     line = reproduced("goodput --frontier", set_fields)
     console = open_terminal(sys.stdout)

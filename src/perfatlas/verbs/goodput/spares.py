@@ -13,6 +13,7 @@ from perfatlas.reliability.fleet.closed_form import blocked_probability, failed_
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
 from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
+from perfatlas.studies import smallest_number
 from perfatlas.verbs.goodput.question import SpareNodes
 
 if TYPE_CHECKING:
@@ -243,20 +244,14 @@ def _fewest(pool: Pool, blocked: float) -> int:
     """
     if pool.plain:
         return spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
-    high = 1
-    while _blocked(pool, high) > blocked:
-        if high >= MOST_SPARES:
-            raise InfeasibleError(
-                f"even {counted(high, 'spare')} leave the job waiting {_blocked(pool, high):.1%}"
-                " of the time.",
-                advice=("more crews, a shorter repair or spares that do not fail",),
-            )
-        high = min(2 * high, MOST_SPARES)
-    low = -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _blocked(pool, middle) > blocked else (low, middle)
-    return high
+    found = smallest_number(lambda spares: _blocked(pool, spares) <= blocked, 0, MOST_SPARES)
+    if found is None:
+        raise InfeasibleError(
+            f"even {counted(MOST_SPARES, 'spare')} leave the job waiting"
+            f" {_blocked(pool, MOST_SPARES):.1%} of the time.",
+            advice=("more crews, a shorter repair or spares that do not fail",),
+        )
+    return found
 
 
 def _warnings(inputs: SpareNodes, pool: Pool, spares: int) -> tuple[str, ...]:

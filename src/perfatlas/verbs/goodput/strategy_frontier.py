@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
 from scipy.special import pdtr
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
@@ -80,10 +79,6 @@ class Strategies(NamedTuple):
 
 def tried_strategies(inputs: FleetGoodput, ready: FleetJob) -> Strategies:
     """Return the strategies of a job that its recovery policies allow.
-
-    Args:
-        inputs: The fields.
-        ready: The job.
 
     Raises:
         InvalidSpecError: No policy applies.
@@ -331,9 +326,8 @@ def _answer(
     outcomes: list[Outcome],
 ) -> Answer:
     """Return the envelope, without the scenario."""
-    goodput_N = np.array([row["goodput"] for row in rows])
-    held_N = np.array([row["gpus_held"] for row in rows], np.float64)
-    points = pareto_points(goodput_N, -held_N)[::-1].tolist()
+    both = [row["goodput"] for row in rows], [-row["gpus_held"] for row in rows]
+    points = pareto_points(*both)[::-1].tolist()
     best = max(points, key=lambda place: rows[place]["useful_share_of_held"])
     results: dict[str, Any] = {
         FRONTIER: [rows[place] for place in points],
@@ -415,9 +409,6 @@ def _lost(row: dict[str, Any], outcome: Outcome) -> dict[str, float]:
 
 def strategy_text(row: dict[str, Any]) -> str:
     """Return a strategy as text.
-
-    Args:
-        row: A row of the frontier.
 
     Example:
         >>> from perfatlas.verbs.goodput.strategy_frontier import strategy_text

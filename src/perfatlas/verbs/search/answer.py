@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.answer import (
     Answer,
     AnsweredRun,
@@ -25,44 +23,50 @@ from perfatlas.report.text import format_share, format_value
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
-from perfatlas.verbs.search.choices import EXCHANGE, SIZES
-from perfatlas.verbs.search.find import PLAN, find, joined, ranked, within_slos
-from perfatlas.verbs.search.groups import LATENCIES
+from perfatlas.studies import joined, rejected_counts
+from perfatlas.studies.deployments import (
+    EXCHANGE,
+    LATENCIES,
+    PLAN,
+    ROLES,
+    SIZES,
+    candidate_table,
+    closed_form_leaders,
+    deficit,
+    estimate_fields,
+    find_deployments,
+    find_pools,
+    frontier_rows,
+    launch_rules,
+    place_of_plan,
+    plan_row,
+    ranked,
+    read_search,
+    simulated_leaders,
+    with_known_percentiles,
+    within_slos,
+    without_exceeded,
+)
 from perfatlas.verbs.search.launch import (
     DRAFTER,
+    NODE_DEVICES,
     OPTIONS,
-    POOLS,
     SETTINGS,
     launch_commands,
-    launch_rules,
     launcher_of,
     left_out_note,
     needed_checkpoint,
 )
-from perfatlas.verbs.search.launch_nodes import NODE_DEVICES
-from perfatlas.verbs.search.leaders import (
-    closed_form_leaders,
-    simulated_leaders,
-    with_known_percentiles,
-    without_exceeded,
-)
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.plan_nodes import placement_of
-from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import read_search
-from perfatlas.verbs.search.rows import (
-    candidate_table,
-    deficit,
-    estimate_fields,
-    frontier_rows,
-    plan_row,
-)
-from perfatlas.verbs.search.shortfall import fewer_plans_note, no_plan, no_simulated_plan
 from perfatlas.verbs.search.text import plan_name, plan_text
 from perfatlas.verbs.search.why import (
     SIMULATION,
+    fewer_plans_note,
     gain_of_next_load,
     held_back,
+    no_plan,
+    no_simulated_plan,
     rank_change,
     ranking_notes,
     reason_of,
@@ -74,9 +78,7 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.verbs.search.find import Columns, Found
-    from perfatlas.verbs.search.leaders import Leader
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments import Columns, Found, Leader, SearchInputs
 
 EVERY_S: Final = 2.0  # between two lines about closed forms
 SHOWN: Final = ("ttft_s", "tpot_s")
@@ -236,11 +238,6 @@ def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
 
     Both are at their best loads by closed forms.
 
-    Args:
-        found: The candidates.
-        best: The best plan.
-        inputs: The search.
-
     Returns:
         "" where the best plan is no better, or `estimate` chooses none that was searched: for two
         pools, with sizes that are set, or where it does not fit. With several objectives there is
@@ -251,21 +248,15 @@ def default_plan_note(found: Found, best: Leader, inputs: SearchInputs) -> str:
     usual = _default_plan(found, best, inputs)
     if usual is None or all(int(best.row.get(n, 1)) == (getattr(usual, n) or 1) for n in SIZES):
         return ""
-    columns = found.leading
-    same = columns["family"] == columns["family"][best.place]
-    for name in PLAN:
-        size = getattr(usual, name)
-        same &= (columns[name] == size) if size is not None else True
-    places = np.flatnonzero(same)
-    if not places.size:
+    sizes = {name: getattr(usual, name) for name in PLAN}
+    place, score = place_of_plan(found, best.place, sizes, inputs)
+    if place is None:
         return ""
-    meets = columns["slo_probability"][places] >= inputs.min_slo_probability
-    text = plan_text(plan_row(found, int(places[0]), inputs))
+    text = plan_text(plan_row(found, place, inputs))
     chosen = f"the plan that estimate chooses for {best.row['gpus']:,} GPUs ({text})"
-    if not np.any(meets):
+    if score is None:
         return f"{chosen} does not meet the limits"
-    first, second = columns["score"][best.place], np.max(columns["score"][places[meets]])
-    behind = deficit(float(first), float(second), inputs) or 0.0
+    behind = deficit(float(found.leading["score"][best.place]), score, inputs) or 0.0
     if behind <= 0.0:  # the simulation ranks another one first
         return ""
     share = format_share(behind)
@@ -395,9 +386,9 @@ def search(
     found = (
         find_pools(inputs, told.priced if told else None)
         if inputs.mode == "disaggregated"
-        else find(inputs, told.priced if told else None)
+        else find_deployments(inputs, told.priced if told else None)
     )
-    if found.size and np.all(np.isnan(found.candidates["score"])):
+    if found.size and not found.has_scores:
         raise UnsupportedError(
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
             " objective"
@@ -480,7 +471,7 @@ def _answer(
         "frontier": frontier_rows(found, inputs),
         "candidates": found.size,
         "candidates_within_slos": within_slos(found, inputs),
-        "rejected": dict(sorted(found.rejected.items(), key=lambda item: -item[1])),
+        "rejected": rejected_counts(found.rejected),
         "points": found.points,
         "ranking": ranking,
     }
@@ -537,7 +528,7 @@ def _launched(
 def _node_devices(best: Mapping[str, Any], inputs: SearchInputs) -> dict[str, int]:
     """Return the devices of a node of the plan, or of each of its pools."""
     pools = "prefill_workers" in best
-    names = [f"{role}_" for role in POOLS] if pools else [""]
+    names = [f"{role}_" for role in ROLES] if pools else [""]
     found = {}
     for name in names:
         system = best.get(f"{name}system") or best.get("system") or inputs.system

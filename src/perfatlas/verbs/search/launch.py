@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.files import shipped_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.verbs.search.launch_nodes import commands_of_nodes, left_out_nodes, node_span
+from perfatlas.studies.deployments import ROLES, launch_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.networks import Network
-
-LAUNCHES: Final = "data/launch_arguments.toml"
-POOLS: Final = ("prefill", "decode")
 # limits that the search does not vary
 OPTIONS: Final = (
     *("block_size", "gpu_memory_utilization", "kv_blocks", "stream_interval"),
@@ -32,45 +28,6 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "prefix_caching": True,
 }
 UNNAMED: Final = {"cp": 1}  # sizes that no command has, by their value without effect
-
-
-def launch_rules() -> dict[str, dict[str, Any]]:
-    """Return the names of launch arguments by launcher, from shipped data."""
-    return shipped_table(LAUNCHES)
-
-
-def whole_fields(engine: str) -> tuple[str, ...]:
-    """Return the fields that an engine sets to 1 or to all ranks of a replica only.
-
-    Args:
-        engine: Name of the engine, without a version.
-
-    Example:
-        >>> from perfatlas.verbs.search.launch import whole_fields
-        >>> whole_fields("vllm"), whole_fields("sglang")
-        (('ep',), ())
-    """
-    return tuple(launch_rules().get(engine, {}).get("whole", ()))
-
-
-def divides_prompts(engine: str, network: Network) -> bool:
-    """Return whether an engine runs a model with context parallelism in prefill.
-
-    Args:
-        engine: Name of the engine, without a version.
-        network: The network.
-
-    Example:
-        >>> from perfatlas.networks import resolve_model
-        >>> from perfatlas.verbs.search.launch import divides_prompts
-        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").network
-        >>> divides_prompts("ideal", llama), divides_prompts("vllm", llama)
-        (True, False)
-    """
-    models = launch_rules()["context_parallel"].get(engine, "")
-    if models == "sparse":
-        return any(group.selects_keys for group in network.layers)
-    return bool(models)
 
 
 def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
@@ -148,7 +105,7 @@ def launch_commands(
     shared |= {"gemm_format": plan.get("gemm_format")}
     shared |= {name: plan[name] for name in (*OPTIONS, *SETTINGS, DRAFTER) if name in plan}
     commands = []
-    for role in POOLS:
+    for role in ROLES:
         own = {**_of_role(plan, role), "role": role}
         count = own["workers"]
         several = f"{count} workers" if count > 1 else ""
@@ -309,9 +266,9 @@ def left_out_note(launcher: str, plan: Mapping[str, Any]) -> str:
     known = (None, STORED_KV, *rules.get("kv_formats", {}))
     names += [] if plan.get("kv_format") in known else ["kv_format"]
     for name, none in UNNAMED.items():
-        own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in POOLS)))
+        own = (plan.get(one, none) for one in (name, *(f"{role}_{name}" for role in ROLES)))
         names += [name] if any(value != none for value in own) else []
-    parts = [plan, *(_of_role(plan, role) for role in POOLS if pools)]
+    parts = [plan, *(_of_role(plan, role) for role in ROLES if pools)]
     names += ["nodes"] if any(left_out_nodes(rules, part) for part in parts) else []
     if not names:
         return ""
@@ -340,3 +297,103 @@ def needed_checkpoint(launcher: str, plan: Mapping[str, Any], stored: str) -> st
         f"the launch commands need a checkpoint in {wanted}: {rules['engine']} does not quantize"
         f" {stored} weights to it"
     )
+
+
+NODE_DEVICES: Final = "node_devices"  # devices of a node, in a plan to be launched
+NODE_SIZES: Final = ("tp", "pp", "cp", "attention_dp")
+
+
+class NodeSpan(NamedTuple):
+    """How a replica is spread over nodes.
+
+    Args:
+        nodes: Number of nodes.
+        local: GPUs on each of them; with `by_ranks`, attention-DP ranks.
+        by_ranks: Whether whole attention-DP ranks are on each node, which the engine numbers.
+    """
+
+    nodes: int
+    local: int
+    by_ranks: bool
+
+
+def node_span(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> NodeSpan | None:
+    """Return how a replica is spread over nodes, None if it fits on one or cannot be launched.
+
+    Every node has equally many of its GPUs. An engine that numbers attention-DP ranks needs whole
+    ones on a node.
+
+    Args:
+        rules: Those of the launcher.
+        plan: Sizes of a replica, with the devices of its nodes.
+
+    Example:
+        >>> from perfatlas.verbs.search.launch import node_span
+        >>> node_span({"nodes": {}}, {"tp": 8, "pp": 2, "node_devices": 8})
+        NodeSpan(nodes=2, local=8, by_ranks=False)
+    """
+    gpus, devices = _gpus(plan), int(plan.get(NODE_DEVICES, 0))
+    nodes = -(-gpus // devices) if devices else 1
+    if nodes == 1 or "nodes" not in rules or gpus % nodes:
+        return None
+    ranks = int(plan.get("attention_dp", 1))
+    if ranks == 1 or "ranks" not in rules["nodes"]:
+        return NodeSpan(nodes, gpus // nodes, by_ranks=False)
+    return None if ranks % nodes else NodeSpan(nodes, ranks // nodes, by_ranks=True)
+
+
+def left_out_nodes(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
+    """Return whether a replica needs several nodes that its command does not name.
+
+    Args:
+        rules: Those of the launcher.
+        plan: Sizes of a replica, with the devices of its nodes.
+    """
+    devices = int(plan.get(NODE_DEVICES, 0))
+    return bool(devices and _gpus(plan) > devices and node_span(rules, plan) is None)
+
+
+def commands_of_nodes(
+    rules: Mapping[str, Any], commands: tuple[str, str], span: NodeSpan
+) -> list[str]:
+    """Return the commands of a replica over several nodes.
+
+    Args:
+        rules: Those of the launcher.
+        commands: The command of a replica on its first node, and on others where they differ.
+        span: Its nodes.
+
+    Example:
+        >>> from perfatlas.studies.deployments import launch_rules
+        >>> from perfatlas.verbs.search.launch import NodeSpan, commands_of_nodes
+        >>> span = NodeSpan(nodes=2, local=8, by_ranks=False)
+        >>> command = "python -m sglang.launch_server"
+        >>> commands_of_nodes(launch_rules()["sglang"], (command, command), span)[0]
+        'python -m sglang.launch_server --nnodes 2 --node-rank $NODE_RANK --dist-init-addr\
+ $HEAD_ADDRESS:20000  # on each of 2 nodes, NODE_RANK = 0 to 1'
+    """
+    known, (command, other) = rules["nodes"], commands
+    numbers = {"<nodes>": span.nodes, "<local>": span.local, "<gpus>": span.nodes * span.local}
+
+    def filled(name: str) -> str:
+        text = str(known.get(name, ""))
+        for place, number in numbers.items():
+            text = text.replace(place, str(number))
+        return text
+
+    if "prefix" in known:
+        return [f"{filled('prefix')} {command}"]
+    each = filled("ranks" if span.by_ranks else "each")
+    others = filled("other_ranks" if span.by_ranks else "others")
+    last = span.nodes - 1
+    if not others:
+        return [f"{command} {each}  # on each of {span.nodes} nodes, NODE_RANK = 0 to {last}"]
+    numbered = "1" if last == 1 else f"1 to {last}"
+    return [
+        f"{command} {each}  # on the first of {span.nodes} nodes, NODE_RANK = 0",
+        f"{other} {each} {others}  # on each other node, NODE_RANK = {numbered}",
+    ]
+
+
+def _gpus(plan: Mapping[str, Any]) -> int:
+    return math.prod(int(plan.get(name) or 1) for name in NODE_SIZES)

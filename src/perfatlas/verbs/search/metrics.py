@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.verbs.search.limits import percentile_name
-from perfatlas.verbs.search.pool_rows import SIZES
+from perfatlas.studies.deployments import POOL_SIZES, percentile_name
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 COUNTS: Final = {
@@ -26,7 +25,7 @@ COUNTS: Final = {
 }
 POOLED: Final = {
     f"{role}_{name}": f"{label} of {role} workers"
-    for role, names in SIZES.items()
+    for role, names in POOL_SIZES.items()
     for name, label in {
         **{one: COUNTS[one] for one in names},
         "workers": "number",
@@ -38,7 +37,7 @@ TEXTS: Final = {
     "decode_system": "system of decode workers",
     **{
         f"{role}_{name}_format": f"format of {name} layers of {role} workers"
-        for role in SIZES
+        for role in POOL_SIZES
         for name in ("gemm", "moe")
     },
     "system": "system",

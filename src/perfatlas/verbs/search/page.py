@@ -19,7 +19,7 @@ from perfatlas.report.text import (
     label_of,
     subheadline,
 )
-from perfatlas.verbs.search.groups import MOST_OBJECTIVES
+from perfatlas.studies.deployments import MOST_OBJECTIVES
 from perfatlas.verbs.search.text import (
     at_most_text,
     counts_line,

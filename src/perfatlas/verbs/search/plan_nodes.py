@@ -15,8 +15,7 @@ from perfatlas.parallelism import (
     nodes_of_pools,
 )
 from perfatlas.quantities import counted
-from perfatlas.verbs.search.find import PLAN
-from perfatlas.verbs.search.pool_rows import ROLES
+from perfatlas.studies.deployments import PLAN, ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,9 +48,6 @@ class _Workers(NamedTuple):
 def placement_of(row: Mapping[str, Any]) -> str:
     """Return the nodes of a plan and what crosses them.
 
-    Args:
-        row: A row of the answer.
-
     Example:
         >>> from perfatlas.verbs.search.plan_nodes import placement_of
         >>> placement_of({"system": "h200_sxm", "tp": 8, "pp": 2, "dp": 2})
@@ -73,9 +69,6 @@ def placement_of(row: Mapping[str, Any]) -> str:
 
 def crossing_of(row: Mapping[str, Any]) -> list[str]:
     """Return the groups of a plan that communicate across nodes, in a text for each pool.
-
-    Args:
-        row: A row of the answer.
 
     Example:
         >>> from perfatlas.verbs.search.plan_nodes import crossing_of

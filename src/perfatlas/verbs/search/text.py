@@ -20,10 +20,16 @@ from perfatlas.report.text import (
     print_question,
     speaks_unicode,
 )
-from perfatlas.studies import print_sensitivities
-from perfatlas.verbs.search.choices import listed_names
-from perfatlas.verbs.search.groups import LATENCIES, LIMITS, MOST_OBJECTIVES
-from perfatlas.verbs.search.limits import percentile_name
+from perfatlas.studies import print_sensitivities, rejected_text
+from perfatlas.studies.deployments import (
+    LATENCIES,
+    LIMITS,
+    MOST_OBJECTIVES,
+    ROLES,
+    SIZES,
+    listed_names,
+    percentile_name,
+)
 from perfatlas.verbs.search.plan_nodes import crossing_of
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -35,12 +41,7 @@ if TYPE_CHECKING:
 
 
 def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
-    """Return how far the second plan is behind the first.
-
-    Args:
-        plans: Rows of the answer.
-        several: Whether there are several objectives.
-    """
+    """Return how far the second plan is behind the first."""
     deficit = plans[0]["runner_up_deficit"]
     if deficit is None:
         return "no other plan meets all limits"
@@ -56,9 +57,6 @@ def runner_up_line(plans: Sequence[Mapping[str, Any]], *, several: bool) -> str:
 
 def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return the nodes of the first plan, and which of the others cross nodes; "" for one node.
-
-    Args:
-        plans: Rows of the answer.
 
     Example:
         >>> from perfatlas.verbs.search.text import placement_line
@@ -78,11 +76,7 @@ def placement_line(plans: Sequence[Mapping[str, Any]]) -> str:
 
 
 def nodes_line(plan: Mapping[str, Any]) -> str:
-    """Return the GPUs of the nodes that the first plan occupies, "" if it leaves none idle.
-
-    Args:
-        plan: A row of the answer.
-    """
+    """Return the GPUs of the nodes that the first plan occupies, "" if it leaves none idle."""
     whole = plan.get("node_gpus", plan["gpus"])
     if whole == plan["gpus"]:
         return ""
@@ -93,12 +87,7 @@ def nodes_line(plan: Mapping[str, Any]) -> str:
 
 
 def cost_line(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
-    """Return what the first plan costs, "" without a price.
-
-    Args:
-        plan: A row of the answer.
-        scenario: The fields of the search.
-    """
+    """Return what the first plan costs, "" without a price."""
     price, cost = scenario.get("usd_per_gpu_hour"), plan.get("usd_per_million_output_tokens")
     if price is None or cost is None:
         return ""
@@ -108,8 +97,6 @@ def cost_line(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
     )
 
 
-SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
-POOLS: Final = ("prefill", "decode")
 # titles of the chart of a page: of one objective, of several ones
 SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
@@ -135,7 +122,7 @@ def print_search(
     """
     results = answer["results"]
     plans = results["plans"]
-    engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in POOLS)}
+    engines = {name: plans[0].get(name) for name in (f"{pool}_engine" for pool in ROLES)}
     print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"], **engines}})
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
     if line := _limits_line(plans):
@@ -192,19 +179,12 @@ def _print_frontier(
 
 
 def objectives_of(scenario: Mapping[str, Any]) -> list[str]:
-    """Return the objectives of a search, one to three.
-
-    Args:
-        scenario: The fields of the search.
-    """
+    """Return the objectives of a search, one to three."""
     return str(scenario.get("objective") or Y).split(",")
 
 
 def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
     """Return the metrics over which a frontier is drawn, horizontal first.
-
-    Args:
-        scenario: The fields of the search.
 
     Example:
         >>> from perfatlas.verbs.search.text import frontier_axes
@@ -216,23 +196,12 @@ def frontier_axes(scenario: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
-    """Return the numbers of candidates and of refused combinations, in a line.
-
-    Args:
-        results: Results of a search.
-        verbose: Whether to tell all rules.
-    """
-    labels = METRICS["rejected"].parts
-    rejected = sorted(results["rejected"].items(), key=lambda item: -item[1])
-    told = rejected if verbose else rejected[:MOST_RULES]
-    words = [f"{labels.get(rule, rule)} ({count:,})" for rule, count in told]
-    others = sum(count for _, count in rejected[len(told) :])
-    if others:
-        words.append(f"other reasons ({others:,})")
+    """Return the numbers of candidates and of refused combinations, in a line."""
     rate = results.get("candidates_per_cpu_s")
     speed = f" ({format_number(rate)} candidates per CPU-second)" if rate and verbose else ""
-    total = sum(results["rejected"].values())
-    refused = f"; {total:,} refused: {', '.join(words)}" if total else ""
+    rejected, labels = results["rejected"], METRICS["rejected"].parts
+    words = rejected_text(rejected, labels, None if verbose else MOST_RULES)
+    refused = f"; {sum(rejected.values()):,} refused: {words}" if words else ""
     return (
         f"{results['candidates']:,} candidates at {results['points']:,} loads"
         f"{speed}, {results['candidates_within_slos']:,} meet all limits{refused}"
@@ -270,11 +239,7 @@ def _plans_table(
 
 
 def has_limits(scenario: Mapping[str, Any]) -> bool:
-    """Return whether a search has SLOs or a request rate; without, all plans meet them.
-
-    Args:
-        scenario: The fields of the search.
-    """
+    """Return whether a search has SLOs or a request rate; without, all plans meet them."""
     return any(scenario.get(name) is not None for name in LIMITS)
 
 
@@ -319,9 +284,6 @@ def _load(plan: Mapping[str, Any]) -> str:
 def at_most_text(points: Sequence[Mapping[str, Any]]) -> str:
     """Return how many points of a frontier are upper limits of both rates, "" for none.
 
-    Args:
-        points: Rows of the frontier.
-
     Example:
         >>> from perfatlas.verbs.search.text import at_most_text
         >>> rates = {"output_tokens_per_s_per_gpu": 90.0, "output_tokens_per_s_per_user": 9.0}
@@ -338,7 +300,7 @@ def _limits_line(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return which systems have limits among predictions, "" if none."""
     if len({limit_note(plan["tier"]) for plan in plans}) == 1:
         return ""
-    systems = [_system(plan) for plan in plans if limit_note(plan["tier"])]
+    systems = [_of_pools("system", plan) for plan in plans if limit_note(plan["tier"])]
     return (
         f"≥ at least, ≤ at most: {', '.join(dict.fromkeys(systems))} has no measured kernels and is"
         " at its roofline, in the chart too; the others are predictions"
@@ -350,12 +312,7 @@ def _title(name: str) -> str:
 
 
 def marked_metric(name: str, plan: Mapping[str, Any]) -> str:
-    """Return a metric of a plan; a limit has "≥" or "≤" before it.
-
-    Args:
-        name: The metric.
-        plan: A row of the plans or the frontier.
-    """
+    """Return a metric of a plan; a limit has "≥" or "≤" before it."""
     limit = limits_of({name: plan[name]}, tier=plan["tier"]).get(name, "")
     return limited_text(format_value(name, plan[name]), limit)
 
@@ -364,9 +321,6 @@ def varied_columns(
     scenario: Mapping[str, Any],
 ) -> dict[str, Callable[[Mapping[str, Any]], str]]:
     """Return what several values are searched of beside sizes of a plan: title and cell of a plan.
-
-    Args:
-        scenario: The fields of the search.
 
     Example:
         >>> from perfatlas.verbs.search.text import varied_columns
@@ -386,10 +340,6 @@ def varied_columns(
 def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
     """Return a plan with its system and formats, of each that a search varies.
 
-    Args:
-        plan: A row of the answer.
-        scenario: The fields of the search.
-
     Example:
         >>> from perfatlas.verbs.search.text import plan_name
         >>> plan_name({"system": "mi300x", "tp": 4}, {"systems": ["mi300x"]})
@@ -399,29 +349,18 @@ def plan_name(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
     return ", ".join([*filter(None, cells), plan_text(plan)])
 
 
-def _system(plan: Mapping[str, Any]) -> str:
-    """Return the system of a plan, or those of its prefill and decode pools."""
-    names = ("system", *(f"{pool}_system" for pool in POOLS))
-    return " and ".join(dict.fromkeys(str(plan[name]) for name in names if name in plan))
-
-
-def _format(plan: Mapping[str, Any]) -> str:
-    """Return the number format of matrix products, "" where pools differ."""
-    return str(plan.get("gemm_format", ""))
-
-
-def _engine(plan: Mapping[str, Any]) -> str:
-    """Return the engine of a plan, or those of its prefill and decode pools."""
-    names = ("engine", *(f"{pool}_engine" for pool in POOLS))
-    return " and ".join(dict.fromkeys(str(plan[name]) for name in names if name in plan))
+def _of_pools(name: str, plan: Mapping[str, Any]) -> str:
+    """Return a setting of a plan, or those of its prefill and decode pools."""
+    names = (name, *(f"{role}_{name}" for role in ROLES))
+    return " and ".join(dict.fromkeys(str(plan[one]) for one in names if one in plan))
 
 
 VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
-    "system": _system,
-    "engine": _engine,
+    "system": partial(_of_pools, "system"),
+    "engine": partial(_of_pools, "engine"),
     "exchange": lambda plan: str(plan.get("expert_exchange", "")),
     "overlap": lambda plan: str(plan.get("batch_overlap", "")),
-    "format": _format,
+    "format": lambda plan: str(plan.get("gemm_format", "")),  # pools may differ
     "KV": lambda plan: str(plan["kv_format"]),
 }
 """Cells of what a search may vary, by title."""
@@ -430,16 +369,13 @@ VARIED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
 def plan_text(plan: Mapping[str, Any]) -> str:
     """Return the sizes of a plan that are not 1, and its draft tokens, in short.
 
-    Args:
-        plan: A row of the answer.
-
     Example:
         >>> from perfatlas.verbs.search.text import plan_text
         >>> plan_text({"tp": 4, "pp": 1, "dp": 2})
         'tp 4, dp 2'
     """
     if "prefill_workers" in plan:
-        return "; ".join([*(_pool_text(role, plan) for role in POOLS), *_common_text(plan)])
+        return "; ".join([*(_pool_text(role, plan) for role in ROLES), *_common_text(plan)])
     sizes = [f"{SHORT.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
     if plan.get("spare_replicas"):
         sizes.append(f"{plan['spare_replicas']} spare")

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
         traffic_page as traffic_page,
     )
     from perfatlas.verbs.simulate.question import split_fields as split_fields
-    from perfatlas.verbs.simulate.replica_count import required_replicas as required_replicas
-    from perfatlas.verbs.simulate.request_rate import max_request_rate as max_request_rate
+    from perfatlas.verbs.simulate.searched_sizes import (
+        max_request_rate as max_request_rate,
+        required_replicas as required_replicas,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -52,6 +52,7 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.studies import sized_run, slow_load
 from perfatlas.verbs.simulate.arrival_spread import arrival_spread, draws_traffic, widened
 from perfatlas.verbs.simulate.energy import (
     Spent,
@@ -69,7 +70,6 @@ from perfatlas.verbs.simulate.results import (
     end_of_interval,
     traffic_results,
 )
-from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
     gaps_between,
     length_note,
@@ -90,8 +90,8 @@ if TYPE_CHECKING:
     from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.studies import TrafficRun
     from perfatlas.verbs.simulate.arrival_spread import Spread
-    from perfatlas.verbs.simulate.run_length import Run
 
     OnProgress = Callable[[float], bool]
 
@@ -268,7 +268,7 @@ def simulate(
 
 
 def simulation_of(
-    run: Run,
+    run: TrafficRun,
     scenario: Scenario,
     fields: Mapping[str, Any],
     known: Priced,
@@ -380,7 +380,7 @@ def _simulation(
     )
 
 
-def _repetition(run: Run, watch: OnProgress | None, *, drawn: bool) -> _Repetition:
+def _repetition(run: TrafficRun, watch: OnProgress | None, *, drawn: bool) -> _Repetition:
     """Return the results of one seed, at the prices and at both ends of their interval.
 
     The interval of drawn traffic also holds other draws.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.verbs.simulate.run_length import Run
+    from perfatlas.studies import TrafficRun
 
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
@@ -59,7 +59,7 @@ def draws_traffic(traffic: Traffic, scenario: Scenario) -> bool:
     return timed or traffic.length_distribution not in (None, "fixed")
 
 
-def arrival_spread(run: Run, outcome: Outcome) -> Spread:
+def arrival_spread(run: TrafficRun, outcome: Outcome) -> Spread:
     """Return the half-widths of ln(one run / another) by result, by statistic for latencies.
 
     Args:
@@ -94,7 +94,7 @@ def _latency_spread(values_N: FloatArray, factor: float) -> dict[str, float]:
     return found
 
 
-def _rate_spread(run: Run, outcome: Outcome) -> RateSpread:
+def _rate_spread(run: TrafficRun, outcome: Outcome) -> RateSpread:
     """Return the spread of the rates of as many requests.
 
     While a deployment keeps up, the last arrival decides how long a run lasts, and the drain after

@@ -10,8 +10,7 @@ import numpy as np
 from perfatlas.quantities import significant
 from perfatlas.sampling import batch_precision
 from perfatlas.serving.outcome import measured_window, request_latencies
-from perfatlas.studies import probability_at_most
-from perfatlas.verbs.simulate.run_length import FIRST
+from perfatlas.studies import FIRST, probability_at_most
 from perfatlas.vocabulary.metrics import SEEDS, STATISTICS
 
 if TYPE_CHECKING:
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.deployments import OfferedLoad
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.verbs.simulate.run_length import Run
+    from perfatlas.studies import TrafficRun
 
 QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # include queueing
 TAILS: Final = ("tail_ttft_s", "tail_request_latency_s")
 MEASURED: Final = ("ttft_s", "tpot_s", "request_latency_s")
 
 
-def load_results(run: Run) -> dict[str, Any]:
+def load_results(run: TrafficRun) -> dict[str, Any]:
     """Return offered load and capacity, nothing where the traffic has no steady rate.
 
     Args:
@@ -42,7 +41,7 @@ def load_results(run: Run) -> dict[str, Any]:
     }
 
 
-def window_results(run: Run, outcome: Outcome) -> dict[str, Any]:
+def window_results(run: TrafficRun, outcome: Outcome) -> dict[str, Any]:
     """Return which requests are measured, and how precise their latencies are.
 
     Args:
@@ -76,7 +75,7 @@ def window_results(run: Run, outcome: Outcome) -> dict[str, Any]:
     return results
 
 
-def gaps_between(run: Run) -> tuple[int, int] | None:
+def gaps_between(run: TrafficRun) -> tuple[int, int] | None:
     """Return the times between which gaps between tokens count: arrivals of measured requests [ps].
 
     Args:
@@ -160,7 +159,7 @@ def _without_values(results: Mapping[str, Any], names: Collection[str]) -> dict[
     }
 
 
-def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
+def steady_warnings(run: TrafficRun, slow: OfferedLoad | None) -> list[str]:
     """Return the warnings about load, warm-up and precision.
 
     Args:
@@ -211,7 +210,7 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
     return [notes]
 
 
-def length_note(run: Run, results: Mapping[str, Any]) -> list[str]:
+def length_note(run: TrafficRun, results: Mapping[str, Any]) -> list[str]:
     """Return the remark on what decided the length of a run, one text at most.
 
     Results of a fixed number of requests include the warm-up; a precision that the shortest run

@@ -5,25 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.training_steps import evidence_of, training_breakdown, training_results
+from perfatlas.studies import (
+    SEARCHED,
+    find_layouts,
+    joined,
+    rejected_counts,
+    rejected_text,
+)
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.metrics import PARTS
 from perfatlas.verbs.train.remarks import above_measured
-from perfatlas.verbs.train.search.find import find_layouts
-from perfatlas.verbs.train.search.question import SEARCHED, read_layout_search
+from perfatlas.verbs.train.search.question import read_layout_search
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perfatlas.verbs.train.search.find import FoundLayouts, Priced
+    from perfatlas.studies import FoundLayouts, Priced
     from perfatlas.verbs.train.search.question import LayoutSearchInputs
 
 SHORTEST_S: Final = 1e-9
@@ -58,13 +62,12 @@ class TrainingSearch(AnsweredRun):
 
         Cells are written as `train` reads them.
         """
-        parts = self.found.columns
-        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        columns = {name: each.tolist() for name, each in joined(self.found.columns).items()}
         for name in ("gpus", *SIZES, "sequence_length", "global_batch"):
-            joined[name] = joined[name].astype(np.int64)
+            columns[name] = [int(size) for size in columns[name]]
         for name, words in (("zero", ZERO_NAMES), ("recompute", RECOMPUTE_LEVELS)):
-            joined[name] = np.array(words, dtype=object)[joined[name]]
-        return {name: values.tolist() for name, values in joined.items()}
+            columns[name] = [words[level] for level in columns[name]]
+        return columns
 
 
 @signature_of("search training")
@@ -96,7 +99,7 @@ def search_training(
         (8, True)
     """
     inputs = read_layout_search(fields)
-    found = find_layouts(inputs, counts=inputs.gpu_counts(), progress=progress)
+    found = find_layouts(inputs.layouts(), progress)
     if not found.space.families:
         raise _no_layout(inputs, found)
     if not found.best:
@@ -119,11 +122,7 @@ def _answer(inputs: LayoutSearchInputs, found: FoundLayouts) -> Answer:
         "legal_layouts": found.space.size,
         "priced_layouts": found.priced,
         "excluded_layouts": found.excluded,
-        "rejected_layouts": {
-            rule: count
-            for rule, count in sorted(found.space.rejected.items(), key=lambda item: -item[1])
-            if count
-        },
+        "rejected_layouts": rejected_counts(found.space.rejected),
     }
     return Answer(
         command="search training",
@@ -141,10 +140,10 @@ def _row(one: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
     layouts = question.layouts
     results = training_results(question, training_steps(question))[0]
     sizes = {name: int(getattr(layouts, name)[0]) for name in SIZES}
-    joined = {}
+    effective = {}
     if inputs.objective == "effective_step_time_s":
         goodput = float(inputs.goodput(layouts.gpus)[0])
-        joined = {"goodput": goodput, "effective_step_time_s": results["step_time_s"] / goodput}
+        effective = {"goodput": goodput, "effective_step_time_s": results["step_time_s"] / goodput}
     return {
         "gpus": results["gpus"],
         **sizes,
@@ -157,7 +156,7 @@ def _row(one: Priced, inputs: LayoutSearchInputs) -> dict[str, Any]:
             for name in ("step_time_s", "tokens_per_s_per_gpu", "mfu")
             for end in ("", "_low", "_high")
         },
-        **joined,
+        **effective,
         "memory_total_bytes": results["memory"]["total_bytes"],
         "memory_capacity_bytes": results["memory"]["capacity_bytes"],
         "waterfall": results["waterfall"],
@@ -199,9 +198,7 @@ def _reason(
 
 def _no_layout(inputs: LayoutSearchInputs, found: FoundLayouts) -> InvalidSpecError:
     """Return the error of a search without any legal layout."""
-    rejected = sorted(found.space.rejected.items(), key=lambda item: -item[1])
-    labels = METRICS["rejected_layouts"].parts
-    rules = ", ".join(f"{labels.get(rule, rule)} ({count:,})" for rule, count in rejected if count)
+    rules = rejected_text(found.space.rejected, METRICS["rejected_layouts"].parts)
     given = ", ".join(f"{name} = {value}" for name, value in inputs.pinned.items())
     return InvalidSpecError(
         f"no layout on {counted(inputs.most_gpus, 'GPU')}"
@@ -233,10 +230,10 @@ def _none_fits(inputs: LayoutSearchInputs, found: FoundLayouts) -> InfeasibleErr
 
 def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
     """Return the fewest GPUs, by doubling, on which a layout fits and is fast enough."""
-    one = inputs.model_copy(update={"num_layouts": 1})
+    asked = replace(inputs.layouts(), num_layouts=1)
     for doubling in range(1, MOST_DOUBLINGS + 1):
         gpus = inputs.most_gpus * 2**doubling
-        found = find_layouts(one, counts=(gpus,))
+        found = find_layouts(replace(asked, counts=(gpus,)))
         if found.best:
             name = "gpus" if inputs.gpus is not None else "max_gpus"
             return [f"set {name} = {gpus}"]

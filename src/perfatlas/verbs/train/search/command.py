@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import OUTPUT, SWITCH, File, set_flags, takes_fields
-from perfatlas.commands.output import print_json, require
+from perfatlas.commands.output import late_lines, print_json, require
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_table
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMAND: Final = "search training"
-SLOW_S: Final = 1.5
-EVERY_S: Final = 0.5
+EVERY_S: Final = 2.0  # between two lines of progress
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -40,38 +38,6 @@ class LayoutSearchFlags:
     output: File | None = None
 
 
-class _Progress:
-    """A line on stderr with the layouts that are decided, after a while."""
-
-    def __init__(self) -> None:
-        self._started = self._told = time.monotonic()
-        self._shown = False
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show how many layouts are priced or excluded.
-
-        Args:
-            done: Layouts that are decided.
-            total: All layouts.
-        """
-        now = time.monotonic()
-        if now - self._started < SLOW_S or now - self._told < EVERY_S:
-            return
-        self._told = now
-        start = "\r\033[K" if sys.stderr.isatty() else ""
-        end = "" if sys.stderr.isatty() else "\n"
-        if end and self._shown:
-            return
-        self._shown = True
-        sys.stderr.write(f"{start}perfatlas: {done:,} of {total:,} layouts{end}")
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Remove the line of a terminal."""
-        if self._shown and sys.stderr.isatty():
-            sys.stderr.write("\r\033[K")
-
-
 @takes_fields(COMMAND)
 def search_training(*, flags: object = None, output: LayoutSearchFlags | None = None) -> int:
     """Answer a search among training layouts; return the exit code.
@@ -89,11 +55,10 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)
-    progress = _Progress()
-    try:
-        answer = search_answer(progress=progress, **set_fields)
-    finally:
-        progress.clear()
+    tell = late_lines(EVERY_S)
+    answer = search_answer(
+        progress=lambda done, total: tell(f"{done:,} of {total:,} layouts"), **set_fields
+    )
     told = answer.to_dict()
     if output.output is not None:
         columns = answer.columns

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.reliability.fleet.closed_form import best_goodput
 from perfatlas.scenario.fields import InputFields, refuse_unused
-from perfatlas.scenario.training_steps import check_experts, read_without_layout
+from perfatlas.scenario.training_steps import (
+    check_experts,
+    question_of,
+    read_without_layout,
+    refused_by_recipe,
+)
+from perfatlas.studies import SEARCHED, LayoutQuestion
 from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
 from perfatlas.vocabulary.fields import (
     ModelChoice,
@@ -28,11 +36,6 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.training_steps import TrainInputs
 
-# sizes that are searched unless they are given
-SEARCHED: Final = (
-    *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch", "zero", "recompute"),
-    "expert_overlap",
-)
 LEAST_GOODPUT: Final = 1e-9  # a job with less makes no progress
 _OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *SEARCHED)
 _OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotations__)
@@ -100,12 +103,26 @@ class LayoutSearchInputs(
             restart_s=float(self.restart_s or 0.0),
         )
 
-    def on(self, gpus: int) -> TrainInputs:
-        """Return the step of these fields without any parallelism.
+    def layouts(self) -> LayoutQuestion:
+        """Return the layouts to search, and what ranks them."""
+        return LayoutQuestion(
+            base=question_of([self.on(1)]),
+            counts=self.gpu_counts(),
+            exact=self.gpus is not None,
+            pinned=self.pinned,
+            schedule=self.pipeline_schedule,
+            sequence_parallel=self.sequence_parallel,
+            sequence_length=self.sequence_length,
+            global_batch=self.global_batch,
+            objective=self.objective,
+            goodput=self.goodput,
+            refused=partial(refused_by_recipe, self),
+            max_step_time_s=self.max_step_time_s or math.inf,
+            num_layouts=self.num_layouts,
+        )
 
-        Args:
-            gpus: GPUs.
-        """
+    def on(self, gpus: int) -> TrainInputs:
+        """Return the step of these fields without any parallelism."""
         left_out = (*_OF_LAYOUT, *_OF_SEARCH)
         given = {n: getattr(self, n) for n in self.model_fields_set if n not in left_out}
         return read_without_layout({**given, "dp": gpus, "vpp": 1})

@@ -16,6 +16,7 @@ from perfatlas.report.text import (
     print_plain,
     reproduce_line,
 )
+from perfatlas.studies import rejected_text
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -95,14 +96,10 @@ def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None)
         rate_per_cpu_s: Legal layouts per CPU-second, told with all rules; None for the brief line.
     """
     labels = METRICS["rejected_layouts"].parts
-    rejected = list(results["rejected_layouts"].items())
-    told = rejected[: MOST_RULES if rate_per_cpu_s is None else None]
-    words = [f"{labels.get(rule, rule)} ({count:,})" for rule, count in told]
-    others = sum(count for _, count in rejected[len(told) :])
-    if others:
-        words.append(f"other reasons ({others:,})")
+    most = MOST_RULES if rate_per_cpu_s is None else None
+    words = rejected_text(results["rejected_layouts"], labels, most)
     speed = f" ({format_number(rate_per_cpu_s)} per CPU-second)" if rate_per_cpu_s else ""
-    refused = f"; rejected: {', '.join(words)}" if words else ""
+    refused = f"; rejected: {words}" if words else ""
     return (
         f"{results['legal_layouts']:,} legal layouts{speed}: {results['priced_layouts']:,} priced,"
         f" {results['excluded_layouts']:,} excluded by a lower bound of the objective{refused}"
@@ -141,12 +138,7 @@ def _table(layouts: Sequence[Mapping[str, Any]], *, gpus: bool) -> Table:
 
 
 def train_command(scenario: Mapping[str, Any], layout: Mapping[str, Any]) -> str:
-    """Return the command line of `train` for a layout.
-
-    Args:
-        scenario: The scenario of the search.
-        layout: A row of its answer.
-    """
+    """Return the command line of `train` for a layout."""
     fields = verb_fields("train")
     asked = {
         name: value for name, value in scenario.items() if name in fields and value is not None
@@ -159,9 +151,6 @@ def train_command(scenario: Mapping[str, Any], layout: Mapping[str, Any]) -> str
 
 def layout_text(layout: Mapping[str, Any]) -> str:
     """Return a layout in short: sizes and micro-batch that are not 1, sharding, recomputation.
-
-    Args:
-        layout: A row of the answer.
 
     Example:
         >>> from perfatlas.verbs.train.search.text import layout_text

@@ -14,7 +14,6 @@ from perfatlas.parallelism import pools_fit
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.verbs.search.question import SearchInputs
 
 
 class Rates(NamedTuple):
@@ -47,11 +46,7 @@ class Pairs(NamedTuple):
     decode_workers: FloatArray
 
     def at(self, places: IntArray | slice) -> Pairs:
-        """Return some deployments.
-
-        Args:
-            places: Their positions.
-        """
+        """Return some deployments."""
         return Pairs(
             self.first[places],
             self.second[places],
@@ -61,24 +56,30 @@ class Pairs(NamedTuple):
 
 
 def matched_pairs(
-    prefill: Rates, decode: Rates, inputs: SearchInputs, per_node: float = np.inf
+    prefill: Rates,
+    decode: Rates,
+    gpus: int,
+    *,
+    exact: bool,
+    request_rate: float | None = None,
+    per_node: float = np.inf,
 ) -> Pairs:
     """Return all pairs of workers that fit, with the numbers of workers that match their rates.
 
     These have the highest rate per GPU, or with a request rate the fewest GPUs that serve it; of
-    equal ones the fewest GPUs, then the fewest prefill workers. With `gpus` they use exactly these,
-    with `max_gpus` at most these. Pairs whose workers only fit if one crosses nodes have -1.
+    equal ones the fewest GPUs, then the fewest prefill workers. Pairs whose workers only fit if one
+    crosses nodes have -1.
 
     Args:
         prefill: Rates of prefill workers in ascending order of their GPUs.
         decode: Rates of decode workers, likewise.
-        inputs: The search.
+        gpus: GPUs of a deployment, or the most.
+        exact: Whether all of them must be used.
+        request_rate: Requests per second that must be served [1/s], None for as many as possible.
         per_node: GPUs of a node; inf for one node.
     """
     found: list[Pairs] = []
-    most_gpus = float(inputs.most_gpus)
-    asked = inputs.gpus is not None, inputs.request_rate or np.inf, min(per_node, most_gpus)
-    wanted = (most_gpus, *asked)
+    wanted = (float(gpus), exact, request_rate or np.inf, min(per_node, float(gpus)))
     for size in np.unique(prefill.gpus).tolist():
         some = np.flatnonzero(prefill.gpus == size)
         most = some.size * decode.gpus.size

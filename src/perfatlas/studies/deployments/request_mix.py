@@ -94,21 +94,13 @@ class RequestMix:
 
 
 def equal_requests(isl: int, osl: int) -> RequestMix:
-    """Return requests that all have the same lengths.
-
-    Args:
-        isl: Input tokens.
-        osl: Output tokens.
-    """
+    """Return requests that all have the same lengths."""
     one, two = (np.array([float(tokens)]) for tokens in (isl, osl))
     return RequestMix(classes=RequestClasses(isl_K=one, osl_K=two, weight_K=np.ones(1)))
 
 
 def given_classes(classes: tuple[str, ...]) -> RequestMix:
     """Return the requests of classes with weights.
-
-    Args:
-        classes: Each class as isl:osl:weight.
 
     Raises:
         InvalidSpecError: A class is not valid.
@@ -149,10 +141,6 @@ def classes_of_trace(path: str, request_format: str) -> RequestMix:
     """Return classes of a trace with similar lengths, each with the mean lengths of its requests.
 
     Prompts are divided at quantiles, and each part at the median of its outputs.
-
-    Args:
-        path: The trace.
-        request_format: Its format.
 
     Raises:
         InvalidSpecError: The trace is not valid.

@@ -26,9 +26,9 @@ from perfatlas.scenario.resolution import (
     spread_candidates,
 )
 from perfatlas.step import EngineLimits, Load, take_columns
-from perfatlas.studies import refused_by_rule
-from perfatlas.verbs.search.choices import EXCHANGE, SETTINGS, SIZES, TOKENS, settings_of
-from perfatlas.verbs.search.launch import divides_prompts, whole_fields
+from perfatlas.studies.deployments.choices import EXCHANGE, SETTINGS, SIZES, TOKENS, settings_of
+from perfatlas.studies.deployments.engine_rules import divides_prompts, whole_fields
+from perfatlas.studies.refusals import refused_by_rule
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments.question import SearchInputs
 
     BoolArray = NDArray[np.bool_]
 
@@ -147,13 +147,7 @@ def _divisors(number: int) -> tuple[tuple[int, int], ...]:
 
 
 def placed_plans(base: Candidates, plan: PlanColumns, inputs: SearchInputs) -> PlanColumns:
-    """Return plans with as many replicas as the nodes hold, where their number is free (U,).
-
-    Args:
-        base: A candidate with their system.
-        plan: The plans.
-        inputs: The search.
-    """
+    """Return plans with as many replicas as the nodes hold, where their number is free (U,)."""
     if inputs.gpus is not None or inputs.allowed("dp"):
         return plan
     return replace(plan, dp=np.minimum(plan.dp, _most_replicas(base, plan, inputs.most_gpus)))
@@ -304,7 +298,7 @@ def families(
         plan = placed_plans(base, plan, inputs)
         rules = refusing_rules(base, plan, inputs.most_gpus)
         runs_UK = _distinct_chunks(inputs, fields, base, plan, np.array(chunks))
-        kept, counts = refused_by_rule(rules, int(plan.tp.size), runs_UK.sum(axis=1))
+        kept, counts = refused_by_rule(rules.items(), int(plan.tp.size), runs_UK.sum(axis=1))
         rejected.update(counts)
         rows, chunk = np.nonzero(runs_UK & kept[:, None])
         if rows.size:
@@ -325,11 +319,7 @@ def _identity(fields: dict[str, Any], base: Candidates) -> tuple[dict[str, Any],
 
 
 def combinations_of(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
-    """Yield the fields of every combination that is not a plan or a load.
-
-    Args:
-        inputs: The search.
-    """
+    """Yield the fields of every combination that is not a plan or a load."""
     given = inputs.model_dump(exclude_unset=True, exclude_none=True)
     shared = {n: v for n, v in given.items() if n in FIELD_NAMES and n not in NOT_SHARED}
     shared |= {"mode": inputs.mode}
@@ -386,11 +376,7 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
 
 
 def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan, without settings of an exchange that it does not have.
-
-    Args:
-        fields: Fields of `estimate`.
-    """
+    """Return the fields of a plan, without settings of an exchange that it does not have."""
     ranks = ("attention_dp", "prefill_attention_dp", "decode_attention_dp")
     if any((fields.get(name) or 1) > 1 for name in ranks):
         return fields
@@ -398,11 +384,7 @@ def of_plan(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
-    """Return the numbers of tokens of a step to search, NaN for the default of the engine.
-
-    Args:
-        inputs: The search.
-    """
+    """Return the numbers of tokens of a step to search, NaN for the default of the engine."""
     if inputs.max_num_batched_tokens is not None:
         return (float(inputs.max_num_batched_tokens),)
     listed = inputs.listed.get(TOKENS)

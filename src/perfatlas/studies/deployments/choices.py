@@ -37,7 +37,7 @@ def read_choices(listed: tuple[str, ...] | None) -> Choices:
         InvalidSpecError: A field is unknown or named twice, or a value is not one of its values.
 
     Example:
-        >>> from perfatlas.verbs.search.choices import read_choices
+        >>> from perfatlas.studies.deployments.choices import read_choices
         >>> read_choices(("tp=2:4", "expert_exchange=deepep"))
         {'tp': (2, 4), 'expert_exchange': ('deepep',)}
     """
@@ -83,11 +83,6 @@ def _value(field: Field, text: str, whole: str) -> str | int:
 def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
     """Refuse choices of fields that are set too, or have no effect.
 
-    Args:
-        choices: Listed values by field.
-        given: Fields that are set.
-        mode: Serving mode of the deployments.
-
     Raises:
         InvalidSpecError: A field is listed and set, or has no effect in this mode.
     """
@@ -102,12 +97,7 @@ def refuse_contradictions(choices: Choices, given: set[str], mode: str) -> None:
 
 
 def settings_of(choices: Choices, given: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each setting that candidates share, None for the default.
-
-    Args:
-        choices: Listed values by field.
-        given: Fields that are set.
-    """
+    """Return the values of each setting that candidates share, None for the default."""
     return {name: choices.get(name, (given.get(name),)) for name in SETTINGS}
 
 
@@ -118,7 +108,7 @@ def listed_names(choices: object) -> tuple[str, ...]:
         choices: The list as given, or nothing.
 
     Example:
-        >>> from perfatlas.verbs.search.choices import listed_names
+        >>> from perfatlas.studies.deployments.choices import listed_names
         >>> listed_names(["tp=2", "engine=vllm:sglang"]), listed_names(None)
         (('engine',), ())
     """

@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.operators import unique_rows
 from perfatlas.parallelism import PlanColumns
-from perfatlas.verbs.search.limits import frontier_points
-from perfatlas.verbs.search.points import ENDS, priced_points
-from perfatlas.verbs.search.selection import best_loads, judge
-from perfatlas.verbs.search.space import chunk_sizes, families
+from perfatlas.studies.deployments.limits import best_loads, frontier_points, judge
+from perfatlas.studies.deployments.points import ENDS, priced_points
+from perfatlas.studies.deployments.space import chunk_sizes, families
+from perfatlas.studies.ranking import joined, rank_order, ranking_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.selection import Judged
-    from perfatlas.verbs.search.space import Family
+    from perfatlas.studies.deployments.limits import Judged
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.space import Family
 
-    Columns = dict[str, np.ndarray[Any, Any]]
-    PricedSoFar = Callable[["Found", list[Columns]], None]
+    PricedSoFar = Callable[["Found", list["Columns"]], None]
+
+Columns = dict[str, np.ndarray[Any, Any]]
 
 PLAN: Final = tuple(one.name for one in fields(PlanColumns) if one.name != "dp")  # of a replica
 LIMITS: Final = ("max_num_seqs", "max_num_batched_tokens")
@@ -83,8 +85,27 @@ class Found:
         """Number of candidates C."""
         return int(self.candidates["score"].size) if self.candidates else 0
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether the objective is known of a candidate."""
+        return bool(np.any(~np.isnan(self.candidates["score"])))
 
-def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
+    def keep(self, best: list[Columns], frontiers: list[Columns], inputs: SearchInputs) -> None:
+        """Keep candidates, and those points of several frontiers that no other one exceeds.
+
+        Args:
+            best: Candidates at their best loads, in parts.
+            frontiers: Points of frontiers, in parts.
+            inputs: The search.
+        """
+        self.candidates = joined(best)
+        if front := joined(frontiers):
+            kept = frontier_points(front, front["gpus"], front["slo_probability"], inputs)
+            self.frontier = {name: values[kept] for name, values in front.items()}
+        self.by_frontier = len(inputs.objectives) > 1
+
+
+def find_deployments(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
     """Return all candidates of a search.
 
     Args:
@@ -112,25 +133,9 @@ def find(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Found:
             judged_by = judged.gpus, judged.probability, inputs
             front = frontier_points(points.results, *judged_by)
             frontiers.append(_columns(judged, front, inputs, number))
-    found.candidates = joined(best)
-    frontier = joined(frontiers)
-    if frontier:
-        kept = frontier_points(frontier, frontier["gpus"], frontier["slo_probability"], inputs)
-        found.frontier = {name: values[kept] for name, values in frontier.items()}
-    found.by_frontier = len(inputs.objectives) > 1
+    found.keep(best, frontiers, inputs)
     found.cpu_s = time.process_time() - started
     return found
-
-
-def joined(parts: list[Columns]) -> Columns:
-    """Return columns of several parts as one.
-
-    Args:
-        parts: Columns with the same names.
-    """
-    return (
-        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
-    )
 
 
 def _columns(judged: Judged, places: IntArray, inputs: SearchInputs, family: int) -> Columns:
@@ -191,17 +196,11 @@ def ranked(found: Found, inputs: SearchInputs) -> IntArray:
 
     Those that meet all limits come first, by the objective; of equal ones, those with fewer GPUs,
     then with the lower latency. The others follow, the nearest to the limits first.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
     """
     columns = found.leading
     meets = columns["slo_probability"] >= inputs.min_slo_probability
-    value = np.where(meets, columns["score"], -columns["excess"])
-    keys = (columns["request_latency_s"], columns["gpus"], -value, ~meets)
-    order: IntArray = np.lexsort(keys)
-    return order
+    value = ranking_values(meets, columns["score"], columns["excess"])
+    return rank_order(meets, value, columns["gpus"], columns["request_latency_s"])
 
 
 def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:
@@ -213,13 +212,10 @@ def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[
         most: Number of plans.
         identity: Columns in which distinct plans of a family differ.
     """
-    columns = [found.leading[name] for name in ("family", *identity)]
-    kept: dict[tuple[float, ...], int] = {}
-    for place in order.tolist():
-        kept.setdefault(tuple(float(column[place]) for column in columns), place)
-        if len(kept) == most:
-            break
-    return list(kept.values())
+    columns = [found.leading[name][order] for name in ("family", *identity)]
+    first, _ = unique_rows(np.column_stack(columns).astype(np.float64))
+    kept: list[int] = order[np.sort(first)[:most]].tolist()
+    return kept
 
 
 def within_slos(found: Found, inputs: SearchInputs) -> int:
@@ -228,3 +224,27 @@ def within_slos(found: Found, inputs: SearchInputs) -> int:
         return 0
     meets = found.candidates["slo_probability"] >= inputs.min_slo_probability
     return int(np.count_nonzero(meets))
+
+
+def place_of_plan(
+    found: Found, place: int, sizes: Mapping[str, int | None], inputs: SearchInputs
+) -> tuple[int | None, float | None]:
+    """Return the first candidate of a plan, and the best score of those that meet all limits.
+
+    Args:
+        found: The candidates.
+        place: Candidate of the same family.
+        sizes: Sizes of the plan by name, None for any.
+        inputs: The search.
+
+    Returns:
+        None where there is none.
+    """
+    columns = found.leading
+    same = columns["family"] == columns["family"][place]
+    for name, size in sizes.items():
+        same &= (columns[name] == size) if size is not None else True
+    places = np.flatnonzero(same)
+    meets = places[columns["slo_probability"][places] >= inputs.min_slo_probability]
+    first = int(places[0]) if places.size else None
+    return first, float(np.max(columns["score"][meets])) if meets.size else None

@@ -21,7 +21,7 @@ from perfatlas.operators import Phase
 from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.requests import caches_of
 from perfatlas.step import candidate_memory, take_columns
-from perfatlas.studies import refused_by_rule
+from perfatlas.studies.refusals import refused_by_rule
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from perfatlas.inference import LoadResults, RequestClasses
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
-    from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.request_mix import RequestMix
-    from perfatlas.verbs.search.space import Family
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.request_mix import RequestMix
+    from perfatlas.studies.deployments.space import Family
 
 # sequences of an attention-DP rank: four to each doubling
 LOADS: Final = (1.0, 2.0, 3.0, *(float(n << k) for k in range(11) for n in (4, 5, 6, 7)))
@@ -114,7 +114,7 @@ def _priced(
     memory = candidate_memory(with_lengths(question, classes.running))
     refused = _refusing(question, memory, inputs.mix)
     first = np.arange(0, rows.size, loads_CL.shape[1])
-    runs_C, counts = refused_by_rule({n: b[first] for n, b in refused.items()}, first.size)
+    runs_C, counts = refused_by_rule(((n, b[first]) for n, b in refused.items()), first.size)
     rejected.update(counts)
     within = ~np.logical_or.reduce(list(refused.values()))
     # loads ascend: those after the first that cannot run are left out too

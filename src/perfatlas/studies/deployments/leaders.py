@@ -23,9 +23,10 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.requests import caches_of
-from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
-from perfatlas.verbs.search.groups import LATENCIES
-from perfatlas.verbs.search.limits import (
+from perfatlas.studies.bisection import bisected
+from perfatlas.studies.deployments.find import METRICS, PLAN, distinct_plans, ranked
+from perfatlas.studies.deployments.groups import LATENCIES
+from perfatlas.studies.deployments.limits import (
     ENDS,
     PER_GPU,
     frontier_points,
@@ -34,9 +35,8 @@ from perfatlas.verbs.search.limits import (
     replicas_for_rate,
     score_of,
 )
-from perfatlas.verbs.search.points import LOADS, costs
-from perfatlas.verbs.search.pool_rows import HIT_RATE, POOL_PLAN
-from perfatlas.verbs.search.rows import estimate_fields, plan_row
+from perfatlas.studies.deployments.points import LOADS, costs
+from perfatlas.studies.deployments.rows import HIT_RATE, POOL_PLAN, estimate_fields, plan_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
     from perfatlas.serving.requests import Caches
-    from perfatlas.verbs.search.find import Found
-    from perfatlas.verbs.search.limits import Met
-    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.studies.deployments.find import Found
+    from perfatlas.studies.deployments.limits import Met
+    from perfatlas.studies.deployments.question import SearchInputs
 
 # requests of one simulation of a leader: 0.7 GB and half a minute of ten times as many
 MOST_IN_FLIGHT: Final = 65_536
@@ -102,11 +102,6 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
     """Return the best candidates by closed forms, best first, each of another plan.
 
     Those whose spare replicas do not fit are left out: simulations do not add replicas.
-
-    Args:
-        found: The candidates.
-        inputs: The search.
-        most: Number of leaders.
     """
     columns = found.leading
     identity = POOL_PLAN if inputs.mode == "disaggregated" else (*PLAN, "dp")
@@ -168,20 +163,27 @@ def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced
     except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
         return replace(leader, note=str(error.args[0]))
     rows = [] if best.probability >= inputs.min_slo_probability else _lower(leader, inputs)
-    first, last = 0, len(rows)
-    while first < last:
-        middle = (first + last) // 2
+
+    def meets(place: int) -> bool:
+        nonlocal best
         try:
-            tried, _ = _at(found, replace(best, row=rows[middle]), inputs, known)
+            tried, _ = _at(found, replace(best, row=rows[place]), inputs, known)
             tried = _replicated(found, tried, inputs, known)
         except (UnsupportedError, InvalidSpecError, InfeasibleError):
-            last = middle  # fewer requests than the batches of a pool
-            continue
-        meets = tried.probability >= inputs.min_slo_probability
+            return True  # fewer requests than the batches of a pool
+        within = tried.probability >= inputs.min_slo_probability
         misses = best.probability < inputs.min_slo_probability
-        if meets or (misses and tried.excess < best.excess):
+        if within or (misses and tried.excess < best.excess):
             best = tried
-        first, last = (first, middle) if meets else (middle + 1, last)
+        return within
+
+    bisected(
+        meets,
+        len(rows),
+        -1,
+        lambda high, low: (high + low + 1) // 2,
+        lambda high, low: high - low <= 1,
+    )
     return best
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.compiled import compiled
 from perfatlas.inference import (
     DecodeWorker,
     PoolLoad,
@@ -29,33 +28,43 @@ from perfatlas.inference import (
 from perfatlas.operators import Phase, unique_rows
 from perfatlas.parallelism import node_gpus
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import pareto_points, value_exceeded
-from perfatlas.verbs.search.find import LIMITS, METRICS, Found, joined
-from perfatlas.verbs.search.limits import PER_GPU, PER_USER, frontier_points, met_limits, score_of
-from perfatlas.verbs.search.matching import Rates, matched_pairs
-from perfatlas.verbs.search.points import LOADS, costs, priced_points
-from perfatlas.verbs.search.pool_rows import OWN, ROLES, SIZES
-from perfatlas.verbs.search.space import families
+from perfatlas.studies.deployments.find import LIMITS, METRICS, Found
+from perfatlas.studies.deployments.limits import (
+    PER_GPU,
+    PER_USER,
+    frontier_points,
+    met_limits,
+    score_of,
+)
+from perfatlas.studies.deployments.matching import Rates, matched_pairs
+from perfatlas.studies.deployments.points import LOADS, costs, priced_points
+from perfatlas.studies.deployments.rows import POOL_SIZES, ROLES
+from perfatlas.studies.deployments.space import families
+from perfatlas.studies.pareto import pareto_points
+from perfatlas.studies.probability import value_exceeded
+from perfatlas.studies.ranking import best_of_groups, joined, ranking_values
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from perfatlas.inference import Latencies, LoadResults
     from perfatlas.networks import ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Candidates
-    from perfatlas.verbs.search.find import Columns, PricedSoFar
-    from perfatlas.verbs.search.matching import Pairs
-    from perfatlas.verbs.search.points import Points
-    from perfatlas.verbs.search.question import SearchInputs
-    from perfatlas.verbs.search.space import Family
+    from perfatlas.studies.deployments.find import Columns, PricedSoFar
+    from perfatlas.studies.deployments.matching import Pairs
+    from perfatlas.studies.deployments.points import Points
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.space import Family
 
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
+OWN: Final = ("system", "engine", "format", "kv_format")  # fields in which pools may differ
 ENERGY: Final = "energy_per_output_token_j"
-JUDGED: Final = ("request_latency_s", PER_USER, PER_GPU)
+JUDGED: Final = (
+    *("request_latency_s", PER_USER, PER_GPU),
+    *("gpus", "slo_probability", "excess", "score"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +135,14 @@ def deployments(
     systems = [one.question.placement.systems[0] for one in pools]
     shared = systems[0] == systems[1]
     per_node = node_gpus(systems[0]) if shared else float(inputs.most_gpus)
-    pairs = matched_pairs(prefill.rates, decode.rates, inputs, per_node)
+    pairs = matched_pairs(
+        prefill.rates,
+        decode.rates,
+        inputs.most_gpus,
+        exact=inputs.gpus is not None,
+        request_rate=inputs.request_rate,
+        per_node=per_node,
+    )
     placed = pairs.prefill_workers > 0.0
     if not np.all(placed):
         others = pairs.at(np.flatnonzero(~placed))
@@ -175,36 +191,32 @@ def _times(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> PoolTimes:
     )
 
 
-def _results(pools: _Pools, times: PoolTimes, pairs: Pairs, inputs: SearchInputs) -> Columns:
-    """Return latencies, rates, energies and costs of deployments (D,)."""
-    results: Columns = times.columns()
-    first, second = (one.results.energy for one in (pools.prefill, pools.decode))
-    energy = times.energy(first.take(pairs.first), second.take(pairs.second))
-    results |= energy_columns(energy, results, times.decode.osl)
-    return results | {"usd_per_million_output_tokens": costs(inputs, results)}
+def _priced(
+    pools: _Pools, pairs: Pairs, inputs: SearchInputs, *, energy: bool
+) -> tuple[PoolTimes, Columns]:
+    """Return latencies and rates, and these with costs, energies, limits and score (D,)."""
+    times = _times(pools, pairs, inputs)
+    results: Columns = dict(times.columns())
+    if energy:
+        first, second = (one.results.energy for one in (pools.prefill, pools.decode))
+        each = times.energy(first.take(pairs.first), second.take(pairs.second))
+        results |= energy_columns(each, results, times.decode.osl)
+    results["usd_per_million_output_tokens"] = costs(inputs, results)
+    met = met_limits(results, times.gpus, inputs)
+    results |= {"gpus": times.gpus, "slo_probability": met.least, "excess": met.excess}
+    return times, results | {"score": score_of(results, times.gpus, inputs)}
 
 
 def _judged(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     """Return what decides which deployments are kept (D,)."""
-    times = _times(pools, pairs, inputs)
-    if ENERGY in inputs.objectives:
-        results = _results(pools, times, pairs, inputs)
-    else:
-        results = dict(times.columns())
-        results["usd_per_million_output_tokens"] = costs(inputs, results)
-    met = met_limits(results, times.gpus, inputs)
-    names = dict.fromkeys((*JUDGED, *inputs.objectives))
-    columns: Columns = {name: results[name] for name in names if name in results}
-    columns |= {"gpus": times.gpus, "slo_probability": met.least, "excess": met.excess}
-    return columns | {"score": score_of(results, times.gpus, inputs)}
+    _, results = _priced(pools, pairs, inputs, energy=ENERGY in inputs.objectives)
+    return {name: results[name] for name in dict.fromkeys((*JUDGED, *inputs.objectives))}
 
 
 def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     """Return deployments as columns of an answer (D,)."""
     prefill, decode = pools.prefill, pools.decode
-    times = _times(pools, pairs, inputs)
-    results = _results(pools, times, pairs, inputs)
-    met = met_limits(results, times.gpus, inputs)
+    times, results = _priced(pools, pairs, inputs, energy=True)
     columns: Columns = {"gpus": times.gpus}
     taken = (
         (prefill, pairs.first, pairs.prefill_workers),
@@ -212,7 +224,7 @@ def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     )
     for role, (workers, index, count) in zip(ROLES, taken, strict=True):
         plan, load = workers.question.plan, workers.question.load
-        columns |= {f"{role}_{name}": getattr(plan, name)[index] for name in SIZES[role]}
+        columns |= {f"{role}_{name}": getattr(plan, name)[index] for name in POOL_SIZES[role]}
         columns |= {f"{role}_workers": count, f"{role}_batch": load.sequences[index]}
     if inputs.mix.reuse is not None:
         columns["cached_tokens"] = prefill.question.load.prefix[pairs.first]
@@ -220,8 +232,7 @@ def _composed(pools: _Pools, pairs: Pairs, inputs: SearchInputs) -> Columns:
     columns |= {name: getattr(limits, name)[pairs.second] for name in LIMITS}
     columns |= {name: results[name] for name in METRICS}
     columns["tier"] = prefill.results.tiers[pairs.first] | decode.results.tiers[pairs.second]
-    columns["slo_probability"], columns["excess"] = met.least, met.excess
-    columns["score"] = score_of(results, times.gpus, inputs)
+    columns |= {name: results[name] for name in ("slo_probability", "excess", "score")}
     limited = (
         times.prefill_rate("latencies") < pairs.decode_workers * decode.rates.rate[pairs.second]
     )
@@ -239,45 +250,10 @@ def _best_batches(pools: _Pools, pairs: Pairs, judged: Columns, inputs: SearchIn
     plans = first[pairs.first] * (second.max() + 1) + second[pairs.second]
     most = float(inputs.most_gpus + 1)
     key_D = (plans * most + pairs.prefill_workers) * most + pairs.decode_workers
-    first_G, group_D = unique_rows(key_D[:, None])
     meets_D = judged["slo_probability"] >= inputs.min_slo_probability
-    value_D = np.where(meets_D, judged["score"], -judged["excess"])
-    value_D = np.where(np.isnan(value_D), -np.inf, value_D)
-    best_G = np.full(first_G.size, -1, np.int64)
-    _keep_best(group_D, meets_D, value_D, judged["request_latency_s"], best_G)
-    return np.sort(best_G)
-
-
-@compiled
-def _keep_best(
-    group_D: IntArray,
-    meets_D: NDArray[np.bool_],
-    value_D: FloatArray,
-    latency_s_D: FloatArray,
-    best_G: IntArray,
-) -> None:
-    """Write the best member of each group.
-
-    Args:
-        group_D: Group of each member (D,).
-        meets_D: Members that meet all limits come first (D,).
-        value_D: Then those of the highest value (D,).
-        latency_s_D: Then those of the lowest latency (D,) [s].
-        best_G: Receives their positions, -1 at first (G,).
-    """
-    for place in range(group_D.shape[0]):
-        group = group_D[place]
-        best = best_G[group]
-        if best < 0:
-            best_G[group] = place
-        elif meets_D[place] != meets_D[best]:
-            if meets_D[place]:
-                best_G[group] = place
-        elif value_D[place] != value_D[best]:
-            if value_D[place] > value_D[best]:
-                best_G[group] = place
-        elif latency_s_D[place] < latency_s_D[best]:
-            best_G[group] = place
+    value_D = ranking_values(meets_D, judged["score"], judged["excess"])
+    group_D = unique_rows(key_D[:, None])[1]
+    return best_of_groups(group_D, meets_D, value_D, judged["request_latency_s"])
 
 
 PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
@@ -335,12 +311,7 @@ def find_pools(inputs: SearchInputs, progress: PricedSoFar | None = None) -> Fou
             if progress is not None and parts[pair] is not None:
                 progress(found, [part.best for part in parts.values() if part is not None])
     known = [part for _, part in sorted(parts.items()) if part is not None]
-    found.candidates = joined([part.best for part in known])
-    frontier = joined([part.frontier for part in known])
-    if frontier:
-        kept = frontier_points(frontier, frontier["gpus"], frontier["slo_probability"], inputs)
-        found.frontier = {name: values[kept] for name, values in frontier.items()}
-        found.by_frontier = len(inputs.objectives) > 1
+    found.keep([part.best for part in known], [part.frontier for part in known], inputs)
     found.points += sum(part.size for part in known)
     found.cpu_s = time.process_time() - started
     return found
@@ -394,7 +365,7 @@ def _workers_at(points: Points, role: str, inputs: SearchInputs) -> Workers:
     places = unexceeded_workers(points.sequences, gpus, busy, inputs, energy_j)
     late_s = value_exceeded(*busy, 1.0 - inputs.min_slo_probability)
     question, results = points.question.take(places.tolist()), evaluated.take(places)
-    sizes = np.column_stack([getattr(question.plan, name) for name in SIZES[role]])
+    sizes = np.column_stack([getattr(question.plan, name) for name in POOL_SIZES[role]])
     return Workers(
         family=points.family,
         question=question,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfatlas.sampling import Precision
     from perfatlas.scenario.deployments import Priced, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
-    from perfatlas.serving.outcome import Latencies, Window
+    from perfatlas.serving.outcome import Latencies, Outcome, Window
 
     OnProgress = Callable[[float], bool]
     Excess = Callable[[Latencies], float]
@@ -44,7 +44,7 @@ PERCENTILE: Final = 99.0
 OF_PERCENTILES: Final = 2.0  # allowed half-width of percentiles relative to that of means
 
 
-class Run(NamedTuple):
+class TrafficRun(NamedTuple):
     """Requests, what serves them and what is measured of them.
 
     Args:
@@ -62,6 +62,50 @@ class Run(NamedTuple):
     load: OfferedLoad | None = None
     window: Window | None = None
     precise: bool = True
+
+
+@dataclass(kw_only=True)
+class WatchedRuns:
+    """The simulations of a search, which may be stopped.
+
+    Args:
+        watch: Called regularly with the progress of the search; returns True to stop it.
+        expected: Expected number of runs, for the progress.
+        done: Number of runs so far.
+    """
+
+    watch: OnProgress | None = None
+    expected: int = 1
+    done: int = 0
+
+    def look(self, share: float) -> bool:
+        """Report the progress of the search, and return whether to stop it.
+
+        Args:
+            share: Fraction of the current run.
+        """
+        done = min((self.done + share) / self.expected, 1.0)
+        return self.watch is not None and self.watch(done)
+
+    def count(self, *, interrupted: bool) -> None:
+        """Count a run.
+
+        Raises:
+            KeyboardInterrupt: It was interrupted, or the search is to stop.
+        """
+        self.done += 1
+        if interrupted or self.look(0.0):
+            raise KeyboardInterrupt
+
+    def run(self, ready: Service, resolved: ResolvedTraffic) -> Outcome:
+        """Return the outcome of some traffic.
+
+        Raises:
+            KeyboardInterrupt: The search was stopped.
+        """
+        outcome = run_traffic(ready, resolved, Control(watch=self.look))
+        self.count(interrupted=outcome.interrupted)
+        return outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +147,7 @@ class SizedRun(NamedTuple):
         rejected: Number of requests that need more KV cache than available.
     """
 
-    run: Run
+    run: TrafficRun
     measured: Latencies | None
     rejected: int = 0
 
@@ -115,7 +159,7 @@ def sized_run(
     watch: OnProgress | None = None,
     first: int = FIRST,
     load: OfferedLoad | None = None,
-) -> Run:
+) -> TrafficRun:
     """Return the run of a scenario, as long as the precision of its statistics asks.
 
     Args:
@@ -138,10 +182,10 @@ def sized_run(
         traffic = traffic.model_copy(update={"length_distribution": "fixed"})
         resolved = resolve_traffic(traffic, scenario)
     if not has_steady_rate(traffic, scenario):
-        return Run(traffic, resolved, ready)
+        return TrafficRun(traffic, resolved, ready)
     load = load or offered_load(scenario, traffic, known, watch=watch).load
     if traffic.num_requests is not None or load is None:
-        return Run(traffic, resolved, ready, load)
+        return TrafficRun(traffic, resolved, ready, load)
     sizing = Sizing(
         traffic=traffic, scenario=scenario, load=load, known=known, first=first, watch=watch
     )
@@ -163,21 +207,21 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
         ready = slowed(ready, sizing.slower) if sizing.slower else ready
         outcome = run_traffic(ready, resolved, Control(watch=sizing.watch))
         if outcome.interrupted:
-            return SizedRun(Run(sized, resolved, ready, precise=False), None)
+            return SizedRun(TrafficRun(sized, resolved, ready, precise=False), None)
         found = request_latencies(resolved.requests, outcome, ready.seen)
         window = measured_window(found, outcome, grows=sizing.load.grows)
         found = found.between(window)
         over = excess(found)
         precise = over <= 1.0 and window.settled
         if precise or count >= sizing.longest:
-            run = Run(sized, resolved, ready, sizing.load, window, precise)
+            run = TrafficRun(sized, resolved, ready, sizing.load, window, precise)
             return SizedRun(run, found, int(outcome.rejected().sum()))
         least, most = GROWTH
         factor = over**2 * MARGIN if math.isfinite(over) else most
         count = min(math.ceil(count * min(max(factor, least), most)), sizing.longest)
 
 
-def slow_load(run: Run, scenario: Scenario, known: Priced) -> OfferedLoad | None:
+def slow_load(run: TrafficRun, scenario: Scenario, known: Priced) -> OfferedLoad | None:
     """Return the load at the slow end of the interval of step times, None where none is sized.
 
     Args:

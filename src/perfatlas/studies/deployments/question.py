@@ -13,21 +13,21 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.scenario.resolution import format_of
 from perfatlas.serving.requests import PREFIX_AWARE
-from perfatlas.verbs.search.choices import (
+from perfatlas.studies.deployments.choices import (
     DEPTH,
     SIZES,
     Choices,
     read_choices,
     refuse_contradictions,
 )
-from perfatlas.verbs.search.groups import (
+from perfatlas.studies.deployments.groups import (
     LATENCIES,
     LIMITS,
     RequestLengths,
     SearchObjective,
     SearchSpace,
 )
-from perfatlas.verbs.search.request_mix import (
+from perfatlas.studies.deployments.request_mix import (
     RequestMix,
     classes_of_trace,
     equal_requests,
@@ -99,11 +99,7 @@ class SearchInputs(
         return self._choices
 
     def allowed(self, name: str) -> tuple[int, ...] | None:
-        """Return the values of a size of a plan that are set or listed, None for all.
-
-        Args:
-            name: The size.
-        """
+        """Return the values of a size of a plan that are set or listed, None for all."""
         if name in self.pinned:
             return (self.pinned[name],)
         return self._choices.get(name)

@@ -1,8 +1,11 @@
-"""Judgement of deployments of several sizes: whether so many replicas or workers meet the SLOs.
+"""The smallest deployment that meets its SLOs: replicas, or prefill and decode workers.
 
 Traffic with a steady rate is judged in steady state: a run is extended until the statistics are
 above or within their SLOs with 95% confidence each. Other traffic, and a fixed number of requests,
 is judged by that sample. All sizes serve the same requests.
+More workers of either pool are taken not to make latencies worse. All steps are slower or faster
+than predicted together: the probability that a size meets the SLOs is that of step times no longer
+than the longest with which it does.
 """
 
 from __future__ import annotations
@@ -11,34 +14,34 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from perfatlas.quantities import InfeasibleError, counted, significant
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
 from perfatlas.scenario.deployments import (
     OfferedLoad,
     has_steady_rate,
     offered_load,
+    prices_at,
     resolve_traffic,
-    run_traffic,
     service,
     slowed,
 )
-from perfatlas.serving.config import Control
+from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.serving.outcome import request_latencies, saturated
-from perfatlas.verbs.simulate.objectives import (
+from perfatlas.studies.bisection import bisected, cheapest_pair, smallest_number
+from perfatlas.studies.run_length import FIRST, Sizing, TrafficRun, extended_run
+from perfatlas.studies.slo_checks import (
     checks_text,
     missed_slos,
     slo_checks,
     slo_statistics,
 )
-from perfatlas.verbs.simulate.run_length import FIRST, Run, Sizing, extended_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
-
-    OnProgress = Callable[[float], bool]
+    from perfatlas.studies.run_length import WatchedRuns
 
 Size = tuple[int, ...]  # replicas, or prefill and decode workers
 
@@ -57,7 +60,6 @@ GROWING: Final = (
     1.02  # least factor on the capacity of a pool whose workers are doubled, if it limits
 )
 MOST_OTHERS: Final = 64  # workers of the pool that does not limit the capacity
-EXPECTED: Final = 20  # expected runs of a search with its interval, for the progress
 REJECTED: Final = "requests that need more KV cache than available are rejected"
 
 Verdict = Literal["met", "missed", "undecided"]
@@ -74,7 +76,7 @@ class Judgement(NamedTuple):
 
     verdict: Verdict
     reason: str
-    run: Run | None = None
+    run: TrafficRun | None = None
 
 
 @dataclass(kw_only=True)
@@ -87,9 +89,8 @@ class SizeSearch:
         known: Price tables of earlier calls.
         each: Load of the traffic on one replica, or on one worker of each pool; empty where it has
             no steady rate.
-        watch: Called regularly; returns True to stop the search.
+        runs: The runs of the search.
         slower: How steps are slower; empty for as priced.
-        tried: Number of runs so far.
         judged: Judgements by size.
     """
 
@@ -97,9 +98,8 @@ class SizeSearch:
     traffic: Traffic
     known: Priced
     each: tuple[OfferedLoad, ...] = ()
-    watch: OnProgress | None = None
+    runs: WatchedRuns
     slower: tuple[StepScale, ...] = ()
-    tried: int = 0
     judged: dict[Size, Judgement] = field(default_factory=dict)
 
     @property
@@ -112,30 +112,14 @@ class SizeSearch:
         """The smallest size."""
         return (1,) * len(self.names)
 
-    def look(self, share: float) -> bool:
-        """Report the progress of the search, and return whether to stop it.
-
-        Args:
-            share: Fraction of the current run.
-        """
-        return self.watch is not None and self.watch(min((self.tried + share) / EXPECTED, 1.0))
-
     def at_prices(self, slower: tuple[StepScale, ...]) -> SizeSearch:
-        """Return the same search with scaled step times.
-
-        Args:
-            slower: How each pool is slower.
-        """
+        """Return the same search with scaled step times."""
         moved = replace(self, slower=slower, judged={})
         moved.each = load_on_one(moved)
         return moved
 
     def of(self, size: Size) -> Scenario:
-        """Return the deployment of a size.
-
-        Args:
-            size: The size.
-        """
+        """Return the deployment of a size."""
         return self.scenario.model_copy(update=dict(zip(self.names, size, strict=True)))
 
     @property
@@ -144,11 +128,7 @@ class SizeSearch:
         return "workers" if len(self.names) > 1 else "replicas"
 
     def text(self, size: Size) -> str:
-        """Return a size in words.
-
-        Args:
-            size: The size.
-        """
+        """Return a size in words."""
         numbers = zip(self.names, size, strict=True)
         return " and ".join(counted(number, LABELS[name]) for name, number in numbers)
 
@@ -158,9 +138,6 @@ def load_on_one(search: SizeSearch) -> tuple[OfferedLoad, ...]:
 
     A pool limits the capacity where twice its workers raise it; the other pool is enlarged until
     then.
-
-    Args:
-        search: The search.
 
     Returns:
         Empty for traffic without a steady rate.
@@ -199,11 +176,9 @@ def _load(search: SizeSearch, size: Size) -> OfferedLoad:
         KeyboardInterrupt: The search was stopped.
     """
     measured = offered_load(
-        search.of(size), search.traffic, search.known, slower=search.slower, watch=search.look
+        search.of(size), search.traffic, search.known, slower=search.slower, watch=search.runs.look
     )
-    search.tried += 1
-    if measured.interrupted:
-        raise KeyboardInterrupt
+    search.runs.count(interrupted=measured.interrupted)
     if measured.load is None:
         raise InfeasibleError("all requests need more KV cache than available")
     return measured.load
@@ -284,11 +259,7 @@ def load_on(each: tuple[OfferedLoad, ...], size: Size) -> OfferedLoad:
 
 
 def beyond_capacity(load: OfferedLoad) -> str:
-    """Return that a rate exceeds the capacity, a clause.
-
-    Args:
-        load: The rate and the capacity.
-    """
+    """Return that a rate exceeds the capacity, a clause."""
     return (
         f"the rate exceeds their capacity of {significant(load.capacity_requests_per_s, 4)}"
         " requests/s"
@@ -308,13 +279,13 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
         first=max(NEAR, first) if near else first,
         most=MOST,
         slower=search.slower,
-        watch=search.look,
+        watch=search.runs.look,
     )
     run, found, rejected = extended_run(
         sizing, lambda seen: _excess(seen, search.traffic, min(size))
     )
-    search.tried += 1
-    if found is None or search.look(0.0):
+    search.runs.count(interrupted=found is None)
+    if found is None:
         raise KeyboardInterrupt
     if rejected:
         raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
@@ -351,21 +322,123 @@ def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
     sampled = not search.each and not resolved.concurrency  # else the capacity tells it
     if not said and sampled and saturated(outcome):
         said = "the load exceeds the capacity"
-    return Judgement("missed" if said else "met", said, Run(search.traffic, resolved, ready))
+    return Judgement("missed" if said else "met", said, TrafficRun(search.traffic, resolved, ready))
 
 
 def _outcome(
     search: SizeSearch, traffic: Traffic, resolved: ResolvedTraffic, size: Size
 ) -> tuple[Service, Outcome]:
-    """Return what serves requests, and what resolved of them.
+    """Return what serves requests, and their outcome."""
+    ready = service(search.of(size), traffic, resolved, search.known)
+    ready = slowed(ready, search.slower) if search.slower else ready
+    return ready, search.runs.run(ready, resolved)
+
+
+PROBABLE: Final = 0.8  # the default of a search for deployments
+HIGHEST: Final = 0.999
+PRECISION: Final = 0.02  # of a probability
+
+
+def slo_probability(
+    search: SizeSearch, size: Size, ends: Mapping[str, tuple[StepScale, ...]]
+) -> float:
+    """Return the probability that a size meets the SLOs.
+
+    Args:
+        search: The search that found it: it meets them at the predicted step times.
+        size: The size.
+        ends: Scales of step times at the ends of their 90% interval, of which it has the upper one.
 
     Raises:
         KeyboardInterrupt: The search was stopped.
+
+    Limits: At least 0.5 and at most `HIGHEST`; from below, to 0.02.
     """
-    ready = service(search.of(size), traffic, resolved, search.known)
-    ready = slowed(ready, search.slower) if search.slower else ready
-    outcome = run_traffic(ready, resolved, Control(watch=search.look))
-    search.tried += 1
-    if outcome.interrupted or search.look(0.0):
-        raise KeyboardInterrupt
-    return ready, outcome
+
+    def meets(probability: float) -> bool:
+        return judge(search.at_prices(prices_at(ends, probability)), size).verdict == "met"
+
+    low, high = (PROBABLE, HIGHEST) if meets(PROBABLE) else (0.5, PROBABLE)
+    return bisected(
+        meets,
+        low,
+        high,
+        lambda met, missed: (met + missed) / 2.0,
+        lambda met, missed: missed - met <= PRECISION,
+    )[0]
+
+
+LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
+
+
+def smallest_size(search: SizeSearch) -> Size:
+    """Return the smallest number of replicas, or of workers with the fewest GPUs, within the SLOs.
+
+    Args:
+        search: The search, updated in place.
+
+    Raises:
+        InfeasibleError: No number meets them.
+        InvalidSpecError: More are needed than a simulation supports.
+        KeyboardInterrupt: The search was stopped.
+    """
+    first, most = _limits(search)
+    refuse_unmeetable(search)
+    while True:
+        found = _smallest_met(search, first, most)
+        if found is None:
+            raise InfeasibleError(
+                f"no number of {search.plural} meets the SLOs, up to {search.text(most)}:"
+                f" {search.judged[most].reason}"
+            )
+        if search.slower or confirmed(search, found):
+            return found
+
+
+def _smallest_met(search: SizeSearch, first: Size, most: Size) -> Size | None:
+    """Return the smallest size that meets the SLOs, None if none does."""
+
+    def meets(size: Size) -> bool:
+        return judge(search, size).verdict == "met"
+
+    if search.names == TWO_POOLS:
+        return cheapest_pair(meets, _pair(first), _pair(most), _gpus_of_workers(search))
+    number = smallest_number(lambda number: meets((number,)), first[0], most[0])
+    return None if number is None else (number,)
+
+
+def _pair(size: Size) -> tuple[int, int]:
+    first, second = size
+    return first, second
+
+
+def _gpus_of_workers(search: SizeSearch) -> tuple[int, int]:
+    """Return the GPUs of one prefill and of one decode worker."""
+    resolved = resolve_traffic(search.traffic, search.of(search.one))
+    pools = service(search.of(search.one), search.traffic, resolved, search.known).pools
+    return _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools))
+
+
+def _limits(search: SizeSearch) -> tuple[Size, Size]:
+    """Return the numbers that the capacities ask for, and the largest that are tried."""
+    pools = len(search.one)
+    most = MAX_SCHEDULERS // pools // search.scenario.attention_dp
+    if not search.each:
+        requests = resolve_traffic(search.traffic, search.of(search.one)).requests
+        return search.one, (min(most, int(requests.isl_N.size)),) * pools
+    first = tuple(math.floor(load.share) + 1 for load in search.each)
+    if max(first) > most:
+        raise InvalidSpecError(
+            f"request_rate = {search.each[0].requests_per_s:g}: {search.text(first)} are needed,"
+            f" and a simulation supports at most {search.text((most,) * pools)}; scale the traffic"
+            " down"
+        )
+    return first, tuple(min(LARGEST * number, most) for number in first)
+
+
+def size_at(search: SizeSearch, slower: tuple[StepScale, ...]) -> Size | None:
+    """Return the smallest size with scaled step times, None if none meets the SLOs."""
+    try:
+        return smallest_size(search.at_prices(slower))
+    except InfeasibleError:
+        return None

@@ -1,0 +1,262 @@
+"""Fields of a search: the space, the lengths of requests, and the objective with its limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final, Literal
+
+from perfatlas.quantities import did_you_mean, repr_for_error
+from perfatlas.vocabulary.fields import (
+    NODE_MTBF,
+    NODE_REPAIR,
+    AllOf,
+    AnyOf,
+    AnySet,
+    Duration,
+    Equals,
+    File,
+    Names,
+    NotEqual,
+    Number,
+    Row,
+    WithMessage,
+    Written,
+    group,
+    read_names,
+)
+
+Limit = Annotated[float, Number(unit="s", above=0.0, finite=False)]
+MOST_PLANS: Final = 100
+# Metric of each SLO; the mean inter-token latency of a request is its TPOT.
+LATENCIES: Final = {
+    "slo_ttft_s": "ttft_s",
+    "slo_tpot_s": "tpot_s",
+    "slo_itl_s": "tpot_s",
+    "slo_request_latency_s": "request_latency_s",
+}
+LIMITS: Final = (*LATENCIES, "request_rate")  # fields that a deployment must meet
+OBJECTIVES: Final = (
+    "output_tokens_per_s_per_gpu",
+    "gpus",
+    "request_latency_s",
+    "usd_per_million_output_tokens",
+    "energy_per_output_token_j",
+)
+MOST_OBJECTIVES: Final = 3
+SIMULATED_SLO: Final = AllOf(
+    AnySet(*LATENCIES, example="1"),
+    NotEqual("mode", "static"),
+    WithMessage(
+        NotEqual("num_simulated", 0),
+        "num_simulated = 0, and closed forms have no percentiles",
+        "set num_simulated",
+        "num_simulated above 0",
+    ),
+)
+
+
+def _read_objectives(value: object) -> object:
+    """Return the objectives divided by commas, as they are written in an answer.
+
+    Raises:
+        ValueError: One is unknown or named twice, or there are more than three.
+    """
+    names = read_names(value)
+    if not isinstance(names, tuple):
+        return names
+    known = [str(name).strip().casefold().replace("-", "_") for name in names]
+    for name in known:
+        if name not in OBJECTIVES:
+            raise ValueError(
+                f"{repr_for_error(name)} is not one of {', '.join(OBJECTIVES)}"
+                f"{did_you_mean(name, OBJECTIVES)}"
+            )
+    if len(set(known)) < len(known) or not 1 <= len(known) <= MOST_OBJECTIVES:
+        raise ValueError(
+            f"{repr_for_error(','.join(known))}: expected one to {MOST_OBJECTIVES} different"
+            " objectives, divided by commas"
+        )
+    return ",".join(known)
+
+
+@group("Search", 1)
+class SearchSpace:
+    """What is searched."""
+
+    mode: Annotated[
+        Literal["static", "aggregated", "disaggregated"],
+        Row(
+            "Serving mode of the deployments: one batch, continuous batching, or separate prefill"
+            " and decode pools."
+        ),
+    ] = "aggregated"
+    systems: Annotated[
+        Names | None,
+        Row("Further systems to search besides system, such as b200_sxm,gb200.", "none"),
+    ] = None
+    max_gpus: Annotated[
+        Annotated[int, Number(at_least=1, at_most=10**9)] | None,
+        Row(
+            "Maximum GPUs of a deployment, instead of gpus, up to 4096: as many replicas as fit, or"
+            " as few as serve request_rate.",
+            default="gpus",
+        ),
+    ] = None
+    formats: Annotated[
+        Names | None,
+        Row(
+            "Number formats of weights and matrix products to search, such as bf16,fp8.",
+            default="format",
+        ),
+    ] = None
+    kv_formats: Annotated[
+        Names | None,
+        Row(
+            "Number formats of the KV cache to search, such as bf16,fp8.",
+            default="kv_format",
+        ),
+    ] = None
+    choices: Annotated[
+        Names | None,
+        Row(
+            "Values to search of other fields, such as tp=2:4,engine=vllm:sglang,"
+            "redundant_experts=0:32: sizes of the plan, engine, expert_exchange, batch_overlap,"
+            " redundant_experts, max_num_batched_tokens, speculative_depth.",
+            default="all sizes and the values that are set",
+        ),
+    ] = None
+
+
+@group("Load", 2)
+class RequestLengths:
+    """Requests of several lengths."""
+
+    request_mix: Annotated[
+        Names | None,
+        Row(
+            "Classes of requests as input tokens:output tokens:weight, such as"
+            " 4000:500:0.7,500:100:0.3, instead of isl and osl.",
+            default="isl and osl",
+        ),
+    ] = None
+    lengths_from: Annotated[
+        File | None,
+        Row(
+            "Trace whose lengths of prompts and outputs the requests have, instead of isl and osl;"
+            " its arrivals are not used.",
+            default="isl and osl",
+            elsewhere=("requests",),
+        ),
+    ] = None
+    request_format: Annotated[
+        str,
+        Row(
+            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm or aiperf.",
+            needs=AnySet("lengths_from", example="trace.jsonl"),
+        ),
+    ] = "perfatlas"
+    routing: Annotated[
+        Literal["round_robin", "prefix_aware"],
+        Row(
+            "Which prefix cache a request of a trace meets: round_robin, that of each replica and"
+            " attention-DP rank in turn, or prefix_aware, as if all were one cache.",
+            needs=AllOf(
+                AnySet("lengths_from", example="trace.jsonl"), Equals("mode", "aggregated")
+            ),
+        ),
+    ] = "round_robin"
+    prefix_caching: Annotated[
+        bool | None,
+        Row(
+            "Reuse KV blocks of the cached prefix of prompts.",
+            default="both are searched",
+            needs=WithMessage(
+                AnyOf(NotEqual("prefix", 0), AnySet("lengths_from", example="trace.jsonl")),
+                "prefix = 0, and prompts share nothing",
+                "set prefix, the cached part of a prompt, or lengths_from, a trace with repeated"
+                " prompts",
+                "prefix",
+            ),
+            elsewhere=("enable_prefix_caching", "enable_radix_cache"),
+        ),
+    ] = None
+
+
+@group("Objective", 2)
+class SearchObjective:
+    """What the best deployment is."""
+
+    objective: Annotated[
+        str,
+        Written(_read_objectives),
+        Row(
+            "Metric that ranks the deployments that meet all SLOs: output_tokens_per_s_per_gpu,"
+            " gpus, request_latency_s, usd_per_million_output_tokens or energy_per_output_token_j;"
+            " two or three of them, divided by commas, for their Pareto set."
+        ),
+    ] = "output_tokens_per_s_per_gpu"
+    slo_ttft_s: Annotated[Limit | None, Row("SLO: maximum time to first token.", "none")] = None
+    slo_tpot_s: Annotated[
+        Limit | None, Row("SLO: maximum time per output token after the first.", "none")
+    ] = None
+    slo_itl_s: Annotated[
+        Limit | None, Row("SLO: maximum mean inter-token latency of a request.", "none")
+    ] = None
+    slo_request_latency_s: Annotated[
+        Limit | None, Row("SLO: maximum end-to-end latency of a request.", "none")
+    ] = None
+    slo_percentile: Annotated[
+        Annotated[float, Number(unit="percent", at_least=50.0, at_most=99.9)] | None,
+        Row(
+            "Percentile of requests that must meet the latency SLOs when the best plans are"
+            " simulated; closed forms, which have no percentiles, test the mean.",
+            default="the mean",
+            needs=SIMULATED_SLO,
+        ),
+    ] = None
+    request_rate: Annotated[
+        Annotated[float, Number(unit="1/s", above=0.0)] | None,
+        Row("Requests per second that the deployment must serve.", "none"),
+    ] = None
+    availability: Annotated[
+        Annotated[float, Number(unit="fraction", above=0.0, below=1.0)] | None,
+        Row(
+            "Fraction of time in which enough replicas for request_rate must work, such as 0.999:"
+            " adds spare replicas, with node_mtbf_s and repair_s.",
+            default="no spare replicas",
+            needs=AllOf(Equals("objective", "gpus"), Equals("mode", "aggregated")),
+        ),
+    ] = None
+    node_mtbf_s: Annotated[
+        Duration | None, replace(NODE_MTBF, needs=AnySet("availability", example="0.999"))
+    ] = None
+    repair_s: Annotated[
+        Duration | None, replace(NODE_REPAIR, needs=AnySet("availability", example="0.999"))
+    ] = None
+    min_slo_probability: Annotated[
+        Annotated[float, Number(unit="fraction", above=0.0, below=1.0)],
+        Row(
+            "Least probability with which a deployment must meet all SLOs and the request rate, by"
+            " the intervals of its predictions; 0.5 tests the predictions themselves."
+        ),
+    ] = 0.8
+    emit: Annotated[
+        Literal["vllm", "sglang", "trtllm", "dynamo"] | None,
+        Row(
+            "Print the commands that launch the best plan, with the arguments that the"
+            " documentation of this engine names; dynamo launches vLLM or"
+            " TensorRT-LLM workers.",
+            default="none",
+        ),
+    ] = None
+    num_simulated: Annotated[
+        Annotated[int, Number(at_least=0, at_most=MOST_PLANS)],
+        Row(
+            "Number of the best plans by closed forms that the serving simulator scores again, in"
+            " modes aggregated and disaggregated; 0 for closed forms alone."
+        ),
+    ] = 20
+    num_plans: Annotated[
+        Annotated[int, Number(at_least=1, at_most=MOST_PLANS)],
+        Row("Number of plans in the answer, best first."),
+    ] = 5

@@ -1,0 +1,210 @@
+"""Plans, the frontier and all candidates as rows and columns of an answer."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import tier_names
+from perfatlas.studies.deployments.choices import EXCHANGE
+from perfatlas.studies.deployments.find import LIMITS, METRICS, PLAN
+from perfatlas.studies.deployments.limits import HIGHER
+from perfatlas.studies.deployments.space import of_plan
+from perfatlas.vocabulary.fields import Pools, Subject, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.studies.deployments.find import Columns, Found
+    from perfatlas.studies.deployments.question import SearchInputs
+    from perfatlas.studies.deployments.space import Family
+
+ROLES: Final = ("prefill", "decode")
+# parallel sizes that each pool has of its own
+POOL_SIZES: Final = {
+    role: tuple(name for name in PLAN if f"{role}_{name}" in fields_of(Pools)) for role in ROLES
+}
+# columns in which distinct plans of two pools differ
+POOL_PLAN: Final = tuple(
+    f"{role}_{name}" for role in ROLES for name in (*POOL_SIZES[role], "workers")
+)
+EXPERTS: Final = tuple(
+    f"{role}{name}" for role in ("", "prefill_", "decode_") for name in ("ep", "moe_tp")
+)
+COST: Final = "usd_per_million_output_tokens"
+DEFAULT_ENGINE: Final = str(fields_of(Subject)["engine"].default)
+HIT_RATE: Final = "prefix_hit_rate"
+
+
+def plan_row(found: Found, place: int, inputs: SearchInputs) -> dict[str, Any]:
+    """Return a candidate as a row of an answer, by closed forms."""
+    row = _row(found.leading, place, found.families, inputs)
+    row["method"] = "static" if inputs.mode == "static" else "formula"
+    row["binding_constraint"] = str(found.leading["binding_constraint"][place])
+    return row
+
+
+def deficit(score: float, following: float | None, inputs: SearchInputs) -> float | None:
+    """Return how much worse the next plan is, relative to this one; None without a next one.
+
+    With several objectives it is the geometric mean over them.
+
+    Args:
+        score: Objective of this plan, larger is better.
+        following: That of the next plan.
+        inputs: The search.
+    """
+    if following is None:
+        return None
+    count = len(inputs.objectives)
+    if count > 1:  # scores are sums of logarithms
+        return 1.0 - math.exp((following - score) / count)
+    return (score - following) / (score if inputs.objective in HIGHER else -score)
+
+
+def frontier_rows(found: Found, inputs: SearchInputs) -> list[dict[str, Any]]:
+    """Return the points of the frontier, fastest for a user first."""
+    size = int(found.frontier["gpus"].size) if found.frontier else 0
+    return [_row(found.frontier, place, found.families, inputs) for place in range(size)]
+
+
+def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
+    """Return all candidates at their best loads as columns of a table."""
+    columns = found.candidates
+    if not columns:
+        return {}
+    table = _cells(columns, slice(None), found.families, inputs)
+    if inputs.mode == "disaggregated":
+        table = _answered(table, found.families[0], inputs)
+    meets = columns["slo_probability"] >= inputs.min_slo_probability
+    table["meets_slos"] = meets.tolist()
+    table["binding_constraint"] = columns["binding_constraint"].tolist()
+    return table
+
+
+def _row(
+    columns: Columns, place: int, families: Sequence[Family], inputs: SearchInputs
+) -> dict[str, Any]:
+    """Return one point with its plan, limits, load and metrics."""
+    cells = _cells(columns, slice(place, place + 1), families, inputs)
+    row = {name: values[0] for name, values in _answered(cells, families[0], inputs).items()}
+    if row.get("attention_dp") == 1:  # no exchange
+        row = {name: value for name, value in row.items() if name not in EXCHANGE}
+    return row
+
+
+def _answered(cells: dict[str, Any], family: Family, inputs: SearchInputs) -> dict[str, Any]:
+    """Return cells without what a model or a search does not have: experts, a price."""
+    left_out = {*(() if family.base.model.network.has_experts else EXPERTS)}
+    left_out |= {COST} if inputs.usd_per_gpu_hour is None else set()
+    return {name: cell for name, cell in cells.items() if name not in left_out}
+
+
+def _cells(
+    columns: Columns, places: slice, families: Sequence[Family], inputs: SearchInputs
+) -> dict[str, list[Any]]:
+    """Return some points as columns of plain values."""
+    pools = len(ROLES) if inputs.mode == "disaggregated" else 1
+    which = columns["family"][places].tolist()
+    named = {one: _names(families[one : one + pools], inputs) for one in dict.fromkeys(which)}
+    names = dict.fromkeys(name for one in named.values() for name in one)
+    cells: dict[str, list[Any]] = {name: [named[one].get(name) for one in which] for name in names}
+    for title, name in _counts(inputs).items():
+        cells[title] = columns[name][places].astype(np.int64).tolist()
+    if inputs.availability is not None:
+        cells["availability"] = columns["availability"][places].tolist()
+    if inputs.mix.reuse is not None:
+        cells[HIT_RATE] = (columns["cached_tokens"][places] / inputs.mix.classes.mean[0]).tolist()
+    for name in METRICS:
+        values = columns[name][places].tolist()
+        cells[name] = [value if math.isfinite(value) else None for value in values]
+    cells["tier"] = tier_names(columns["tier"][places])
+    cells["slo_probability"] = columns["slo_probability"][places].tolist()
+    return cells
+
+
+def _counts(inputs: SearchInputs) -> dict[str, str]:
+    """Return the columns of whole numbers by their names in an answer."""
+    if inputs.mode == "disaggregated":
+        names = (f"{role}_{n}" for role in ROLES for n in (*POOL_SIZES[role], "workers", "batch"))
+        return {name: name for name in (*names, "gpus")}
+    spares = () if inputs.availability is None else ("spare_replicas", "node_gpus")
+    load = {"batch": "sequences"} if inputs.mode == "static" else {"concurrency": "concurrency"}
+    return {name: name for name in ("gpus", *PLAN, "dp", *LIMITS, *spares)} | load
+
+
+def _names(families: Sequence[Family], inputs: SearchInputs) -> dict[str, Any]:
+    """Return system, settings, formats and draft tokens of a plan, by role where pools differ."""
+    each = [_family_names(family, inputs) for family in families]
+    named: dict[str, Any] = {}
+    for name, value in each[-1].items():
+        values = [one.get(name) for one in each]
+        if len(each) > 1 and (name == "system" or values[0] != value):
+            named |= {f"{role}_{name}": one for role, one in zip(ROLES, values, strict=True)}
+        else:
+            named[name] = value
+    return named
+
+
+def _family_names(family: Family, inputs: SearchInputs) -> dict[str, Any]:
+    """Return what candidates share; of settings those that a search varies, or that are set."""
+    base, fields = family.base, family.fields
+    named: dict[str, Any] = {"system": fields["system"]}
+    named |= {name: fields[name] for name in ("engine", *EXCHANGE) if name in inputs.listed}
+    if copies := fields.get("redundant_experts", 0):
+        named["redundant_experts"] = copies
+    if inputs.prefix:
+        named["prefix_caching"] = family.prefix > 0
+    named["gemm_format"] = base.formats.gemm
+    if base.model.network.has_experts:
+        named["moe_format"] = base.formats.moe
+    named["kv_format"] = base.formats.kv
+    if base.drafts:
+        named["speculative_depth"] = base.drafts
+    return named
+
+
+def estimate_fields(
+    found: Found, row: Mapping[str, Any], place: int, inputs: SearchInputs
+) -> dict[str, Any]:
+    """Return the fields with which `estimate` prices a candidate."""
+    first = int(found.leading["family"][place])
+    cached: dict[str, int] = {}
+    if inputs.mix.reuse is not None:  # the mean cached tokens of the prompts of a trace
+        cached = {"prefix": math.ceil(found.leading["cached_tokens"][place])}
+    if inputs.mode == "disaggregated":
+        return _pool_fields(found.families[first : first + 2], row, cached, inputs)
+    load = "batch" if inputs.mode == "static" else "concurrency"
+    named = (*PLAN, "dp", load, "max_num_batched_tokens")
+    fields = {**found.families[first].fields, **{name: row[name] for name in named if name in row}}
+    fields = of_plan(fields | cached)
+    return fields | ({} if inputs.mode == "static" else {"method": "formula"})
+
+
+def _pool_fields(
+    families: Sequence[Family],
+    row: Mapping[str, Any],
+    cached: dict[str, int],
+    inputs: SearchInputs,
+) -> dict[str, Any]:
+    """Return the fields with which `estimate` prices a deployment of two pools."""
+    prefill, decode = families
+    named = [
+        f"{role}_{n}" for role in ROLES for n in (*POOL_SIZES[role], "system", "workers", "batch")
+    ]
+    fields = {**decode.fields, **{name: row[name] for name in named if name in row}}
+    fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")} | cached
+    engines = [one.fields.get("engine", DEFAULT_ENGINE) for one in families]
+    if engines[0] != engines[1]:
+        fields["prefill_engine"] = engines[0]
+    if prefill.base.formats != decode.base.formats:
+        fields |= {"prefill_format": prefill.fields["format"], "decode_format": fields["format"]}
+        del fields["format"]
+    if (load := row.get("concurrency", inputs.concurrency)) is not None:
+        fields["concurrency"] = load
+        if fields["decode_batch"] > load // fields["decode_workers"]:
+            del fields["decode_batch"]  # a batch that so few requests do not fill is no limit
+    fields = of_plan(fields)
+    return {**fields, "mode": "disaggregated", "system": row["prefill_system"], "method": "formula"}

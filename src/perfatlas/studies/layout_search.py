@@ -1,0 +1,527 @@
+"""The best layouts of a search: branch and bound over all legal ones.
+
+Layouts are taken in the order of their lower bounds, some at a time, until the bound of the next
+one exceeds the last of the best: no layout that is left can be better. Sharper bounds exclude some
+of those that are taken; the others are priced.
+
+Shape legend: C candidates of all families, N layouts priced together, C candidates, A values of a
+size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.training_steps import ZERO
+from perfatlas.studies.branch_and_bound import best_first
+from perfatlas.studies.ranking import joined
+from perfatlas.studies.refusals import refused_by_rule
+from perfatlas.training.layouts import (
+    RECOMPUTE_LEVELS,
+    distinct_rows,
+    layout_problems,
+    take_layouts,
+)
+from perfatlas.training.step import (
+    lower_bounds,
+    micro_batch_costs,
+    sharper_step_bounds,
+    training_steps,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.training.layouts import Layouts
+    from perfatlas.training.step import MicroBatchCosts, TrainingQuestion, TrainingSteps
+
+    BoolArray = NDArray[np.bool_]
+
+# sizes that are searched unless they are given
+LEAST_TOKENS: Final = 1024  # of a sequence on a context-parallel rank
+MOST_MICRO_BATCH: Final = 16
+# layouts of one family of schedules: more would not be held in memory at once
+MOST_LAYOUTS: Final = 20_000_000
+DUALPIPE: Final = "dualpipe"
+FITS: Final = "fits_in_memory"
+RECIPE: Final = "recipe"
+
+
+# sizes that are searched unless they are given
+SEARCHED: Final = (
+    *("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp", "micro_batch", "zero", "recompute"),
+    "expert_overlap",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayoutQuestion:
+    """A search among the layouts of a training job.
+
+    Args:
+        base: The job without any parallelism.
+        counts: Numbers of GPUs to search.
+        exact: Whether the job has a given number of GPUs.
+        pinned: The sizes that are given, by name.
+        schedule: The pipeline schedule that is given, None for those of the engine.
+        sequence_parallel: Whether sequences are divided, None where layouts have tp > 1.
+        sequence_length: Tokens of a sequence.
+        global_batch: Sequences of a step.
+        objective: What ranks layouts: step_time_s, tokens_per_s_per_gpu, gpus or
+            effective_step_time_s.
+        goodput: Returns the goodput of jobs by their GPUs (C,).
+        refused: Returns the layouts that the recipe refuses (C,).
+        max_step_time_s: Longest step [s].
+        num_layouts: Number of layouts in the answer.
+    """
+
+    base: TrainingQuestion
+    counts: tuple[int, ...]
+    exact: bool
+    pinned: Mapping[str, Any]
+    schedule: str | None
+    sequence_parallel: bool | None
+    sequence_length: int
+    global_batch: int
+    objective: str
+    goodput: Callable[[FloatArray], FloatArray]
+    refused: Callable[[Layouts], BoolArray]
+    max_step_time_s: float
+    num_layouts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Legal layouts that share a pipeline schedule.
+
+    Args:
+        question: The candidates.
+        costs: Their micro-batches.
+    """
+
+    question: TrainingQuestion
+    costs: MicroBatchCosts
+
+    @property
+    def size(self) -> int:
+        """Number of layouts."""
+        return self.question.layouts.size
+
+    def take(self, places: IntArray) -> Family:
+        """Return some of the layouts."""
+        question = replace(
+            self.question,
+            layouts=take_layouts(self.question.layouts, places),
+            index_C=self.question.index_C[places],
+        )
+        costs = replace(self.costs, index_C=self.costs.index_C[places])
+        return Family(question=question, costs=costs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """The layouts of a search.
+
+    Args:
+        families: Legal layouts by schedule.
+        rejected: Layouts that a rule refuses, by the first such rule.
+        bounds: Lower bounds of the step time [s] and of the memory of the fullest GPU [bytes], its
+            capacity [bytes], and the GPUs of all layouts, by name (C,); empty without any.
+    """
+
+    families: list[Family]
+    rejected: Counter[str]
+    bounds: dict[str, FloatArray]
+
+    @property
+    def size(self) -> int:
+        """Number of legal layouts."""
+        return sum(family.size for family in self.families)
+
+    def parts(self, places_N: IntArray) -> Iterator[tuple[Family, IntArray]]:
+        """Yield some layouts by family, and which of them are its own."""
+        ends = np.cumsum([family.size for family in self.families])
+        family_N = np.searchsorted(ends, places_N, side="right")
+        for number in np.unique(family_N).tolist():
+            family, own_N = self.families[number], np.flatnonzero(family_N == number)
+            yield family.take(places_N[own_N] - (ends[number] - family.size)), own_N
+
+
+def _space(asked: LayoutQuestion) -> Space:
+    """Return the layouts of a search."""
+    rejected: Counter[str] = Counter()
+    base = asked.base
+    legal: list[TrainingQuestion] = []
+    for schedule, overlap in _schedules(asked):
+        layouts = _combined(asked, schedule, overlap=overlap)
+        if layouts is None:
+            continue
+        rules = [
+            (one.rule, one.broken_C) for one in layout_problems(base.network, layouts, schedule)
+        ]
+        rules.append((RECIPE, asked.refused(layouts)))
+        kept_C, refused = refused_by_rule(rules, layouts.size)
+        rejected.update(refused)
+        if kept_C.any():
+            kept = take_layouts(layouts, np.flatnonzero(kept_C))
+            own = replace(base, schedule=schedule, expert_overlap=overlap)
+            legal.append(replace(own, layouts=kept, index_C=np.zeros(kept.size, np.int64)))
+    families = _priced_together(legal) if legal else []
+    bounds = joined([_bounds(family) for family in families])
+    return Space(families=families, rejected=rejected, bounds=bounds)
+
+
+def _priced_together(questions: list[TrainingQuestion]) -> list[Family]:
+    """Return families of questions, whose equal shapes are priced once."""
+    layouts = joined([vars(one.layouts) for one in questions])
+    ends = np.cumsum([one.layouts.size for one in questions])
+    everything = replace(
+        questions[0],
+        layouts=type(questions[0].layouts)(**layouts),
+        index_C=np.zeros(int(ends[-1]), np.int64),
+    )
+    costs = micro_batch_costs(everything)
+    return [
+        Family(question=one, costs=replace(costs, index_C=index_C))
+        for one, index_C in zip(questions, np.split(costs.index_C, ends[:-1]), strict=True)
+    ]
+
+
+def _bounds(family: Family) -> dict[str, FloatArray]:
+    """Return the bounds of a family, by name (C,)."""
+    bounds = lower_bounds(family.question, family.costs)
+    return {
+        "step_s": bounds.step_s_C,
+        "memory_bytes": bounds.memory_bytes_C,
+        "capacity_bytes": family.question.devices().gather("memory_bytes"),
+        "gpus": family.question.layouts.gpus,
+    }
+
+
+def _schedules(asked: LayoutQuestion) -> Iterator[tuple[str, bool]]:
+    """Yield the schedules of the engine, or the given one, with and without overlapped experts."""
+    given, base = asked.schedule, asked.base
+    for schedule in (given,) if given else base.engine.schedules:
+        if schedule == DUALPIPE or not base.network.has_experts:
+            yield schedule, False
+        elif "expert_overlap" in asked.pinned:
+            yield schedule, bool(asked.pinned["expert_overlap"])
+        else:
+            yield from ((schedule, False), (schedule, True))
+
+
+def _combined(asked: LayoutQuestion, schedule: str, *, overlap: bool) -> Layouts | None:
+    """Return all combinations of sizes whose product is a number of GPUs; None without any."""
+    sizes = _sizes(asked, schedule)
+    number = int(np.prod([float(len(values)) for values in sizes.values()]))
+    if number > MOST_LAYOUTS:
+        raise InvalidSpecError(
+            f"{number:,} layouts of schedule {schedule} are too many for one search (at most"
+            f" {MOST_LAYOUTS:,}); set gpus instead of max_gpus, or some of tp, pp, cp, ep,"
+            " micro_batch, zero and recompute"
+        )
+    grid = np.meshgrid(*(np.asarray(values, float) for values in sizes.values()), indexing="ij")
+    column = {name: values.ravel() for name, values in zip(sizes, grid, strict=True)}
+    replica_C = column["tp"] * column["pp"] * column["cp"]
+    whole_C = np.mod(column["gpus"], replica_C) == 0
+    if "dp" in asked.pinned:
+        whole_C &= column["gpus"] == replica_C * float(asked.pinned["dp"])
+    if "expert_tp" not in asked.pinned:  # experts are whole, or divided as attention is
+        whole_C &= (column["expert_tp"] == 1) | (column["expert_tp"] == column["tp"])
+    if overlap:  # hides transfers of experts, in an interleaved pipeline or without one
+        whole_C &= column["ep"] * column["expert_tp"] > 1
+        whole_C &= (column["pp"] == 1) | (schedule == "interleaved")
+    if schedule != "interleaved" and asked.schedule is None and schedule != "1f1b":
+        whole_C &= column["pp"] > 1  # without a pipeline all schedules are 1f1b
+    column = {name: values[whole_C] for name, values in column.items()}
+    size = int(whole_C.sum())
+    if not size:
+        return None
+    gpus_C = column.pop("gpus")
+    column["dp"] = gpus_C / (column["tp"] * column["pp"] * column["cp"])
+    parallel = asked.sequence_parallel
+    divided_C = column["tp"] > 1 if parallel is None else np.full(size, parallel)
+    return replace(
+        asked.base.layouts,
+        **{
+            name: values.astype(np.int64) if name in ("zero", "recompute") else values
+            for name, values in column.items()
+        },
+        sequence_parallel=divided_C,
+        sequence_length=np.full(size, float(asked.sequence_length)),
+        global_batch=np.full(size, float(asked.global_batch)),
+    )
+
+
+def _sizes(asked: LayoutQuestion, schedule: str) -> dict[str, list[float]]:
+    """Return the values of each size: the given one, or all that can divide model and GPUs."""
+    network, counts = asked.base.network, asked.counts
+    domain = asked.base.systems[0].device.scale_up.domain_size
+    most = max(counts)
+    experts = [float(g.experts.num_experts) for g in network.layers if g.experts is not None]
+    chunks = _chunks(network.num_layers, schedule)
+    searched: dict[str, list[float]] = {
+        "gpus": [float(count) for count in counts],
+        "tp": _divisors(counts, min(domain, most)),
+        "pp": _divisors(counts, min(network.num_layers, most)),
+        "cp": _powers(min(max(asked.sequence_length // LEAST_TOKENS, 1), most)),
+        "ep": _divisors([int(least) for least in experts], most) if experts else [1.0],
+        "expert_tp": _divisors(counts, min(domain, most)) if experts else [1.0],
+        "vpp": chunks,
+        "micro_batch": _powers(min(MOST_MICRO_BATCH, asked.global_batch)),
+        "zero": [float(level) for level in sorted(set(ZERO.values()))],
+        "recompute": [float(level) for level in range(len(RECOMPUTE_LEVELS))],
+    }
+    return {**searched, **_pinned(asked)}
+
+
+def _pinned(asked: LayoutQuestion) -> Mapping[str, list[float]]:
+    """Return the sizes that are given."""
+    given: dict[str, Any] = {name: value for name, value in asked.pinned.items() if name != "dp"}
+    given.pop("expert_overlap", None)
+    if "zero" in given:
+        given["zero"] = ZERO[given["zero"]]
+    if "recompute" in given:
+        given["recompute"] = RECOMPUTE_LEVELS.index(given["recompute"])
+    return {name: [float(value)] for name, value in given.items()}
+
+
+def _chunks(layers: int, schedule: str) -> list[float]:
+    """Return chunks per stage; of several with equally many layers the fewest."""
+    if schedule == "interleaved":
+        least = {-(-layers // chunks): chunks for chunks in range(layers, 1, -1)}
+        return sorted(float(chunks) for chunks in least.values())
+    return [2.0] if schedule == "zb_v" else [1.0]
+
+
+def _divisors(numbers: tuple[int, ...] | list[int], most: int) -> list[float]:
+    """Return the divisors of any of some numbers, ascending."""
+    found = {
+        n for number in set(numbers) for n in range(1, min(number, most) + 1) if not number % n
+    }
+    return [float(n) for n in sorted(found)]
+
+
+def _powers(most: int) -> list[float]:
+    return [float(2**power) for power in range(int(most).bit_length())]
+
+
+AT_ONCE: Final = 4096  # layouts whose bounds are sharpened together
+PRICED_AT_ONCE: Final = 256
+# choices of which the answer shows the best for each combination of all other sizes
+CHOICES: Final = ("vpp", "micro_batch", "zero", "recompute")
+SLOW_STEP: Final = "max_step_time_s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priced:
+    """A layout with its step.
+
+    Args:
+        question: The layout alone.
+        score: The objective, smaller is better.
+        step_s: Step time [s].
+        memory_bytes: Memory of the fullest GPU [bytes].
+        identity: Its sizes in which layouts of the answer differ.
+    """
+
+    question: TrainingQuestion
+    score: tuple[float, ...]
+    step_s: float
+    memory_bytes: float
+    identity: tuple[float, ...]
+
+
+@dataclass(kw_only=True)
+class FoundLayouts:
+    """What a search found.
+
+    Args:
+        best: The best layout of each identity, best first.
+        space: All layouts.
+        priced: Number of layouts that were priced.
+        excluded: Number of layouts that their bounds exclude.
+        cpu_s: CPU time [s].
+        nearest: The layout that needs least memory, where none fits.
+        columns: All priced layouts that fit, as columns.
+    """
+
+    best: list[Priced] = field(default_factory=list)
+    space: Space
+    priced: int = 0
+    excluded: int = 0
+    cpu_s: float = 0.0
+    nearest: Priced | None = None
+    columns: list[dict[str, Any]] = field(default_factory=list)
+
+
+def _score_of(asked: LayoutQuestion, step_s: FloatArray, gpus: FloatArray) -> FloatArray:
+    """Return the objective of steps [s], or of their bounds, as pairs; smaller is better (C, 2)."""
+    first = {"gpus": gpus, "tokens_per_s_per_gpu": step_s * gpus}.get(asked.objective, step_s)
+    if asked.objective == "effective_step_time_s":
+        distinct, which_C = np.unique(gpus, return_inverse=True)
+        goodput_C = asked.goodput(distinct)[which_C]
+        never_C = np.full_like(step_s, np.inf)  # without progress
+        first = np.divide(step_s, goodput_C, out=never_C, where=goodput_C > 0.0)
+    return np.stack([first, step_s], axis=1)
+
+
+def find_layouts(
+    asked: LayoutQuestion,
+    progress: Callable[[int, int], None] | None = None,
+) -> FoundLayouts:
+    """Return the best layouts.
+
+    Args:
+        asked: The search.
+        progress: Called with the layouts done and the total.
+
+    Raises:
+        InvalidSpecError: The sizes have more combinations than can be held.
+    """
+    started = time.process_time()
+    space = _space(asked)
+    found = FoundLayouts(space=space)
+    if space.families:
+        _search(found, asked, progress)
+        if not found.best:
+            found.nearest = _nearest(space)
+    found.cpu_s = time.process_time() - started
+    return found
+
+
+def _search(
+    found: FoundLayouts,
+    asked: LayoutQuestion,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Price layouts in the order of their bounds until no other can be among the best.
+
+    Those that the bounds leave are priced in the order of sharper ones.
+    """
+    space, bounds = found.space, found.space.bounds
+    fits_C = bounds["memory_bytes"] <= bounds["capacity_bytes"]
+    open_C = np.flatnonzero(_counted(space.rejected, asked, fits_C, bounds["step_s"]))
+    score_C2 = _score_of(asked, bounds["step_s"][open_C], bounds["gpus"][open_C])
+    best: dict[tuple[float, ...], Priced] = {}
+    wanted = asked.num_layouts + 1
+
+    def last() -> tuple[float, ...] | None:
+        """Return the score of the last of the wanted layouts; None if there are fewer."""
+        scores = sorted(one.score for one in best.values())
+        return scores[wanted - 1] if len(scores) >= wanted else None
+
+    for number, some in enumerate(best_first(score_C2, last, AT_ONCE)):
+        if progress is not None:
+            progress(space.size - open_C.size + number * AT_ONCE, space.size)
+        some_N = open_C[some]
+        sharper_N2 = np.empty((some_N.size, 2))
+        for family, own_N in space.parts(some_N):
+            step_s_N = sharper_step_bounds(family.question, family.costs)
+            sharper_N2[own_N] = _score_of(asked, step_s_N, family.question.layouts.gpus)
+        for priced in best_first(sharper_N2, last, PRICED_AT_ONCE):
+            for family, _ in space.parts(some_N[priced]):
+                _price(found, family, asked, best)
+            found.priced += priced.size
+    found.excluded = int(open_C.size) - found.priced
+    found.best = sorted(best.values(), key=lambda one: (one.score, one.memory_bytes))[:wanted]
+
+
+def _counted(
+    rejected: Counter[str], asked: LayoutQuestion, fits_N: BoolArray, step_s_N: FloatArray
+) -> BoolArray:
+    """Return the layouts that fit and are fast enough (N,), and count the others."""
+    slow_N = step_s_N > asked.max_step_time_s
+    kept_N, refused = refused_by_rule(((FITS, ~fits_N), (SLOW_STEP, slow_N)), fits_N.size)
+    rejected.update(refused)
+    return kept_N
+
+
+def _price(
+    found: FoundLayouts,
+    family: Family,
+    asked: LayoutQuestion,
+    best: dict[tuple[float, ...], Priced],
+) -> None:
+    """Price layouts of a family and keep the best of each identity."""
+    question = family.question
+    steps = training_steps(question, family.costs)
+    kept_N = _counted(found.space.rejected, asked, steps.memory.fits, steps.step_s_C)
+    kept = np.flatnonzero(kept_N)
+    for one in _best_of(question, steps, kept, asked):
+        known = best.get(one.identity)
+        if known is None or (one.score, one.memory_bytes) < (known.score, known.memory_bytes):
+            best[one.identity] = one
+    layouts = take_layouts(question.layouts, kept)
+    found.columns.append(
+        {
+            "gpus": layouts.gpus,
+            **vars(layouts),
+            "pipeline_schedule": np.full(kept.size, question.schedule, dtype=object),
+            "expert_overlap": np.full(kept.size, question.expert_overlap),
+            "step_time_s": steps.step_s_C[kept],
+            "memory_total_bytes": steps.memory.total_bytes[kept],
+        }
+    )
+
+
+def _best_of(
+    question: TrainingQuestion, steps: TrainingSteps, kept: IntArray, asked: LayoutQuestion
+) -> Iterator[Priced]:
+    """Yield the best layout of each identity among those that are kept."""
+    layouts, memory_bytes_N = question.layouts, steps.memory.total_bytes
+    score_N2 = _score_of(asked, steps.step_s_C, layouts.gpus)
+    kept = kept[np.lexsort((memory_bytes_N[kept], *score_N2[kept].T[::-1]))]
+    names = _identity(asked, question)
+    identity_N = np.stack([getattr(layouts, name)[kept] for name in names], axis=1)
+    for at in kept[distinct_rows(identity_N)[0]].tolist():
+        identity = tuple(float(getattr(layouts, name)[at]) for name in names)
+        yield _priced(question, steps, at, tuple(score_N2[at].tolist()), identity)
+
+
+def _priced(
+    question: TrainingQuestion,
+    steps: TrainingSteps,
+    at: int,
+    score: tuple[float, ...],
+    identity: tuple[float, ...] = (),
+) -> Priced:
+    """Return one of some layouts with its step."""
+    place = np.array([at])
+    layouts = take_layouts(question.layouts, place)
+    return Priced(
+        question=replace(question, layouts=layouts, index_C=question.index_C[place]),
+        score=score,
+        step_s=float(steps.step_s_C[at]),
+        memory_bytes=float(steps.memory.total_bytes[at]),
+        identity=identity,
+    )
+
+
+def _identity(asked: LayoutQuestion, question: TrainingQuestion) -> tuple[str, ...]:
+    """Return the sizes in which layouts of the answer differ."""
+    names = ("gpus", *vars(question.layouts))
+    sizes = tuple(name for name in names if name not in CHOICES)
+    follow = ("dp",) if question.network.has_experts else ("dp", "ep", "expert_tp")
+    free = set(SEARCHED).intersection(sizes).difference(asked.pinned, follow)
+    return sizes if free or not asked.exact else names
+
+
+def _nearest(space: Space) -> Priced:
+    """Return the layout that needs least memory among those with the lowest bounds."""
+    beyond_C = space.bounds["memory_bytes"] - space.bounds["capacity_bytes"]
+    tried = []
+    for family, _ in space.parts(np.argsort(beyond_C, kind="stable")[:AT_ONCE]):
+        steps = training_steps(family.question, family.costs)
+        at = int(np.argmin(steps.memory.total_bytes))
+        tried.append(_priced(family.question, steps, at, (float(steps.step_s_C[at]),)))
+    return min(tried, key=lambda one: one.memory_bytes)
