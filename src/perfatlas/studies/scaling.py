@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, KINDS, field_values, with_values
 from perfatlas.inference import PoolRates, evaluate, result_columns
-from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
+from perfatlas.scenario.deployments import evaluated_pools
 from perfatlas.scenario.resolution import columns_of, pool_load
 from perfatlas.step import take_columns
 from perfatlas.studies.factors import FRONT_END, HOST, PEAK, factors_of, scaled_profile
@@ -129,17 +129,12 @@ def scaled_scenario(scenario: Scenario) -> ScaledScenario:
             measured rows hold only for the measured hardware.
 
     Raises:
-        PerfatlasError: As for `evaluate_one`.
+        PerfatlasError: As for `evaluated_pools`.
     """
-    physics: dict[str, Any] = {"tier": "physics"} if scenario.tier == "measured" else {}
-    scenario = scenario.model_copy(update=physics)
-    load: PoolLoad | None = None
-    pools: tuple[Candidates, ...]
-    if scenario.mode == "disaggregated":
-        rates = evaluate_pools(scenario)
-        pools, load = (rates.prefill[0], rates.decode[0]), pool_load(columns_of([scenario]))
-    else:
-        pools = (evaluate_one(scenario)[0],)
+    physics: dict[str, Any] = {"tier": "physics", "silicon_version": None}
+    scenario = scenario.model_copy(update=physics if scenario.tier == "measured" else {})
+    pools = tuple(pool.candidates for pool in evaluated_pools(scenario))
+    load = pool_load(columns_of([scenario])) if len(pools) > 1 else None
     made = ScaledScenario(pools=pools, load=load, factors=())
     return replace(made, factors=factors_of(made.systems))
 

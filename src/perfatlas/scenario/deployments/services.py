@@ -26,7 +26,6 @@ from perfatlas.vocabulary.fields import LARGEST_COUNT, Pools, fields_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
@@ -170,7 +169,7 @@ def service(
                 )
             )
         except InfeasibleError as error:
-            raise _named(error, f"{role} worker") from None
+            raise error.of(f"{role} worker") from None
     return Service(pools=tuple(pools), handover=_handover(pools))
 
 
@@ -184,7 +183,7 @@ def _kinds_service(
         try:
             pools.append(deployment(one, traffic, resolved, known))
         except (InfeasibleError, InvalidSpecError, UnsupportedError) as error:
-            raise _named(error, f"kind {number} ({one.system})") from None
+            raise error.of(f"kind {number} ({one.system})") from None
     fronts = {(pool.front.seen, pool.front.read_token) for pool in pools}
     if len(fronts) > 1:
         names = ", ".join(dict.fromkeys(pool.question.profile.id for pool in pools))
@@ -193,15 +192,6 @@ def _kinds_service(
             " one router; set measured_at = engine, or use engines with equal front ends"
         )
     return Service(pools=tuple(pools), heterogeneous=True)
-
-
-def _named(error: PerfatlasError, name: str) -> PerfatlasError:
-    """Return an error with the name of its part."""
-    text = str(error)
-    if isinstance(error, InfeasibleError):
-        shortfall = text.removesuffix(" ".join(error.advice)).rstrip()
-        return InfeasibleError(f"{name}: {shortfall}", advice=error.advice, memory=error.memory)
-    return type(error)(f"{name}: {text}")
 
 
 def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:

@@ -77,7 +77,21 @@ class Refusals:
         reason = self._reasons[int(self._reason_N[row])]
         return reason(row)
 
+    def raise_first(self) -> None:
+        """Raise the error of the first refused row, if there is any."""
+        for row in self.rows():
+            raise self.error(row)
+
     def rows(self) -> list[int]:
         """Return the indices of the refused rows."""
         positions: list[int] = np.flatnonzero(self.refused).tolist()
         return positions
+
+
+def always(error: PerfatlasError) -> Reason:
+    """Return the reason of rows that share an error.
+
+    Args:
+        error: The error.
+    """
+    return lambda _: error

@@ -17,9 +17,8 @@ from perfatlas.files import DictionaryCells
 from perfatlas.inference import number_cells
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
-from perfatlas.scenario.deployments import LEAVES_OUT
+from perfatlas.scenario.deployments import EstimatedRows
 from perfatlas.scenario.resolution import resolve
-from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,15 +73,11 @@ def estimate_table(
         >>> estimate_table(rows).columns["error_code"]
         ['', 'invalid']
     """
-    found = EstimateColumns(resolve(table), progress)
+    found = EstimatedRows(resolve(table), progress)
     warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
-    for group in answered_groups(found):
-        for row, texts in zip(group.rows_C.tolist(), group.warnings(), strict=True):
-            if texts:
-                note = "; ".join(texts)
-                warnings[row] = note.replace(LEAVES_OUT, "") if found.simulated_N[row] else note
-    for row, text in found.unused_prices.items():
-        warnings[row] = "; ".join(filter(None, (warnings[row], text)))
+    for group in found.answered():
+        for row, texts in zip(group.rows_C.tolist(), found.warnings(group), strict=True):
+            warnings[row] = "; ".join(texts)
     refusals = found.resolution.refusals
     for row in refusals.rows():
         error = refusals.error(row)
@@ -106,6 +101,30 @@ def estimate_table(
     status = {"warnings": warnings, "error_code": codes, "error": errors}
     cells |= {name: DictionaryCells.of(texts) for name, texts in status.items()}
     return TableAnswer(answer=answer, cells=cells)
+
+
+def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimatedRows:
+    """Return the numeric results of all rows of a table, without texts.
+
+    Args:
+        table: As for `estimate_table`.
+
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+
+    Limits: As for `estimate_table`.
+
+    Example:
+        >>> from perfatlas.verbs.estimate import estimate_columns
+        >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
+        >>> found = estimate_columns(rows)
+        >>> found.refused.tolist(), found.columns["gpus"].tolist()
+        ([False, True], [1.0, nan])
+    """
+    found = EstimatedRows(resolve(table))
+    for _ in found.answered():
+        pass  # results are stored in `found`
+    return found
 
 
 def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
@@ -136,7 +155,7 @@ def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
     return progress
 
 
-def _what_binds(found: EstimateColumns) -> dict[str, DictionaryCells]:
+def _what_binds(found: EstimatedRows) -> dict[str, DictionaryCells]:
     """Return the tier of each row and what binds its steps, empty in failed rows."""
     tiers = tuple(tier_names(np.arange(sum(TIERS.values()) + 1)))
     columns = {"tier": (tiers, found.tier_codes_N)}

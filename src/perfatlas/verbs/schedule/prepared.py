@@ -207,7 +207,6 @@ class Prepared:
     def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
         """Return the error for a job that never fits, with a remedy."""
         where = f"{self.inputs.jobs}: " if self.inputs.jobs else "generated jobs: "
-        shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
         advice: tuple[str, ...] = (
             "Set leave_out_larger to exclude jobs that can never run.",
             "Use a larger cluster, or omit required."
@@ -216,7 +215,7 @@ class Prepared:
         )
         if self.inputs.jobs is None:
             advice = ("Set max_job_gpus to limit generated jobs.", *advice)
-        return InfeasibleError(f"{where}{shortfall}", advice=advice)
+        return InfeasibleError(f"{where}{problem.message}", advice=advice)
 
 
 def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) -> Prepared:

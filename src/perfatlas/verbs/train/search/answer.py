@@ -11,11 +11,15 @@ from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.training_steps import evidence_of, training_breakdown, training_results
+from perfatlas.scenario.training_steps import (
+    above_measured,
+    evidence_of,
+    training_breakdown,
+    training_results,
+)
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.metrics import PARTS
-from perfatlas.verbs.train.remarks import above_measured
 from perfatlas.verbs.train.search.find import find_layouts
 from perfatlas.verbs.train.search.question import SEARCHED, read_layout_search
 from perfatlas.vocabulary.metrics import METRICS

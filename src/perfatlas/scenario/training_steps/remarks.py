@@ -5,17 +5,39 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.scenario.fields import unused_warnings
+from perfatlas.scenario.training_steps.power import power_remarks
 from perfatlas.training.profiles import highest_mfu
+from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
 ABOVE_MEASURED: Final = (
     "MFU {mfu:.1%} is above the highest published, {highest:.1%} ({kind}, {format}, {device}:"
     " {run}; {source})"
 )
+
+
+def training_warnings(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
+) -> list[tuple[str, ...]]:
+    """Return what to know before relying on a step, for each candidate (C).
+
+    Args:
+        inputs: Fields of the candidates.
+        question: The candidates.
+        steps: Their steps.
+    """
+    above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
+    unused = [unused_warnings(vars(one), fields_of(type(one))) for one in inputs]
+    return [tuple(chain(*notes)) for notes in zip(above, power, unused, strict=True)]
 
 
 def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
