@@ -8,24 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.scenario.fields import grouping_key
-from perfatlas.scenario.training_steps.inputs import TrainInputs
-from perfatlas.verbs.collective import collective_columns
-from perfatlas.verbs.collective.priced import SIZES
-from perfatlas.verbs.collective.question import CollectiveInputs
-from perfatlas.verbs.kernel import kernel_columns
-from perfatlas.verbs.kernel.clocks import CLOCKS
-from perfatlas.verbs.kernel.operator_columns import (
-    ATTENTION_SIZES,
-    ELEMENTWISE_SIZES,
-    GEMM_SIZES,
-    MOE_SIZES,
-)
-from perfatlas.verbs.kernel.question import (
+from perfatlas.scenario.operator_queries import COLLECTIVE_SIZES, QUERIES
+from perfatlas.scenario.operator_queries.collectives import CollectiveInputs
+from perfatlas.scenario.operator_queries.inputs import (
     AttentionInputs,
     ElementwiseInputs,
     GemmInputs,
     MoeInputs,
 )
+from perfatlas.scenario.training_steps.inputs import TrainInputs
+from perfatlas.verbs.collective import collective_columns
+from perfatlas.verbs.kernel import kernel_columns
 from perfatlas.verbs.train import train_columns
 from perfatlas.verbs.train.answer import VARYING
 from tests.golden.option_changes import asked_of
@@ -60,11 +53,11 @@ DENSE_TRAINING: Final = (
 BASES: Final = 3  # golden questions of each verb
 GROUPED: Final[list[tuple[type[InputFields], tuple[str, ...]]]] = [
     (TrainInputs, VARYING),
-    (CollectiveInputs, SIZES),
-    (GemmInputs, GEMM_SIZES + CLOCKS),
-    (AttentionInputs, ATTENTION_SIZES + CLOCKS),
-    (MoeInputs, MOE_SIZES + CLOCKS),
-    (ElementwiseInputs, ELEMENTWISE_SIZES + CLOCKS),
+    (CollectiveInputs, COLLECTIVE_SIZES),
+    (GemmInputs, QUERIES["gemm"].varying),
+    (AttentionInputs, QUERIES["attention"].varying),
+    (MoeInputs, QUERIES["moe"].varying),
+    (ElementwiseInputs, QUERIES["elementwise"].varying),
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.machine_interval import on_any_machine
-from perfatlas.answer.tiers import joined_tiers, tier_name
+from perfatlas.answer.tiers import tier_name, tier_names
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS
 from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
@@ -124,11 +124,8 @@ def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, 
 
 def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
     """Return the tier of an answer: physics, bound, or physics+bound if mixed."""
-    tiers = set()
-    for cost in costs:
-        runs = (cost.count_CO[candidate] > 0) & (cost.prices.time_s_CO[candidate] > 0)
-        tiers |= {_tier(cost, candidate, o) for o in np.flatnonzero(runs).tolist()}
-    return joined_tiers(tiers)
+    (name,) = tier_names(tier_codes(costs)[candidate : candidate + 1])
+    return name
 
 
 def tier_codes(costs: Sequence[StepCost]) -> IntArray:

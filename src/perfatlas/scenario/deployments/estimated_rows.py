@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import bound_codes, tier_codes
+from perfatlas.answer import bound_codes, tier_codes, tier_names
 from perfatlas.energy import NODE_COLUMNS, node_columns
+from perfatlas.files import DictionaryCells
 from perfatlas.inference import (
     Evaluation,
     PoolRates,
@@ -31,6 +32,8 @@ from perfatlas.inference import (
     result_columns,
     unused_prices_text,
 )
+from perfatlas.operators import BOUND_NAMES
+from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments.estimate_remarks import (
     LEAVES_OUT,
@@ -222,6 +225,25 @@ class EstimatedRows:
             (*texts, unused[row]) if row in unused else texts
             for row, texts in zip(found.rows_C.tolist(), found.warnings(), strict=True)
         ]
+
+    def cells(self) -> dict[str, Sequence[Any]]:
+        """Return the results of all rows as columns of a table, with tiers and what binds steps.
+
+        Cells are empty in refused rows, and those of a phase that is not priced.
+        """
+        tiers = tuple(tier_names(np.arange(sum(TIERS.values()) + 1)))
+        texts = {"tier": (tiers, self.tier_codes_N)}
+        texts |= {f"{p}_bound": (BOUND_NAMES, codes_N) for p, codes_N in self.bound_codes_N.items()}
+        found: dict[str, Sequence[Any]] = {
+            name: number_cells(name, values_N) for name, values_N in self.columns.items()
+        }
+        return found | {
+            name: DictionaryCells(
+                values=(*names, "", None),  # "" is the last but one: rows without a priced step
+                codes_N=np.where(self.refused, len(names) + 1, codes_N % (len(names) + 1)),
+            )
+            for name, (names, codes_N) in texts.items()
+        }
 
     def results(self, row: int) -> dict[str, Any]:
         """Return the results of a row as plain values, its memory by name.

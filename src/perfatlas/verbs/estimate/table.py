@@ -1,6 +1,6 @@
 """`estimate` for tables: one scenario per row, answered as plain columns with texts.
 
-Shape legend: N rows, C some of them.
+Shape legend: N rows.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from perfatlas.answer import Answer, AnsweredRun, Evidence, tier_names
+from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.files import DictionaryCells
-from perfatlas.inference import number_cells
-from perfatlas.operators import BOUND_NAMES
-from perfatlas.pricing import TIERS
 from perfatlas.scenario.deployments import EstimatedRows
 from perfatlas.scenario.resolution import resolve
 
@@ -82,7 +77,6 @@ def estimate_table(
     for row in refusals.rows():
         error = refusals.error(row)
         codes[row], errors[row] = error.error_code, str(error)
-    columns = {name: number_cells(name, values) for name, values in found.columns.items()}
     failed = int(found.refused.sum())
     answer = Answer(
         command="estimate --table",
@@ -97,9 +91,8 @@ def estimate_table(
         breakdown=[],
         evidence=Evidence(tier=""),
     )
-    cells: dict[str, Sequence[Any]] = {**columns, **_what_binds(found)}
     status = {"warnings": warnings, "error_code": codes, "error": errors}
-    cells |= {name: DictionaryCells.of(texts) for name, texts in status.items()}
+    cells = found.cells() | {name: DictionaryCells.of(texts) for name, texts in status.items()}
     return TableAnswer(answer=answer, cells=cells)
 
 
@@ -153,20 +146,6 @@ def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
         tell(f"{done} of {count} points simulated, about {left_s:.0f} s left")
 
     return progress
-
-
-def _what_binds(found: EstimatedRows) -> dict[str, DictionaryCells]:
-    """Return the tier of each row and what binds its steps, empty in failed rows."""
-    tiers = tuple(tier_names(np.arange(sum(TIERS.values()) + 1)))
-    columns = {"tier": (tiers, found.tier_codes_N)}
-    columns |= {f"{p}_bound": (BOUND_NAMES, codes_N) for p, codes_N in found.bound_codes_N.items()}
-    return {
-        name: DictionaryCells(
-            values=(*names, "", None),  # "" is the last but one: rows without a priced step
-            codes_N=np.where(found.refused, len(names) + 1, codes_N % (len(names) + 1)),
-        )
-        for name, (names, codes_N) in columns.items()
-    }
 
 
 def estimate_cells(table: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
