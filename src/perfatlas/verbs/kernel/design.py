@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, format_readers, single_evidence, unread_overrides
@@ -31,7 +30,7 @@ from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.kernel.metrics import TILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from perfatlas.hardware import Device
     from perfatlas.machines import KernelDesign, KernelFamily, KernelTile, Silicon
@@ -110,16 +109,6 @@ def kernel_design_gemm(**fields: object) -> Answer:
         promotes=number_format.name in family.promoted,
     )
     return _answer("gemm", inputs, work)
-
-
-def _row(function: Callable[..., Answer], _: int, fields: Mapping[str, Any]) -> Answer:
-    """Return the answer of one row of a table."""
-    return function(**fields)
-
-
-attention_row, gemm_row = (
-    partial(_row, function) for function in (kernel_design_attention, kernel_design_gemm)
-)
 
 
 def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from perfatlas.verbs.simulate.answer import Simulation
 
 
-def simulate_row(_: int, fields: Mapping[str, Any]) -> Answer:
+def simulate_row(**fields: object) -> Answer:
     """Return the answer of a row of `simulate`.
 
     Args:
-        _: The row, from 0.
-        fields: Its fields, without empty cells.
+        **fields: Its fields, without empty cells.
 
     Raises:
         PerfatlasError: The row cannot be answered.
