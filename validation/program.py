@@ -55,7 +55,7 @@ COMMANDS: Final = (
     ),
     Command(
         name="machines",
-        help="Decode steps of statically scheduled machines against published speeds.",
+        help="Machines that are not NVIDIA GPUs against published speeds.",
         run="machines.command:machines",
     ),
     Command(

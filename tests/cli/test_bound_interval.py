@@ -14,7 +14,7 @@ MOE = [
 ]
 COLLECTIVE = ["collective", "--op", "all_reduce", "--bytes", "1MB", "--gpus", "4"]
 UNMEASURED = [
-    *([*words, "--system", "mi300x"] for words in (GEMM, ATTENTION, MOE, COLLECTIVE)),
+    *([*words, "--system", "tpu_v7"] for words in (GEMM, ATTENTION, MOE, COLLECTIVE)),
     [*COLLECTIVE, "--system", "tpu_v7"],
 ]
 ASKED = [
@@ -34,7 +34,7 @@ def test_a_bound_is_a_lower_limit(words: list[str], capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("words", [GEMM, COLLECTIVE])
 def test_a_bound_reads_at_least(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words, "--system", "mi300x"]) == 0
+    assert main([*words, "--system", "tpu_v7"]) == 0
     (line,) = (one for one in capsys.readouterr().out.splitlines() if one.startswith("  time "))
     assert "at least" in line
 

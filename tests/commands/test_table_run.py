@@ -68,10 +68,10 @@ def test_an_answered_table_can_be_answered_again(tmp_path: Path) -> None:
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 VERBS = [
-    (["estimate"], f"model,system,batch,gpus\n{MODEL},h200_sxm,4,\n{MODEL},mi300x,4,\n"),
-    (["kernel", "gemm"], "system,m,n,k,tier\nh200_sxm,8,8,8,\nmi300x,8,8,8,\n"),
-    (["kernel", "gemm", "--n", "8", "--k", "8"], "system,m\nmi300x,8\nh200_sxm,8\n"),
-    (["collective", "--op", "all_reduce", "--bytes", "1MB"], "system,gpus\nmi300x,8\n"),
+    (["estimate"], f"model,system,batch,gpus\n{MODEL},h200_sxm,4,\n{MODEL},tpu_v7,4,\n"),
+    (["kernel", "gemm"], "system,m,n,k,tier\nh200_sxm,8,8,8,\ntpu_v7,8,8,8,\n"),
+    (["kernel", "gemm", "--n", "8", "--k", "8"], "system,m\ntpu_v7,8\nh200_sxm,8\n"),
+    (["collective", "--op", "all_reduce", "--bytes", "1MB"], "system,gpus\ntpu_v7,8\n"),
     (
         ["simulate", "--model", MODEL, "--system", "h200_sxm", "--num-requests", "20"],
         "request_rate,kv_blocks\n5,\n5,2000\n",
@@ -217,7 +217,7 @@ def test_a_bad_table_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_a_bound_in_a_table_has_no_upper_end(tmp_path: Path, suffix: str) -> None:
-    (tmp_path / "in.csv").write_text("system,tier\nmi300x,\nh200_sxm,bound\nh200_sxm,\n")
+    (tmp_path / "in.csv").write_text("system,tier\ntpu_v7,\nh200_sxm,bound\nh200_sxm,\n")
     tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
     for words in (
         ["kernel", "gemm", "--m", "64", "--n", "8192", "--k", "8192"],
@@ -233,7 +233,7 @@ def test_a_bound_in_a_table_has_no_upper_end(tmp_path: Path, suffix: str) -> Non
 
 def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("m\n64\n")
-    words = ["kernel", "gemm", "--system", "mi300x", "--n", "64", "--k", "64"]
+    words = ["kernel", "gemm", "--system", "tpu_v7", "--n", "64", "--k", "64"]
     for suffix in (".csv", ".parquet"):
         tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
         assert main([*words, *tables]) == 0
@@ -250,7 +250,7 @@ def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
         ),
         (
             ["kernel", "gemm"],
-            "note,Sys,m,n,k\na,mi300x,8,8,8\n",
+            "note,Sys,m,n,k\na,tpu_v7,8,8,8\n",
             "column 'Sys' is ignored; did you mean 'system'?",
         ),
     ],
@@ -305,7 +305,7 @@ def test_labels_and_near_names_beside_the_field_pass(tmp_path: Path) -> None:
 
 
 def test_other_columns_and_other_errors_stay_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("system,m,n,k,note,mm\n,8,8,8,a,1\nmi300x,0,8,8,a,1\n")
+    (tmp_path / "in.csv").write_text("system,m,n,k,note,mm\n,8,8,8,a,1\ntpu_v7,0,8,8,a,1\n")
     tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
     assert main(["kernel", "gemm", *tables]) == 0
     missing, wrong = read_table(tmp_path / "out.csv").cells("error")

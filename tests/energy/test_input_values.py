@@ -58,12 +58,12 @@ def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
         system="h100_sxm", m=8, n=8192, k=8192, input_distribution="zeros"
     )
     assert any("unchanged" in one for one in small.evidence.assumptions)
-    unknown = perfatlas.kernel_gemm(system="mi300x", **SIZE, input_distribution="zeros")
+    unknown = perfatlas.kernel_gemm(system="tpu_v7", **SIZE, input_distribution="zeros")
     told = "input_distribution = zeros changes no time: no clock is predicted"
     assert any(told in one for one in unknown.evidence.assumptions)
 
 
-@pytest.mark.parametrize("system", ["mi300x", "h100_sxm"])
+@pytest.mark.parametrize("system", ["tpu_v7", "h100_sxm"])
 def test_zeros_without_energies_are_said_to_have_no_effect(system: str) -> None:
     asked: dict[str, Any] = {"model": LLAMA, "system": system, "isl": 64, "osl": 2}
     zeros = asked | {"input_distribution": "zeros"}
@@ -75,7 +75,7 @@ def test_zeros_without_energies_are_said_to_have_no_effect(system: str) -> None:
     )
     for texts in found:
         told = any("input_distribution = zeros has no effect here" in text for text in texts)
-        assert told == (system == "mi300x")
+        assert told == (system == "tpu_v7")
 
 
 def test_other_values_are_refused_with_those_known() -> None:

@@ -17,6 +17,7 @@ from perfatlas.verbs.estimate.batch_frontier import frontier
 from perfatlas.verbs.estimate.text import print_frontier
 from perfatlas.verbs.goodput.text import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
+from perfatlas.verbs.kernel.text import print_design
 from perfatlas.verbs.schedule.text import print_schedule
 from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
@@ -39,7 +40,7 @@ OTHERS = {
                    "prefill_tp": 8, "decode_tp": 8, "decode_attention_dp": 4, "concurrency": 64}),
     "domain": Question(
         estimate, {"model": DEEPSEEK, "system": "gb200", "gpus": 16, "batch": 64}),
-    "no kernels": Question(estimate, {**MODEL, "system": "mi300x", "gpus": 16}),
+    "no kernels": Question(estimate, {**MODEL, "system": "tpu_v7", "gpus": 16}),
     "frontier": Question(frontier, MODEL),
     "explained": Question(explain, {**MODEL, "tp": 4, "spread": 1.5, "slo_tpot_s": 0.004}),
     "frontier, bound": Question(frontier, {**MODEL, "tier": "bound"}),
@@ -47,7 +48,7 @@ OTHERS = {
     "simulate, bound": Question(simulate, {**RATE, "tier": "bound"}),
     "kernel, bound": Question(kernel_gemm, {"system": "tpu_v5e", "m": 64, "n": 512, "k": 512}),
     "collective, bound": Question(
-        collective, {"system": "mi300x", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
+        collective, {"system": "tpu_v7", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
 PRINTERS = {
     "compare": print_comparison,
@@ -55,6 +56,7 @@ PRINTERS = {
     "estimate --frontier": print_frontier,
     "fleet schedule": print_schedule,
     "goodput": print_goodput,
+    "kernel design": print_design,
     "search training": lambda *words, verbose, reproduce: print_layouts(
         *words, reproduce=reproduce, rate_per_cpu_s=1.0 if verbose else None
     ),

@@ -45,32 +45,32 @@ def test_ratios_by_hand(limits: tuple[str, str], text: str) -> None:
 
 def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
     lines = lines_of(
-        capsys, "compare", *MODEL, "--system", "h100_sxm", "--systems", "mi300x,h200_sxm"
+        capsys, "compare", *MODEL, "--system", "h100_sxm", "--systems", "tpu_v7,h200_sxm"
     )
-    limit = line_with(lines, "mi300x", "ms")
+    limit = line_with(lines, "tpu_v7", "ms")
     assert limit.count("≥") == 4  # two times and their ratios
     assert limit.count("≤") == 2  # a rate and its ratio
     assert not {"≥", "≤"} & set(line_with(lines, "h200_sxm", "ms"))
     assert "lower limit on time" in " ".join(lines[lines.index(limit) :])
     lines = lines_of(
-        capsys, "compare", *MODEL, "--system", "mi300x", "--systems", "h200_sxm,mi325x"
+        capsys, "compare", *MODEL, "--system", "tpu_v7", "--systems", "h200_sxm,tpu_v6e"
     )
     assert line_with(lines, "h200_sxm", "ms").count("≤x") == 2
-    assert "(x" in line_with(lines, "mi325x", "ms")
+    assert "(x" in line_with(lines, "tpu_v6e", "ms")
 
 
 def test_search(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--gpus", "2", "--num-simulated", "0", "--objective", "request_latency_s")
     lines = lines_of(
-        capsys, "search", *MODEL, *words, "--system", "h100_sxm", "--systems", "mi300x"
+        capsys, "search", *MODEL, *words, "--system", "h100_sxm", "--systems", "tpu_v7"
     )
-    assert line_with(lines, "mi300x", "≥", "≤")
+    assert line_with(lines, "tpu_v7", "≥", "≤")
     assert not {"≥", "≤"} & set(line_with(lines, "h100", "tp 2", "ms"))
     assert "at its roofline, in the chart too" in " ".join(lines)
 
 
 def test_kinds_of_replicas(capsys: pytest.CaptureFixture[str]) -> None:
-    kinds = '[{"system": "h100_sxm"}, {"system": "mi300x"}]'
+    kinds = '[{"system": "h100_sxm"}, {"system": "tpu_v7"}]'
     served = ("--request-rate", "5", "--num-requests", "50")
     lines = lines_of(capsys, "simulate", *MODEL, *served, "--replica-kinds", kinds)
     assert line_with(lines, "times", "prediction", "lower limit")
@@ -81,13 +81,13 @@ def test_sweeps_and_their_comparison(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     scenario = {"model": "meta-llama/Llama-3.1-8B", "isl": 512, "osl": 32}
-    study = {"verb": "estimate", "objective": "tpot_s", "vary": {"system": ["h100_sxm", "mi300x"]}}
+    study = {"verb": "estimate", "objective": "tpot_s", "vary": {"system": ["h100_sxm", "tpu_v7"]}}
     for tier in ("auto", "bound"):
         path = tmp_path / f"{tier}.toml"
         path.write_text(format_toml({**study, "scenario": {**scenario, "tier": tier}}), "utf-8")
         lines = lines_of(capsys, "sweep", str(path), "--jobs", "1")
         if tier == "auto":
-            assert "bound" in line_with(lines, "mi300x", "≥")
+            assert "bound" in line_with(lines, "tpu_v7", "≥")
             assert "≥" not in line_with(lines, "h100_sxm", "ms")
     folders = (tmp_path / "perfatlas" / "runs").iterdir()
     runs = sorted(path.name for path in folders if path.is_dir())

@@ -74,13 +74,13 @@ def test_the_page_divides_steps_by_bound_and_explains_the_difference(tmp_path: P
 
 
 def test_charts_say_which_scenario_is_a_lower_limit() -> None:
-    answer = compare(**{**SYSTEMS, "systems": "mi300x"}).to_dict()
+    answer = compare(**{**SYSTEMS, "systems": "tpu_v7"}).to_dict()
     charts = dict(comparison_page(answer, reproduce="").charts())
     whole = charts["Decode step by what bounds its operators"]
     assert isinstance(whole, StackedBars)
-    assert whole.values.title == "time, at least for mi300x"
+    assert whole.values.title == "time, at least for tpu_v7"
     note = "a lower limit on time beside a prediction"
-    assert f"Decode step of mi300x, by operator ({note})" in charts
+    assert f"Decode step of tpu_v7, by operator ({note})" in charts
 
 
 def test_a_page_keeps_the_error_of_a_scenario_without_an_answer() -> None:

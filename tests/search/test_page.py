@@ -35,7 +35,7 @@ def test_a_page_has_plans_reasons_and_the_frontier(
 def test_limits_are_marked_on_pages_and_in_charts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["search", *ASKED, "--systems", "mi300x", "--html", str(tmp_path / "page.html")]
+    words = ["search", *ASKED, "--systems", "tpu_v7", "--html", str(tmp_path / "page.html")]
     assert main([*words, "--html-script", "none"]) == 0
     told, page = capsys.readouterr().out, (tmp_path / "page.html").read_text("utf-8")
     for text in (told, page):
@@ -49,23 +49,23 @@ def test_limits_are_marked_on_pages_and_in_charts(
 def test_plans_of_several_systems_and_formats_are_named(
     mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["search", *ASKED, "--mode", mode, "--systems", "mi300x", "--formats", "bf16,fp8"]
+    words = ["search", *ASKED, "--mode", mode, "--systems", "tpu_v7", "--formats", "bf16,fp8"]
     words += ["--html", str(tmp_path / "page.html"), "--html-script", "none", "--verbose"]
     assert main(words) == 0
     told, page = capsys.readouterr().out, (tmp_path / "page.html").read_text("utf-8")
     for text in (told, page):
-        assert "on 2 x h200_sxm or mi300x" in " ".join(text.split())
+        assert "on 2 x h200_sxm or tpu_v7" in " ".join(text.split())
     table = told[told.index("system") : told.index("why the first")]
     assert table.splitlines()[0].split()[:3] == ["system", "format", "plan"]
-    assert "mi300x" in table
-    assert "mi300x, fp8" in page
+    assert "tpu_v7" in table
+    assert "tpu_v7, fp8" in page
     assert "None" not in told
 
 
 def test_points_of_the_frontier_have_their_tier() -> None:
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 2, "num_simulated": 0}
     for mode in ("aggregated", "disaggregated"):
-        for system, tier in (("h200_sxm", "physics"), ("mi300x", "bound")):
+        for system, tier in (("h200_sxm", "physics"), ("tpu_v7", "bound")):
             found = search(**asked, system=system, mode=mode)
             assert {row["tier"] for row in found.results["frontier"]} == {tier}
             assert {row["tier"] for row in found.results["plans"]} == {tier}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from validation.machines.amd import validate_amd as validate_amd, write_amd as write_amd
+    from validation.machines.amd_services import validate_services as validate_services
     from validation.machines.schedules import (
         validate_machines as validate_machines,
         write_schedules as write_schedules,

@@ -12,9 +12,6 @@ from perfatlas.declarations import commands
 def is_group(name: str) -> bool:
     """Return whether a command has others below it.
 
-    Args:
-        name: As it is typed.
-
     Example:
         >>> from perfatlas.cli.groups import is_group
         >>> is_group("goodput"), is_group("collective")

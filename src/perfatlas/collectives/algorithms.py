@@ -27,7 +27,6 @@ def library_algorithm(op: str, shape_UD: FloatArray, parameters_UP: FloatArray) 
     """Return the algorithm of a library collective: ring, tree, nvls or pairwise (U,).
 
     Args:
-        op: Collective operation.
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
         parameters_UP: Columns of `LIBRARY_PARAMETERS` (U, P).
     """
@@ -64,7 +63,6 @@ def across_nodes(
     """Return the algorithms of groups, of those that span nodes with what they run inside (U,).
 
     Args:
-        query: The collective.
         crosses_U: Groups that span nodes (U,).
         inside_U: Algorithms inside a node (U,).
         hops: Times of hops over all ranks; None for collectives without them.

@@ -23,9 +23,6 @@ OPS: Final = (
 def check_op(op: str) -> str:
     """Return the name of a collective operation after checking it.
 
-    Args:
-        op: Name given by the user.
-
     Raises:
         UsageError: There is no such operation.
     """

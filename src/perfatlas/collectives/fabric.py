@@ -74,9 +74,6 @@ def slowdown(query: CollectiveQuery) -> FloatArray:
 
     In exchanges, all nodes of a leaf send their share for other leaves through its uplinks at the
     same time. A ring or tree ordered by leaf crosses an uplink once per leaf.
-
-    Args:
-        query: The collective.
     """
     links, nodes_U = query.links, query.group.ranks_LU[2]
     leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)

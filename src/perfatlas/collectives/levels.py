@@ -161,7 +161,6 @@ def _corrected(
     """Return the levels corrected by measured rows, for groups in one domain of measured size.
 
     Args:
-        query: The collective.
         times: Its levels according to physics.
         shape_UD: Columns of `COLLECTIVE_SHAPE` on the innermost level (U, D).
         most_U: Maximum measured ranks (U,).

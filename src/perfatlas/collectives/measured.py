@@ -105,11 +105,7 @@ def correct_rows(
 
 
 def residuals_of(match: CalibrationMatch) -> Residuals:
-    """Return the residuals of a match's table, from the user's cache or computed.
-
-    Args:
-        match: A match with a table.
-    """
+    """Return the residuals of a match's table, from the user's cache or computed."""
     cell = match.calibration
     names = CUSTOM_PARAMETERS if cell.operator == CUSTOM else LIBRARY_PARAMETERS
     parameters = tuple(cell.parameters[name] for name in names)
@@ -145,7 +141,6 @@ def fit_residuals(
 
     Args:
         cell: Device, operation, library or engine, format.
-        version: Version of the table.
         parameters: Parameters in the order of the physics (P,).
     """
     device, operator, _, format_name = cell

@@ -67,9 +67,6 @@ SEND_NOTE: Final = "send_recv was not measured and is priced as one pair of an a
 def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
     """Return a note for each network between nodes that is assumed and not documented.
 
-    Args:
-        systems: Systems whose nodes communicate.
-
     Example:
         >>> from perfatlas.collectives.notes import assumed_fabrics
         >>> from perfatlas.hardware import resolve_system
@@ -99,7 +96,6 @@ def library_notes(
     """Return the notes on groups that an engine's custom all-reduce leaves to the library.
 
     Args:
-        query: The collective.
         refused_U: Groups of unsupported sizes (U,).
         pcie_U: Groups of sizes that are unsupported over PCIe (U,).
         unmeasured_U: Groups of more ranks than were measured (U,).
@@ -126,10 +122,6 @@ def library_notes(
 def refused_groups(family: str, sizes: Sequence[int]) -> str:
     """Return the note on group sizes that an engine's custom all-reduce does not support.
 
-    Args:
-        family: The engine.
-        sizes: Supported group sizes.
-
     Example:
         >>> from perfatlas.collectives.notes import refused_groups
         >>> refused_groups("vllm", (2, 4))
@@ -142,10 +134,6 @@ def refused_groups(family: str, sizes: Sequence[int]) -> str:
 
 def unmeasured_groups(family: str, names: Sequence[str]) -> str:
     """Return the note on groups larger than those that an engine's all-reduce was measured on.
-
-    Args:
-        family: The engine.
-        names: Names of the systems.
 
     Example:
         >>> from perfatlas.collectives.notes import unmeasured_groups
@@ -162,7 +150,6 @@ def refused_pcie_groups(family: str, sizes: Sequence[int]) -> str:
     """Return the note on groups without NVLink that an engine leaves to the library.
 
     Args:
-        family: The engine.
         sizes: Group sizes that its custom all-reduce supports over PCIe; empty for none.
 
     Example:

@@ -70,9 +70,6 @@ def cell_operator(op: str) -> str:
 
     Dispatch, combine and point-to-point sends are pairwise exchanges, priced as all_to_all of the
     same bytes.
-
-    Args:
-        op: Collective operation.
     """
     return "all_to_all" if op in (*EXCHANGES, "send_recv") else op
 
@@ -81,7 +78,6 @@ def cell_format(op: str, format_name: str) -> str:
     """Return the format key of a measured operation; only reductions depend on the format.
 
     Args:
-        op: Collective operation.
         format_name: Number format of the elements.
     """
     if op not in REDUCTIONS:
@@ -95,10 +91,7 @@ def gather_cells(
     """Return the calibrations of the devices of some systems.
 
     Args:
-        systems: Distinct systems.
         operator: Operator of the calibration.
-        family: Kernel family of the calibration.
-        format_name: Format key of the calibration.
         names: Parameters, in the column order of the physics function.
     """
     found = [_find(system.device, operator, family, format_name) for system in systems]
@@ -117,9 +110,7 @@ def custom_cells(
     was measured on more (`RANK_STAND_INS`), and the answer notes it.
 
     Args:
-        systems: Distinct systems.
         place_U: System of each shape and ranks of its group (U,), (U,).
-        family: The engine.
         names: Parameters, in the column order of the physics function.
     """
     index_U, ranks_U = place_U
@@ -149,8 +140,6 @@ def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequenc
     of integers, which switches do not reduce, and the answer notes it.
 
     Args:
-        systems: Distinct systems.
-        format_name: Format key.
         names: Parameters, in the column order of the physics function.
     """
     found: list[CalibrationMatch | None] = []
@@ -207,7 +196,6 @@ def exchange_cells(systems: Sequence[System], op: str, family: str, names: Seque
     library's all_to_all of the same bytes, and the answer notes it.
 
     Args:
-        systems: Distinct systems.
         op: dispatch or combine.
         family: Engine; "" for the library.
         names: Parameters, in the column order of the physics function.
@@ -238,9 +226,7 @@ def fabric_cells(
     measured inter-node exchanges use those of `FABRIC_REFERENCE`, and the answer notes it.
 
     Args:
-        systems: Distinct systems.
         operator: Operator of the calibration.
-        family: Kernel family of the calibration.
         names: Parameters, in the column order of the physics function.
 
     Raises:
@@ -317,9 +303,6 @@ def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
 @cache
 def rank_extrapolation(op: str) -> tuple[float, float]:
     """Return q05 and q95 of ln(measured/predicted) at twice the fitted number of ranks.
-
-    Args:
-        op: Measured operation.
 
     Source:
         Fits on 2 and 4 ranks scored on 8, all devices with a switched domain; written by

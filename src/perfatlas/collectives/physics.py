@@ -61,7 +61,6 @@ def collective_shape(
     """Return the shape columns of a collective on one level of links (U, D).
 
     Args:
-        op: Collective operation.
         bytes_U: Size as nccl-tests counts it (U,) [bytes].
         ranks_U: Ranks on this level (U,).
         bandwidth_U: Link of one rank, per direction (U,) [bytes/s].

@@ -69,7 +69,6 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
     link. The devices of a node share its NICs equally.
 
     Args:
-        systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
 
     Limits:
@@ -134,7 +133,6 @@ def within_group(links: Links, group: Group) -> Links:
     most n - 1 of them.
 
     Args:
-        links: Links of each shape.
         group: Placement of the ranks.
 
     Limits:
@@ -158,7 +156,6 @@ def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Grou
     Args:
         ranks_U: Size of the group (U,).
         stride_U: Distance between neighbours in the global rank order (U,).
-        links: Links of each level.
 
     Limits:
         Groups start at the first rank of a unit; a partially filled last unit counts as full.
@@ -193,7 +190,6 @@ def level_bytes(op: str, bytes_U: FloatArray, group: Group) -> FloatArray:
     for members outside the inner unit crosses the outer level.
 
     Args:
-        op: Collective operation.
         bytes_U: Size of the whole operation (U,) [bytes].
         group: Placement of the ranks.
     """

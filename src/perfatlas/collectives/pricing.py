@@ -80,11 +80,7 @@ class Implementation:
     silicon_version: str = ""
 
     def over_pcie(self, family: str) -> tuple[int, ...]:
-        """Return the group sizes of a family's custom all-reduce between GPUs without NVLink.
-
-        Args:
-            family: Kernel family.
-        """
+        """Return the group sizes of a family's custom all-reduce between GPUs without NVLink."""
         groups = self.custom_groups if self.pcie_groups is None else self.pcie_groups
         return groups.get(family, ())
 
@@ -122,13 +118,11 @@ def price_collectives(
 
     Args:
         shapes: The operation at many sizes and groups (U,); groups of one rank take no time.
-        systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
         tier: "bound"; "physics" or "auto": physics where the device (or its nearest relative) was
             measured, otherwise bound (see `match_CO`); "measured": inside a domain, physics
             corrected by the residuals at the nearest measured sizes, where there are any (see
             `measured_CO`).
-        implementation: The collective implementation.
 
     Returns:
         Times, bounds, intervals and evidence.

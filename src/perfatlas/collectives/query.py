@@ -29,7 +29,6 @@ class CollectiveQuery:
         bytes_U: Size of the whole operation (U,) [bytes].
         size_LU: Size on each level (L, U) [bytes].
         group: Placement of the ranks.
-        links: Links of each level.
         systems: Distinct systems.
         index_U: Position in `systems` (U,).
         family: Engine whose all-reduce is used.
@@ -67,7 +66,6 @@ class LevelTimes:
             read it.
         measured_U: Whether measured rows corrected the physics (U,).
         match_U: Position in `matches`, -1 for devices without measurements (U,).
-        matches: Calibrations.
         notes: Substitutions and extrapolations.
     """
 

@@ -66,7 +66,6 @@ def ring_between_nodes_s(ranks_U: FloatArray, nodes_U: FloatArray, fabric: Fabri
     Args:
         ranks_U: Ranks of the group (U,).
         nodes_U: Nodes of the group (U,).
-        fabric: Links and transfers.
 
     Source: `ncclTopoTuneModel` in src/graph/tuning.cc of NVIDIA/nccl.
 

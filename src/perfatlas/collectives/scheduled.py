@@ -28,11 +28,7 @@ TWO_PHASES: Final = "all_reduce"  # every chip sums its share, then sends the su
 
 
 def are_scheduled(systems: Sequence[System]) -> NDArray[np.bool_]:
-    """Return whether a compiler schedules the transfers of each system (S,).
-
-    Args:
-        systems: Distinct systems.
-    """
+    """Return whether a compiler schedules the transfers of each system (S,)."""
     return np.array([one.device.scale_up.link_type == LINK_TYPE for one in systems], np.bool_)
 
 

@@ -75,7 +75,6 @@ def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     calibrated machine is one draw among those of the published ones.
 
     Args:
-        query: The collective.
         inner: Its levels as calibrated, on one machine of unknown topology.
 
     Limits: Published rings have four and eight GPUs; each group size uses the nearest. Measured
@@ -107,7 +106,6 @@ def rings_of(system: System, ranks: int) -> Rings:
 
     Args:
         system: A system whose GPUs communicate over PCIe.
-        ranks: GPUs of the group.
 
     Example:
         >>> from perfatlas.collectives.topology import rings_of
@@ -164,7 +162,6 @@ def bridge_rate(system: System, ranks: int) -> float:
 
     Args:
         system: A system whose GPUs communicate over PCIe otherwise.
-        ranks: GPUs of the group.
     """
     route = ring_route(system.node.paths, ranks, system.node.peer_access)
     over_pcie = system.device.scale_up.kind == HOST_LINK
@@ -176,9 +173,7 @@ def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U:
     """Return the links with those of NVLink bridges for groups that they join completely.
 
     Args:
-        links: Links of each shape.
         group: Placement of the ranks.
-        systems: Distinct systems.
         index_U: Position in `systems` (U,).
     """
     if not any(system.node.paths for system in systems):

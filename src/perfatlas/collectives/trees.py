@@ -26,7 +26,6 @@ def sums_by_trees(query: CollectiveQuery, crosses_U: NDArray[np.bool_], inner: L
     """Return whether a group reduces in the switches of its nodes and by trees between them.
 
     Args:
-        query: The collective.
         crosses_U: Where the group spans nodes (U,).
         inner: Times inside a node.
     """
@@ -40,7 +39,6 @@ def two_by_tree(query: CollectiveQuery, adds_inside_U: FloatArray) -> NDArray[np
     """Return where a tree of all GPUs of two nodes may reduce (U,).
 
     Args:
-        query: The collective.
         adds_inside_U: 1 where the switch inside a node reduces, else 0 (U,).
 
     Limits:
@@ -62,7 +60,6 @@ def tree_of_two_s(
     than the ring.
 
     Args:
-        query: The collective.
         inner: Times inside a node.
         nic_bytes_per_s_U: Reached bandwidth of one rank's share of the NICs (U,) [bytes/s].
 

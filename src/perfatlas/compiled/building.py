@@ -36,7 +36,6 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str, speed_level: 
     Args:
         function: Takes arguments of the layout and returns a number or nothing; its parts are
             marked.
-        layout: Layout of its arguments.
         key: Digest of everything that the machine code depends on.
         speed_level: LLVM's optimization level for large functions.
     """
@@ -73,7 +72,6 @@ def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN
     """Return a function that compiled code can call, with all parts it reaches bound.
 
     Args:
-        function: The function.
         part: Decorator that makes a function callable from compiled code.
     """
     found = reached(function)

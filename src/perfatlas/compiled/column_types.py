@@ -49,7 +49,6 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
 
     Args:
         number: Identifies the type; spelling out the fields would make symbol names huge.
-        layout: Layout of the fields.
 
     Attributes:
         fields: First word and layout of each, by name.
@@ -72,11 +71,7 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
 
 
 class Rows(types.Type):  # type: ignore[misc] # untyped
-    """A sequence of columns of one type, accessed by index.
-
-    Args:
-        item: Type of each item.
-    """
+    """A sequence of columns of one type, accessed by index."""
 
     def __init__(self, item: Columns) -> None:
         """Store the item type."""
@@ -88,11 +83,7 @@ _TYPES: Final[dict[Layout, Any]] = {}
 
 
 def type_of(layout: Layout) -> Any:  # noqa: ANN401 - a type of the compiler, untyped
-    """Return the numba type of a value.
-
-    Args:
-        layout: Layout of the value.
-    """
+    """Return the numba type of a value."""
     if isinstance(layout, Settled):
         layout = layout.kind
     if isinstance(layout, str):

@@ -51,7 +51,6 @@ class Settled(NamedTuple):
 
     Args:
         kind: Layout of the number.
-        value: The number.
     """
 
     kind: str
@@ -59,41 +58,25 @@ class Settled(NamedTuple):
 
 
 class ColumnsLayout(NamedTuple):
-    """Named fields behind an address.
-
-    Args:
-        fields: Name and layout of each.
-    """
+    """Named fields behind an address."""
 
     fields: tuple[tuple[str, Layout], ...]
 
 
 class TupleLayout(NamedTuple):
-    """Consecutive items.
-
-    Args:
-        items: Layout of each.
-    """
+    """Consecutive items."""
 
     items: tuple[Layout, ...]
 
 
 class RowsLayout(NamedTuple):
-    """A sequence of named tuples of one layout.
-
-    Args:
-        item: Layout of each.
-    """
+    """A sequence of named tuples of one layout."""
 
     item: Layout
 
 
 def words_of(layout: Layout) -> int:
-    """Return the size of a value in words.
-
-    Args:
-        layout: Layout of the value.
-    """
+    """Return the size of a value in words."""
     if isinstance(layout, ArrayLayout):
         return 1 + layout.ndim
     if isinstance(layout, TupleLayout):
@@ -146,11 +129,7 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
 
 
 def is_ready(array: NDArray[Any]) -> bool:
-    """Return whether compiled code can read and write an array where it is.
-
-    Args:
-        array: The array.
-    """
+    """Return whether compiled code can read and write an array where it is."""
     return array.flags.carray and _layout_in_place(array.dtype, array.ndim) is not None
 
 

@@ -375,8 +375,6 @@ def machine_code(function: FunctionType, signature: Any, name: str, level: int) 
 
     Args:
         function: Takes the addresses of arguments and result and returns 0; its parts are bound.
-        signature: Signature of the function.
-        name: Symbol name in the machine code.
         level: LLVM's optimization level if it is large.
     """
     collecting = gc.isenabled()

@@ -39,12 +39,7 @@ def mixed(z: np.uint64) -> np.uint64:
 
 @inlined
 def replica_key(seed: int, replica: int) -> np.uint64:
-    """Return the key of a replica.
-
-    Args:
-        seed: Seed of the study.
-        replica: Number of the replica.
-    """
+    """Return the key of a replica."""
     return np.uint64(mixed(mixed(np.uint64(seed) + _WEYL) + np.uint64(replica) * _WEYL))
 
 
@@ -53,8 +48,6 @@ def uniform(key: np.uint64, stream: int, place: int) -> float:
     """Return a number above 0 and below 1.
 
     Args:
-        key: Key of the replica.
-        stream: Number of the stream.
         place: Position in the stream.
     """
     start = mixed(key + np.uint64(stream + 1) * _FIRST)
@@ -67,8 +60,6 @@ def exponential(key: np.uint64, stream: int, place: int) -> float:
     """Return a draw from the exponential distribution of mean 1, by inverse transform.
 
     Args:
-        key: Key of the replica.
-        stream: Number of the stream.
         place: Position in the stream.
     """
     return -math.log(uniform(key, stream, place))

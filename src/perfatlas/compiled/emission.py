@@ -49,7 +49,6 @@ def emitted(lowered: Lowered, name: str, speed_level: int) -> MachineCode:
     """Return the machine code of a module with one exported function.
 
     Args:
-        lowered: The module.
         name: Exported symbol, which takes only the two arguments.
         speed_level: LLVM's optimization level for a large module.
     """

@@ -25,7 +25,6 @@ def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
         size: Number of nodes before.
         time: Time of the event [ticks].
         birth: Time at which it was created, stored with it [ticks].
-        item: Index of the item.
     """
     place = size
     while place > 0:

@@ -27,7 +27,6 @@ class Listener(Protocol):
         """Machine code could not be written, so that the next process compiles again.
 
         Args:
-            folder: The cache folder.
             reason: The operating system's reason.
         """
 
@@ -37,11 +36,7 @@ _LISTENERS: Final[list[Listener]] = []
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Notify a listener of compilations while the block runs.
-
-    Args:
-        listener: The listener.
-    """
+    """Notify a listener of compilations while the block runs."""
     _LISTENERS.append(listener)
     try:
         yield
@@ -53,7 +48,6 @@ def report_not_kept(folder: str, reason: str) -> None:
     """Notify all listeners that machine code could not be written.
 
     Args:
-        folder: The cache folder.
         reason: The operating system's reason.
     """
     for listener in tuple(_LISTENERS):

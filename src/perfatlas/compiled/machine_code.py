@@ -42,11 +42,7 @@ def target_machine() -> Any:  # noqa: ANN401 - untyped
 
 
 def load(unit: MachineCode) -> Native | None:
-    """Return the function that machine code defines, None if a symbol is missing.
-
-    Args:
-        unit: The machine code.
-    """
+    """Return the function that machine code defines, None if a symbol is missing."""
     import llvmlite.binding as llvm
 
     machine = target_machine()

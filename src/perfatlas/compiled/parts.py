@@ -128,19 +128,11 @@ class Entry:
         return native
 
     def layout(self, args: tuple[Any, ...]) -> ColumnsLayout:
-        """Return the layout of arguments.
-
-        Args:
-            args: The arguments.
-        """
+        """Return the layout of arguments."""
         return ColumnsLayout(tuple(zip(self._names, map(layout_of, args), strict=True)))
 
     def key(self, layout: ColumnsLayout) -> str:
-        """Return a digest of everything that the machine code depends on.
-
-        Args:
-            layout: Layout of the arguments.
-        """
+        """Return a digest of everything that the machine code depends on."""
         told = (digest(self.function), self._speed_level, layout, _surroundings())
         return hashlib.sha256(repr(told).encode()).hexdigest()
 
@@ -180,7 +172,6 @@ class _ArrayCall(NamedTuple):
     """The short way into machine code whose arguments are arrays alone, as prices call it.
 
     Args:
-        native: The machine code.
         pack: From words to bytes.
         kinds: Type of items and number of axes of each argument.
     """

@@ -32,7 +32,6 @@ def native(function: FunctionType, signature: Any) -> Native:  # noqa: ANN401 - 
 
     Args:
         function: Takes the addresses of arguments and result and returns 0; its parts are bound.
-        signature: Signature of the function.
     """
     made = cfunc(signature, **OPTIONS)(function)
     _KEPT.append(made)

@@ -27,7 +27,6 @@ class Reached(NamedTuple):
     """A function and the values of its global names.
 
     Args:
-        function: The function.
         values: Values by name, of globals and of variables of the enclosing function; by
             "module.attribute" for an attribute of a module or a class.
     """
@@ -80,11 +79,7 @@ def digest(function: FunctionType) -> str:
 
 
 def code_text(code: CodeType) -> str:
-    """Return a code object as text, without docstring, file names and line numbers.
-
-    Args:
-        code: The code object.
-    """
+    """Return a code object as text, without docstring, file names and line numbers."""
     constants = list(code.co_consts)
     if code.co_flags & 0x2 and constants and isinstance(constants[0], str):
         constants[0] = None  # the docstring; no compiled function uses it
@@ -136,11 +131,7 @@ def _values(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def enclosed_values(function: FunctionType) -> dict[str, Any]:
-    """Return what a function reads of the function around it, by name.
-
-    Args:
-        function: The function.
-    """
+    """Return what a function reads of the function around it, by name."""
     cells = function.__closure__ or ()
     names = function.__code__.co_freevars
     return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}

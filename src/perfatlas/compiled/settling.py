@@ -26,54 +26,32 @@ class Argument(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A constant, or the value of a global name.
-
-    Args:
-        value: The value.
-    """
+    """A constant, or the value of a global name."""
 
     value: Any
 
 
 class Alias(NamedTuple):
-    """The value of another variable.
-
-    Args:
-        variable: Its name.
-    """
+    """The value of another variable."""
 
     variable: str
 
 
 class Item(NamedTuple):
-    """An item of another variable.
-
-    Args:
-        variable: Its name.
-    """
+    """An item of another variable."""
 
     variable: str
 
 
 class Field(NamedTuple):
-    """A field of another variable.
-
-    Args:
-        variable: Its name.
-        field: Name of the field.
-    """
+    """A field of another variable."""
 
     variable: str
     field: str
 
 
 class Comparison(NamedTuple):
-    """A binary function of two variables.
-
-    Args:
-        function: The function.
-        variables: Names of the variables.
-    """
+    """A binary function of two variables."""
 
     function: Callable[..., Any]
     variables: tuple[str, str]
@@ -104,7 +82,6 @@ def settled_values(
     """Return the constant values of variables that are assigned once.
 
     Args:
-        arguments: Types of the arguments.
         assignments: Variables and their assigned values, None for other expressions, in source
             order.
     """
@@ -135,12 +112,7 @@ class _Found:
         self._arguments = arguments
 
     def follow(self, name: str, assigned: Assigned) -> None:
-        """Record the value of a variable.
-
-        Args:
-            name: Name of the variable.
-            assigned: The assigned value.
-        """
+        """Record the value of a variable."""
         match assigned:
             case Argument(place):
                 self._types[name] = self._arguments[place]

@@ -76,7 +76,6 @@ def write_unit(key: str, unit: MachineCode) -> None:
 
     Args:
         key: Digest of everything it depends on.
-        unit: The machine code.
     """
     folder = unit_folder()
     told = {

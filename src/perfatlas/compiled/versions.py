@@ -10,9 +10,5 @@ KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
 
 
 def fits(version: str = numba.__version__) -> bool:
-    """Return whether the internal classes of this numba version are known.
-
-    Args:
-        version: Version of numba.
-    """
+    """Return whether the internal classes of this numba version are known."""
     return version.startswith(KNOWN)

@@ -165,9 +165,6 @@ def verb_fields(command: str) -> dict[str, Field]:
 def commands_with(name: str) -> list[str]:
     """Return the commands that have a field, sorted.
 
-    Args:
-        name: Name of the field.
-
     Example:
         >>> from perfatlas.declarations import commands_with
         >>> commands_with("objective")
@@ -198,7 +195,6 @@ def without_defaults(command: str, scenario: Mapping[str, Any]) -> dict[str, Any
 
     Args:
         command: Such as "goodput".
-        scenario: Values by field.
 
     Example:
         >>> from perfatlas.declarations import without_defaults

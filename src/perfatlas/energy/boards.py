@@ -186,7 +186,6 @@ def _borrowed(device: Device, lender: str, least_w: float) -> dict[str, float]:
     """Return the power limit of measured kernels, and the size of a device beside its lender.
 
     Args:
-        device: The device.
         lender: Its lender, "" for none.
         least_w: Power of reading its memory at full bandwidth [W].
     """

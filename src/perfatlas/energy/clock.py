@@ -142,10 +142,6 @@ def sustained_clock(full: StepEnergy, power: PowerColumns) -> FloatArray:
     It is the clock whose voltage leaves the power of the TDP, but no lower than that at which
     tensor cores that never pause would need the time of the arithmetic. Clock ratios are relative
     to the sustained clock, voltages to the highest.
-
-    Args:
-        full: Totals at the sustained clock.
-        power: Power of the devices.
     """
     return _calibrated_state(full, power).clock
 
@@ -159,7 +155,6 @@ def energy_share(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> Fl
     Args:
         full: Totals at the sustained clock, with the energies of random values.
         ratio: Clock over the sustained clock (..., C).
-        power: Power of the devices.
     """
     state = _calibrated_state(full, power)
     if not np.any(ratio != 1.0):
@@ -228,7 +223,6 @@ def highest_ratio(state: _State, power: PowerColumns) -> FloatArray:
 
     Args:
         state: The state in which they were measured.
-        power: Power of the devices.
     """
     ratio: FloatArray = np.fmax(power.highest_clock / state.clock, 1.0)
     return ratio
@@ -239,7 +233,6 @@ class _Line(NamedTuple):
 
     Args:
         period: Period at which `totals` hold, relative to that of the sustained clock.
-        totals: Totals at that period.
         time_slope: Time per relative period [s].
         chip_slope: Energy of the chip per relative period [J].
     """

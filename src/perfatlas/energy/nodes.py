@@ -32,7 +32,6 @@ class NodePower:
     """Power of a node as a line over that of its accelerators.
 
     Args:
-        devices: Accelerators of the node.
         host_w: Processors, switches, NICs, memory and storage [W].
         factor: AC power over that of the components: fans and conversion.
     """

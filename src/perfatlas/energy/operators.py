@@ -46,7 +46,6 @@ def with_energy(
     Args:
         operators: The operators of the columns (O).
         prices: Their prices (C, O).
-        devices: Device of each candidate.
         zeros_C: Whether all tensors hold zeros instead of random values (C,); None for none.
 
     Source: data/energy/energies.toml.
@@ -102,7 +101,6 @@ def voltage(ratio: FloatArray, slope: FloatArray, floor: FloatArray) -> FloatArr
     Args:
         ratio: Clock relative to the highest clock; above 1 the voltage is that of 1.
         slope: Relative loss of voltage per relative loss of clock.
-        floor: Lowest relative voltage.
 
     Source: a line with a floor, inferred from the energy of a FLOP on an H100 between 1.49 and
         1.98 GHz (data/energy/energies.toml); no vendor publishes the points.

@@ -184,7 +184,6 @@ def power_columns(
     steps that exceed it.
 
     Args:
-        devices: Device of each candidate.
         limit_w_C: Power limit that a user sets (C,) [W], None for none; it acts below that of the
             device.
         locked_C: Clock that a user locks over the highest (C,); 1 locks none, None for none.
@@ -209,10 +208,8 @@ def unreached_limit_note(
     """Return the remark on a power limit above what a device draws.
 
     Args:
-        device: Name of the device.
         limit_w: Power limit that a user sets, or that the limit of a node leaves to a GPU [W].
         cap_w: Power limit of the device, its TDP [W].
-        by_node: Whether the limit is that of the node.
 
     Example:
         >>> from perfatlas.energy import unreached_limit_note

@@ -28,6 +28,7 @@ def engine_ids() -> tuple[str, ...]:
     return shipped_names("data/engines")
 
 
+@cache
 def engine_names() -> tuple[str, ...]:
     """Return every engine name once, sorted."""
     return tuple(sorted({profile_id.split("@")[0] for profile_id in engine_ids()}))

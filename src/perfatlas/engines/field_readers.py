@@ -37,8 +37,6 @@ def needed(reader: Reader[T], *read_by: str, into: str = "") -> ProfileField[T]:
     """Return a required field.
 
     Args:
-        reader: Reader of its value.
-        *read_by: What may read it.
         into: Attribute that it becomes, "" for its own name.
     """
     return ProfileField(reader, required=True, into=into, read_by=read_by)
@@ -48,8 +46,6 @@ def perhaps(reader: Reader[T], *read_by: str, into: str = "") -> ProfileField[T]
     """Return a field that a file may leave out.
 
     Args:
-        reader: Reader of its value.
-        *read_by: What may read it.
         into: Attribute that it becomes, "" for its own name.
     """
     return ProfileField(reader, into=into, read_by=read_by)

@@ -14,7 +14,6 @@ class Fusion:
     """Streaming operators that are fused into another kernel.
 
     Args:
-        operators: Names of the operators.
         formats: Formats of the GEMM it feeds; empty for all.
         model_types: `model_type` of the models with this fusion; empty for all.
         into: Kernel it is fused into: norm, activation or attention.
@@ -33,7 +32,6 @@ class SeparateKernels:
     """A streaming operator that a release runs as several kernels.
 
     Args:
-        operator: Name of the operator.
         kernels: Kernels per execution.
         model_types: `model_type` of the models for which it does; empty for all.
         source: Documentation reference.

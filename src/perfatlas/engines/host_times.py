@@ -57,7 +57,6 @@ class HostTime:
         """Return the time to launch the kernels of a step with prompts (C,) [s].
 
         Args:
-            layers: Layers that it runs.
             launches: What it launches if no CUDA graph runs.
         """
         launch_s_C: FloatArray = (

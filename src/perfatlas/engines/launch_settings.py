@@ -22,7 +22,6 @@ def with_launch_settings(
     """Return an engine with the settings of a launch; None keeps its default.
 
     Args:
-        profile: The engine.
         expert_exchange: Exchange of tokens between attention-DP ranks.
         batch_overlap: "none", "two_batch" or "single_batch".
         penalties: Whether requests set sampling penalties.

@@ -246,7 +246,6 @@ class SchedulerDefaults:
         """Return the default limits on a device.
 
         Args:
-            name: Name of the device.
             memory_bytes: Its memory [bytes].
         """
         first, *larger = self.by_memory
@@ -360,12 +359,7 @@ class EngineProfile:
         )
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
-        """Return the format that the engine uses on a device, or None if it is unchanged.
-
-        Args:
-            format_name: Requested format.
-            architecture: Architecture of the device.
-        """
+        """Return the format that the engine uses on a device, or None if it is unchanged."""
         found = self.format_aliases.get(format_name)
         if found is None or (found.architectures and architecture not in found.architectures):
             return None

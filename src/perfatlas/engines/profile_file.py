@@ -103,7 +103,6 @@ def refuse_misplaced(table: Mapping[str, object], paths: Iterable[str], where: s
     """Refuse a key at the top of a file, or in its scheduler, that belongs to another table.
 
     Args:
-        table: The file.
         paths: Paths of all fields, as `profile_fields` has them.
         where: The file, for messages.
 

@@ -74,7 +74,6 @@ class Recipe:
     Args:
         name: Name shown in answers.
         models: Catalog names of the models.
-        devices: Names of the devices.
         least_gpus: Fewest GPUs of a replica.
         most_gpus: Most GPUs of a replica, inf if there is no limit.
         max_num_batched_tokens: Maximum tokens per step.

@@ -49,9 +49,6 @@ def arrow_numbers(values_N: NDArray[Any], empty_N: NDArray[np.bool_]) -> Any:  #
 def arrow_dictionary(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow array
     """Return the cells of few distinct values as a plain Arrow array, null where None.
 
-    Args:
-        cells: The cells.
-
     Returns:
         None where `arrow_list` of the cells returns None.
     """
@@ -67,9 +64,6 @@ def arrow_dictionary(cells: DictionaryCells) -> Any:  # noqa: ANN401 - an Arrow 
 
 def arrow_list(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array
     """Return a list of texts, floats, integers or booleans as an Arrow array, null where None.
-
-    Args:
-        cells: The cells.
 
     Returns:
         None if the cells are of another type, of several, or too large: `pyarrow.array` then knows
@@ -95,9 +89,6 @@ def arrow_list(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an Arrow array
 
 def arrow_texts(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an Arrow array
     """Return texts as an Arrow array of `large_string`.
-
-    Args:
-        texts: The texts.
 
     Example:
         >>> from perfatlas.files.arrow_buffers import arrow_texts

@@ -55,19 +55,11 @@ class DictionaryCells(Sequence[Any]):
         return list(map(self.values.__getitem__, self.codes_N.tolist()))
 
     def mapped(self, function: Callable[[Any], Any]) -> DictionaryCells:
-        """Return the same rows with other values.
-
-        Args:
-            function: Function from a value to its replacement.
-        """
+        """Return the same rows with other values."""
         return DictionaryCells(values=tuple(map(function, self.values)), codes_N=self.codes_N)
 
     def where(self, function: Callable[[Any], bool]) -> NDArray[np.bool_]:
-        """Return the rows whose value has a property (N,).
-
-        Args:
-            function: Function from a value to whether it has the property.
-        """
+        """Return the rows whose value has a property (N,)."""
         found_N: NDArray[np.bool_] = np.fromiter(map(function, self.values), np.bool_)[self.codes_N]
         return found_N
 
@@ -96,11 +88,7 @@ class DictionaryCells(Sequence[Any]):
 
 
 def joined_dictionaries(parts: Sequence[DictionaryCells]) -> DictionaryCells:
-    """Return the rows of several columns, one after the other.
-
-    Args:
-        parts: At least one.
-    """
+    """Return the rows of several columns, one after the other."""
     if len(parts) == 1:
         return parts[0]
     values = tuple(value for part in parts for value in part.values)

@@ -220,11 +220,7 @@ class Array(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Named(Generic[T]):
-    """A table from names to values of one type.
-
-    Args:
-        of: Reader of a value.
-    """
+    """A table from names to values of one type."""
 
     of: Reader[T]
 
@@ -329,7 +325,6 @@ def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: s
 
     Args:
         table: Raw table from TOML.
-        keys: The known keys.
         where: File and table, for messages.
 
     Raises:

@@ -53,9 +53,6 @@ def _folder(kind: FolderKind, *variables: str | None) -> Path:
 def make_folder(folder: Path) -> None:
     """Create a folder and those above it; one that exists stays.
 
-    Args:
-        folder: The folder.
-
     Raises:
         InvalidSpecError: It cannot be created.
     """

@@ -11,9 +11,6 @@ from perfatlas.files.regular import check_regular
 def content_hash(content: str | bytes) -> str:
     """Return "sha256:" and the hex digest of a text (as UTF-8) or bytes.
 
-    Args:
-        content: The content.
-
     Example:
         >>> from perfatlas.files import content_hash
         >>> content_hash("tp = 8")[:15]
@@ -24,11 +21,7 @@ def content_hash(content: str | bytes) -> str:
 
 
 def file_hash(path: str | Path) -> str:
-    """Return "sha256:" and the hex digest of a file, read in chunks.
-
-    Args:
-        path: The file.
-    """
+    """Return "sha256:" and the hex digest of a file, read in chunks."""
     check_regular(path)
     with Path(path).open("rb") as stream:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

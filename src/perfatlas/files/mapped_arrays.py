@@ -33,8 +33,6 @@ def large_array(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
     """Return a constant array, in memory or, if it is large, on disk (rows,).
 
     Args:
-        rows: Number of rows.
-        dtype: Data type of a row.
         fill: Value of every field.
 
     Raises:

@@ -32,9 +32,6 @@ def is_arrow(column: object) -> bool:
 def read_parquet(path: str | Path) -> dict[str, Any]:
     """Return the columns of a Parquet file as Arrow columns with their types.
 
-    Args:
-        path: The file.
-
     Raises:
         InvalidSpecError: The file is not Parquet, or has duplicate column names.
     """
@@ -46,9 +43,6 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
 
 def parquet_names(path: str | Path) -> tuple[list[str], int]:
     """Return the columns of a Parquet file and its number of rows, without reading cells.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: The file is not Parquet, or has duplicate column names.
@@ -62,11 +56,6 @@ def parquet_names(path: str | Path) -> tuple[list[str], int]:
 
 def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str, Any]]:
     """Yield Arrow columns of at most `size` rows.
-
-    Args:
-        path: The file.
-        size: Rows per block.
-        start: Rows to skip.
 
     Raises:
         InvalidSpecError: The file is not Parquet.
@@ -83,9 +72,7 @@ def sized_tables(batches: Iterable[Any], size: int, start: int) -> Iterator[Any]
     """Yield Arrow tables of `size` rows, fewer in the last one.
 
     Args:
-        batches: Arrow record batches of any size.
         size: Rows per table.
-        start: Rows to skip.
     """
     import pyarrow as pa
 
@@ -123,7 +110,6 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
     """Write blocks of columns to a Parquet file (zstd) atomically.
 
     Args:
-        path: The file.
         blocks: Returns the blocks, which are read twice: for the types of columns, and to write
             them. Cells by column name: lists, `NumberCells`, `DictionaryCells` or Arrow columns of
             equal length.

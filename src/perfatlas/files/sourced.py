@@ -45,7 +45,6 @@ def read_source(table: Mapping[str, object], default: Source | None, where: str)
 
     Args:
         table: May have kind, ref and note; other keys are ignored.
-        default: Source of missing keys.
         where: Place of the table, for messages.
 
     Raises:
@@ -80,8 +79,6 @@ def read_entry(reader: Reader[Value], raw: object, default: Source, where: str) 
     """Return a value with its source, from a bare value or from {value, kind, ref, note, reason}.
 
     Args:
-        reader: Reads the value.
-        raw: Raw value from the file.
         default: Source if the value states none.
         where: Place of the value, for messages.
 

@@ -34,9 +34,6 @@ _SPECIAL: Final = (b'"', b"\r", b"\0")  # that a line can be without
 def is_unquoted(path: Path) -> bool:
     """Return whether a CSV file is long, and has no cell that needs the rules of quoting.
 
-    Args:
-        path: The file.
-
     Raises:
         OSError: The file cannot be read.
     """
@@ -58,9 +55,6 @@ def unquoted_blocks(
 
     Args:
         path: A file that `is_unquoted`.
-        names: Its columns.
-        size: Rows per block.
-        start: Rows to skip.
 
     Raises:
         ValueError: It is not a table of these columns.
@@ -99,7 +93,6 @@ class TableSource:
     """A table file whose columns are known, to be read in blocks.
 
     Args:
-        path: The file.
         suffix: Its format: .csv, .jsonl or .parquet.
         names: Columns in file order.
         rows: Number of rows.
@@ -122,10 +115,6 @@ class TableSource:
         They are lists, Arrow columns of Parquet, or `DictionaryCells` of long CSV files.
 
         A table without rows is one block without rows.
-
-        Args:
-            size: Rows per block.
-            start: Rows to skip.
 
         Raises:
             InvalidSpecError: The file changed since its columns were found.
@@ -165,9 +154,6 @@ class TableSource:
 def opened_table(path: str | Path) -> Iterator[Any]:
     """Open a table of text; errors of the file name it.
 
-    Args:
-        path: The file.
-
     Raises:
         InvalidSpecError: The file cannot be read, or is not UTF-8.
     """
@@ -184,7 +170,6 @@ def scan_table(path: Path, suffix: str) -> TableSource:
     """Return a table with its columns found and every row checked.
 
     Args:
-        path: The file.
         suffix: Its format: .csv, .jsonl or .parquet.
 
     Raises:
@@ -285,8 +270,6 @@ def csv_columns(
     """Return columns of CSV records: numbers, or text; None if empty.
 
     Args:
-        names: The header.
-        rows: The records.
         readers: Reader of each column of numbers; by default a column is one if all its cells are
             numbers in canonical spelling. "007", "1e3" and "0.90" stay text, so that they are
             written back unchanged.

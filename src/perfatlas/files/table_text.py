@@ -53,7 +53,6 @@ def jsonl_rows(text: io.TextIOWrapper, path: str | Path) -> Iterator[dict[str, A
     """Yield the objects of a JSON Lines file; empty lines are skipped.
 
     Args:
-        text: The open file.
         path: The file, for messages.
 
     Raises:
@@ -93,7 +92,6 @@ def refuse_repeated(header: Sequence[str], path: str | Path) -> None:
     """Refuse a table with two columns of one name.
 
     Args:
-        header: Its columns.
         path: The file, for the message.
 
     Raises:

@@ -49,11 +49,7 @@ MOST_WHOLE: Final = 1e15  # whole numbers below are written as integers with ".0
 
 
 def is_long(columns: Mapping[str, Sequence[Any]]) -> bool:
-    """Return whether columns have so many numbers that Arrow writes them faster.
-
-    Args:
-        columns: Cells by column name.
-    """
+    """Return whether columns have so many numbers that Arrow writes them faster."""
     numbers = sum(len(cells) for cells in columns.values() if isinstance(cells, NumberCells))
     return numbers >= (1 if numbers and "pyarrow" in sys.modules else MANY_NUMBERS)
 
@@ -150,11 +146,7 @@ def _quoted(cell: object) -> str:
 
 
 def csv_cell(cell: object) -> object:
-    """Return a cell that `csv` writes as it is, booleans and nested values as JSON.
-
-    Args:
-        cell: A plain value.
-    """
+    """Return a cell that `csv` writes as it is, booleans and nested values as JSON."""
     if isinstance(cell, (bool, dict, list)):
         return json.dumps(cell, ensure_ascii=False, default=str)
     return cell
@@ -179,11 +171,7 @@ class Table:
     rows: int
 
     def cells(self, name: str) -> list[Any]:
-        """Return the cells of a column as plain Python values, None if empty.
-
-        Args:
-            name: A column of the table.
-        """
+        """Return the cells of a column as plain Python values, None if empty."""
         return plain_cells(self.columns[name])
 
 
@@ -208,9 +196,6 @@ def table_format(path: str | Path) -> str:
 
 def unpacked_name(path: str | Path) -> Path:
     """Return a file name without its compression suffix: table.csv for table.csv.gz.
-
-    Args:
-        path: The file.
 
     Example:
         >>> from perfatlas.files import unpacked_name

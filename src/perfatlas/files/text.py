@@ -29,7 +29,6 @@ def open_text(
     Line breaks are kept.
 
     Args:
-        path: The file.
         what: Noun for messages: table, trace.
         most_bytes: Maximum unpacked size [bytes]; None if it is read in chunks.
 

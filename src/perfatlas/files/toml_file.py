@@ -15,9 +15,6 @@ LARGEST_FILE: Final = 16_777_216  # bytes
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Return a TOML file as tables.
 
-    Args:
-        path: The file.
-
     Raises:
         InvalidSpecError: The file cannot be read, is too large, or is not TOML in UTF-8.
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         FIT_ROWS as FIT_ROWS,
         SEED as SEED,
         calibrate as calibrate,
+        calibrate_cell as calibrate_cell,
         fit_cell as fit_cell,
         residual_quantiles as residual_quantiles,
         transfer_quantiles as transfer_quantiles,

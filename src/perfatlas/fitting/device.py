@@ -115,7 +115,6 @@ def calibration_target(device: str, folder: Path | None) -> Path:
     """Return the file to write, checked before fitting.
 
     Args:
-        device: Catalog name.
         folder: Folder, None for the user's.
 
     Raises:
@@ -174,13 +173,7 @@ def _release(cell: Cell) -> str:
 
 
 def residual_quantiles(cell: Cell, rows: Rows, parameters: Mapping[str, float]) -> dict[str, float]:
-    """Return the expected quantiles of ln(measured/predicted) of unmeasured shapes.
-
-    Args:
-        cell: The cell.
-        rows: Its measured rows.
-        parameters: Fitted parameters.
-    """
+    """Return the expected quantiles of ln(measured/predicted) of unmeasured shapes."""
     fit = partial(fit_cell, evaluations=HELD_OUT_EVALUATIONS)
     return _rounded(five_quantiles(expected_residuals(cell, rows, parameters, fit)), 4)
 
@@ -189,8 +182,6 @@ def fit_cell(cell: Cell, rows: Rows, *, evaluations: int = EVALUATIONS) -> dict[
     """Return the fitted parameters of a cell, from a seeded sample of its rows.
 
     Args:
-        cell: The cell.
-        rows: Its measured rows.
         evaluations: Maximum model evaluations per alternative of the grid.
     """
     sample = seeded_subset(rows.measured_s.size, FIT_ROWS, SEED)

@@ -72,7 +72,6 @@ class Prior(NamedTuple):
 
     Args:
         name: Origin.
-        parameters: Name -> value.
     """
 
     name: str
@@ -90,7 +89,6 @@ class CellChange:
         groups: Groups of rows; each is held out once.
         held_out_by: Shape columns that define the groups.
         prior: Previous calibration, "" for none.
-        prior_parameters: Its parameters.
         kept: UNCHANGED, BORROWED or a name of REFITS; "" where no comparison was possible.
         parameters: New parameters.
         before: Errors of the prior.
@@ -130,7 +128,6 @@ def refit_rows(
 
     Args:
         rows: Checked rows of the device.
-        device: The measured device.
         without: Devices whose calibrations are ignored, for validation.
 
     Raises:
@@ -151,8 +148,6 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
     """Return the changes due to the rows of one cell.
 
     Args:
-        cell: The rows.
-        device: The measured device.
         without: Devices whose calibrations are ignored.
 
     Raises:
@@ -330,7 +325,6 @@ def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, fl
     """Return alternative -> parameters fitted to all rows of a cell.
 
     Args:
-        cell: The rows.
         problem: Priors and spreads.
     """
     starts = [dict(one.parameters) for one in (problem.prior, *problem.others)]

@@ -105,7 +105,6 @@ class RowCell:
 
     Args:
         operator: As in `Calibration`.
-        family: Kernel family of the rows.
         format: Calibration format.
         shape_ND: Shapes as the physics function reads them, protocol included (N, D).
         silicon_NS: Silicon columns of the device at the clock of each row (N, S).
@@ -165,11 +164,7 @@ class RowCell:
         )
 
     def has_parameters(self, parameters: Mapping[str, float]) -> bool:
-        """Return whether parameters belong to this cell's physics model.
-
-        Args:
-            parameters: Parameters of a calibration.
-        """
+        """Return whether parameters belong to this cell's physics model."""
         return set(physics_model(self.operator).parameter_names) <= set(parameters)
 
     def predict(self, parameters: Mapping[str, float]) -> FloatArray:
@@ -187,10 +182,6 @@ class RowCell:
 
 def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
     """Return the cells of measured rows, ignoring their device column.
-
-    Args:
-        rows: Checked rows.
-        device: The measured device.
 
     Raises:
         UnsupportedError: The device does not support a format of the rows.

@@ -19,11 +19,7 @@ SEED: Final = 20251
 
 
 def folds(group_N: IntArray) -> IntArray:
-    """Return the fold of each row; rows of a group share it (N,).
-
-    Args:
-        group_N: Group of each row.
-    """
+    """Return the fold of each row; rows of a group share it (N,)."""
     groups, position_N = np.unique(group_N, return_inverse=True)
     order = np.random.default_rng(SEED).permutation(groups.size)
     fold_G = np.empty(groups.size, dtype=np.int64)

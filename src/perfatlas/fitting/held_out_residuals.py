@@ -32,12 +32,7 @@ GROUPED_BY: Final[Mapping[str, str]] = {
 
 
 def row_groups(operator: str, rows: Rows) -> NDArray[np.int64]:
-    """Return the group of every row (U,), which a split must not divide.
-
-    Args:
-        operator: The operator.
-        rows: Its measured rows.
-    """
+    """Return the group of every row (U,), which a split must not divide."""
     kernel = kernel_shapes().get(operator)
     if kernel is not None and kernel.split_by:
         names = physics_model(operator).shape_names
@@ -62,7 +57,6 @@ def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.boo
 
     Args:
         group: Group of every row (U,).
-        seed: Seed of the draw.
 
     Example:
         >>> import numpy as np
@@ -83,7 +77,6 @@ def taken(rows: Rows, index: NDArray[np.bool_] | NDArray[np.int64]) -> Rows:
     """Return a selection of the rows.
 
     Args:
-        rows: Measured rows.
         index: A mask (U,) or row numbers.
     """
     return rows._replace(
@@ -107,9 +100,6 @@ def expected_residuals(
     held out in turn and predicted by a fit to the others (cross-conformal).
 
     Args:
-        cell: The cell.
-        rows: Its measured rows.
-        parameters: Parameters fitted to all rows.
         fit: Function that fits parameters to a subset.
     """
     known: FloatArray = np.log(rows.measured_s / cell.predict(rows.shape_UD, parameters))

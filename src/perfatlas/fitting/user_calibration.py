@@ -38,11 +38,7 @@ class MeasurementReport:
     """Changes due to a file of measured rows.
 
     Args:
-        device: Measured device.
-        origin: File of the rows.
-        data_hash: Hash of that file.
         rows: Number of rows of the device.
-        changes: Change of each cell.
         written: Ids of the written cells.
         file: Calibration file, "" if none was written.
         used: Whether perfatlas uses that file by default.

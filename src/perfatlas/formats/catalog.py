@@ -28,7 +28,6 @@ class Format:
     """A number format of a matrix product or a cache.
 
     Args:
-        name: Name of the format.
         weight_bytes: Bytes per stored weight element, scales included [bytes].
         activation_bytes: Bytes per activation element as the kernel reads it [bytes].
         tensor_peak: Key of `Device.peak_flop_per_s` that limits the product.

@@ -106,7 +106,6 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
     """Return a spec with some fields changed, and the derived fields updated.
 
     Args:
-        spec: A complete spec.
         changes: New entries by path. "node" and "fabric" replace the whole node or fabric.
         name: New name of the device; empty keeps the old one.
 

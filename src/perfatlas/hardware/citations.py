@@ -47,9 +47,6 @@ def cited_sources(system: System) -> tuple[str, ...]:
     Fields with the same reference share a line. User overrides come first, then datasheet and
     measured values, then derived and assumed ones; within a kind, the line with most fields.
 
-    Args:
-        system: A resolved system.
-
     Returns:
         At most `MOST_LINES` distinct lines.
 

@@ -25,9 +25,6 @@ class SpecRow(NamedTuple):
 def field_values(system: System) -> dict[str, Value]:
     """Return the values of a system [SI], by field.
 
-    Args:
-        system: The system.
-
     Example:
         >>> from perfatlas.hardware import field_values, resolve_system
         >>> field_values(resolve_system("h200_sxm"))["device.memory.bandwidth"]

@@ -47,7 +47,6 @@ class Device:
 
     Args:
         name: Catalog name.
-        vendor: Vendor.
         architecture: Architecture, one of those of its kind.
         calibration_relative: Device whose kernel calibration is used, "" for none.
         peak_flop_per_s: Dense peaks {bf16, fp16, tf32, fp32, fp64, fp8, fp4, int8} [FLOP/s].

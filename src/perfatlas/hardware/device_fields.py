@@ -66,12 +66,10 @@ def number(
     """Return a field with a number.
 
     Args:
-        meaning: Description.
         measure: Dimension for `parse_quantity` and its SI unit; "whole" is a count.
         bounds: Least and most [SI]. Ranges are wide: they catch a missing unit ("6" for 6 TB/s),
             not an unusual chip.
         *read_by: What may use its value.
-        into: Its attribute.
         default: Value of a device that does not state it; None for none.
     """
     dimension, unit = measure

@@ -213,7 +213,6 @@ def with_values(system: System, values: Mapping[str, float]) -> System:
     """Return a system with other values of some numeric fields, as overrides of its name set them.
 
     Args:
-        system: The system.
         values: New values by field [SI]; counts are rounded.
 
     Raises:

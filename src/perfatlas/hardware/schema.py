@@ -73,9 +73,6 @@ FIELDS: Final[dict[str, SpecField]] = {}  # of all kinds
 def register_kind(kind: DeviceKind) -> None:
     """Register a kind of machine whose schema is not a module of `kinds`.
 
-    Args:
-        kind: The kind.
-
     Raises:
         InvalidSpecError: Its name is taken, or another kind reads one of its fields differently.
     """
@@ -103,7 +100,6 @@ def kind_of(entries: Mapping[str, Entry], origin: str) -> DeviceKind:
     """Return the kind of the device of a spec.
 
     Args:
-        entries: Entries by path.
         origin: The file, for messages.
 
     Raises:
@@ -135,7 +131,6 @@ def attributes_of(section: str, kind: DeviceKind) -> dict[str, str]:
 
     Args:
         section: device, device.scale_up, node or fabric.
-        kind: Kind of the device.
 
     Example:
         >>> from perfatlas.hardware.schema import KINDS, attributes_of

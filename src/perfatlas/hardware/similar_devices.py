@@ -16,9 +16,6 @@ def alternatives(device: Device) -> dict[str, float]:
     Devices of the same vendor come first, then the others, each in order of memory. CPUs are
     not listed.
 
-    Args:
-        device: The device in use.
-
     Example:
         >>> from perfatlas.hardware import alternatives
         >>> from perfatlas.hardware import resolve_system

@@ -59,7 +59,6 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
 
     Args:
         section: "node" or "fabric".
-        name: Its name.
         origin: File that refers to it, for messages.
 
     Raises:

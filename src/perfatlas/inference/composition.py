@@ -183,7 +183,6 @@ def batches_in_flight(load: RunningLoad, steps: LoadSteps) -> FloatArray:
     total * share of pipelined_s(total, first, stages, share). Their KV caches must fit together.
 
     Args:
-        load: Static batches of prompts.
         steps: A full prefill chunk, the last chunk and a decode step.
     """
     chunks, first_s = load.chunks, steps.chunk.total_s()
@@ -197,9 +196,6 @@ def batches_in_flight(load: RunningLoad, steps: LoadSteps) -> FloatArray:
 
 def steps_ahead(question: Candidates) -> FloatArray:
     """Return the number of steps scheduled ahead of the running one (C,).
-
-    Args:
-        question: The candidates.
 
     Limits: Assumed to be 0 with pipeline parallelism.
     """

@@ -128,11 +128,7 @@ class TokenEnergy(NamedTuple):
         return np.minimum(both_j, self.on_w / rate)
 
     def take(self, rows_C: IntArray) -> TokenEnergy:
-        """Return the columns at the given positions.
-
-        Args:
-            rows_C: Positions.
-        """
+        """Return the columns at the given positions."""
         return TokenEnergy(*(values[rows_C] for values in self))
 
     def columns(
@@ -193,7 +189,6 @@ def energies_at(energy: TokenEnergy, rates: Mapping[str, Any], osl: float) -> di
     """Return power and energies of the first candidate at measured or simulated rates.
 
     Args:
-        energy: Energy of output tokens.
         rates: Results with `output_tokens_per_s_per_gpu` and its interval, None for no end.
         osl: Output tokens of a request.
 
@@ -262,7 +257,6 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
 
     Args:
         prefill: Energy of the prefill pool over the output tokens of whole requests.
-        decode: Energy of the decode pool.
         share: GPUs of the prefill pool over those of both (C,).
     """
     means = (

@@ -47,7 +47,6 @@ class Evaluation:
         memory: Memory of the rank with the highest usage.
         prefill: Cost of one full prefill chunk.
         last: Cost of the smaller last chunk of a prefill.
-        decode: Cost of one decode step.
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         served: Concurrently running sequences per replica (C,).
         in_flight: Batches of prompts that run at the same time if they follow each other (C,).
@@ -100,7 +99,6 @@ def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation
     Static mode: one batch of equal requests. Aggregated mode: continuous batching in closed form.
 
     Args:
-        question: The candidates.
         tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
     context, loaded = question.context(), running_load(question, candidate_memory(question))
@@ -135,7 +133,6 @@ def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
     """Return the shares of a decode step that a mixed step runs in addition to its chunk.
 
     Args:
-        decode: A decode step of each candidate.
         prefill: A prefill chunk, of which only the operators are read.
     """
     columns = operators_alone(decode, prefill)
@@ -153,7 +150,6 @@ def rank_energy(prefill: StepCost, context: StepContext) -> FloatArray:
     """Return the share of a chunk's energy that only attention-DP ranks with a prompt spend (C,).
 
     Args:
-        prefill: A prefill chunk of each candidate.
         context: Model, engine, systems and plan.
     """
     energy_CO = prefill.unlimited_operator_energy_j()
@@ -166,7 +162,6 @@ def operators_of_ranks(prefill: StepCost, context: StepContext) -> NDArray[np.bo
     """Return which operators of a chunk attention-DP ranks run on their own tokens (C, O).
 
     Args:
-        prefill: A prefill chunk.
         context: Model, engine, systems and plan.
     """
     all_OC = [works_on_all_tokens(op, context) for op in prefill.operators]
@@ -174,11 +169,6 @@ def operators_of_ranks(prefill: StepCost, context: StepContext) -> NDArray[np.bo
 
 
 def operators_alone(decode: StepCost, prefill: StepCost) -> list[int]:
-    """Return the operators of a decode step that a mixed step runs in addition to the prefill.
-
-    Args:
-        decode: A decode step.
-        prefill: A prefill chunk.
-    """
+    """Return the operators of a decode step that a mixed step runs in addition to the prefill."""
     shared = {op.name for op in prefill.operators if not op.per_sequence}
     return [i for i, op in enumerate(decode.operators) if op.name not in shared]

@@ -20,11 +20,7 @@ PROSE: Final = "natural"
 
 
 def client_side(question: Candidates) -> ClientSide:
-    """Return the delays between engines and clients, for prompts of prose.
-
-    Args:
-        question: The candidates.
-    """
+    """Return the delays between engines and clients, for prompts of prose."""
     front, osl = question.profile.front, question.load.osl
     read = reading(question, PROSE)
     read_s = 0.0 if read is None else read.token_s
@@ -47,9 +43,6 @@ def sending_ends(question: Candidates) -> tuple[float, float]:
     """Return the factors on the time to send a token at both ends of the interval of a service.
 
     The fastest and the slowest published time; 1 and 1 where only one is known.
-
-    Args:
-        question: The candidates.
     """
     front = question.profile.front
     if front.token_slowest_s == 0.0:
@@ -61,9 +54,6 @@ def client_ends(question: Candidates) -> tuple[ClientSide, ClientSide]:
     """Return the delays at both ends of the interval of a service.
 
     A front end with one known time limits no rate at the fast end.
-
-    Args:
-        question: The candidates.
     """
     client, (fast, slow) = client_side(question), sending_ends(question)
     none = np.zeros_like(client.stream_s)
@@ -96,7 +86,6 @@ def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: boo
     """Return a remark on front-end times.
 
     Args:
-        question: The candidates.
         read: Tokenization time, None for pre-tokenized prompts.
         pooled: Whether a router serves two pools.
     """

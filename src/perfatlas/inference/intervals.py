@@ -66,9 +66,6 @@ IDEAL: Final = "ideal"  # takes no time of its own
 def step_tails(question: Candidates) -> StepTails:
     """Return the errors of measured runs between laboratories, of which those of an engine are one.
 
-    Args:
-        question: The candidates.
-
     Limits: None for tier bound, whose interval is that of the kernels. The ideal engine has the
         errors of its operators on other machines, and none of whole runs. An engine without
         measured runs has the same errors as the others. A release that borrows its profile is
@@ -96,9 +93,6 @@ def release_limits(profile: EngineProfile) -> tuple[float, float]:
     Releases become faster: that of a borrowed profile moved on, or was behind, by as much as
     adjacent releases differ or as the changes between the two were published to gain. Both 0 for
     a profile of its own.
-
-    Args:
-        profile: The engine.
     """
     if not profile.borrowed:
         return 0.0, 0.0
@@ -109,11 +103,7 @@ def release_limits(profile: EngineProfile) -> tuple[float, float]:
 
 
 def model_kind(question: Candidates) -> str:
-    """Return the kind of model whose errors between laboratories apply.
-
-    Args:
-        question: The candidates.
-    """
+    """Return the kind of model whose errors between laboratories apply."""
     return "experts" if question.model.network.has_experts else "dense"
 
 
@@ -129,10 +119,6 @@ def step_limits(cost: StepTimes, tails: StepTails) -> tuple[FloatArray, FloatArr
     """Return the limits of ln(measured / predicted) of a step by errors of runs, each (C,).
 
     The clock that a power limit leaves deviates independently of them.
-
-    Args:
-        cost: The step.
-        tails: Errors of measured runs.
     """
     low_C, high_C = tails.limits(_by_operators(cost))
     width_C = cost.clock_width()
@@ -143,7 +129,6 @@ def fastest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
     """Return the lower limit of the time of a step, at least its roofline time (C,) [s].
 
     Args:
-        cost: The step.
         tails: Errors of measured runs.
     """
     fast_C = np.minimum(cost.low_s(), cost.total_s() * np.exp(step_limits(cost, tails)[0]))
@@ -154,7 +139,6 @@ def slowest_s(cost: StepTimes, tails: StepTails) -> FloatArray:
     """Return the upper limit of the time of a step (C,) [s].
 
     Args:
-        cost: The step.
         tails: Errors of measured runs.
     """
     slow_C: FloatArray = np.maximum(

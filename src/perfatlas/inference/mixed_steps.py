@@ -52,7 +52,6 @@ class MixedStep:
 
     Args:
         chunk: The chunk, with the tokens of the decodes in its linear layers.
-        decode: The decode step.
         shared_C: Whether both share a step (C,).
         alone: Shares of the decode step that are added to the chunk; 0 where they share no step.
         decoding_s_C: Host time of the decoding sequences (C,) [s].
@@ -104,9 +103,6 @@ class MixedStep:
 
         The power limit acts on the mean of the whole step: a chunk that would exceed it alone has
         the time of the decodes too. Where they share no step, it is the energy of the chunk.
-
-        Args:
-            power: Power of the devices.
         """
         decode_j = power.limited_j(self.decode.energy_j(), self.decode.total_s())
         both_j = self.chunk.unlimited_energy_j()
@@ -154,7 +150,6 @@ def mixed_step(
     Args:
         load: What runs at the same time.
         chunk: The chunk, with the tokens of the decodes in its linear layers.
-        decode: A decode step.
         alone: Shares of the decode step outside those linear layers.
     """
     shared_C: NDArray[np.bool_] = load.mixed()
@@ -176,7 +171,6 @@ def own_energy_j(step: MixedStep | StepTotals, power: PowerColumns) -> FloatArra
 
     Args:
         step: The step, on one rank.
-        power: Power of the devices.
     """
     if isinstance(step, MixedStep):
         return step.own_energy_j(power)
@@ -189,7 +183,6 @@ class LoadSteps(NamedTuple):
     Args:
         chunk: A full prefill chunk, with the decodes that share its step.
         last: The last chunk, likewise.
-        decode: A decode step.
     """
 
     chunk: MixedStep | StepTotals

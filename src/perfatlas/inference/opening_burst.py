@@ -95,7 +95,6 @@ class Drift(NamedTuple):
         deviation: Standard deviation of the steps of an output.
         stagger: Steps over which the prompts of all clients that start together end.
         window: Steps from the end of a request until the next one of the client is prefilled.
-        others: Other clients.
     """
 
     rounds: FloatArray
@@ -115,9 +114,6 @@ def together_share(drift: Drift) -> FloatArray:
     output. They meet again where they are apart by less than the steps that one of them is away:
     equal outputs keep all together for ever, and different ones drift apart until the positions are
     independent. In steps shared with decodes, prompts that start together end in different ones.
-
-    Args:
-        drift: The clients.
 
     Limits: Positions are normal, uniform where they fill an output. Outputs are independent.
 
@@ -228,7 +224,6 @@ def with_opening(
 
     Args:
         spread: Latencies of evenly spread clients at the engine.
-        burst: The prompts of all clients.
         alone: Time to prefill a prompt that arrives alone, and of an output token without prompts,
             each (C,) [s].
         joining: State of the engine when a request arrives.

@@ -55,11 +55,7 @@ def first_from(question: Candidates) -> str:
 
 
 def fabric_latency_s(question: Candidates) -> FloatArray:
-    """Return the inter-node latency (C,) [s].
-
-    Args:
-        question: Candidates of a worker.
-    """
+    """Return the inter-node latency (C,) [s]."""
     latency_S = np.array([system.fabric.latency_s for system in question.placement.systems])
     latency_s_C: FloatArray = latency_S[question.placement.index_C]
     return latency_s_C
@@ -132,12 +128,7 @@ class PrefillWorker(NamedTuple):
 
     @classmethod
     def of(cls, question: Candidates, results: Evaluation | LoadResults) -> PrefillWorker:
-        """Return the columns of prefill workers.
-
-        Args:
-            question: The workers.
-            results: Their results.
-        """
+        """Return the columns of prefill workers."""
         seen, plan, load = client_side(question), question.plan, question.load
         return cls(
             gpus=plan.gpus_per_replica,
@@ -155,11 +146,7 @@ class PrefillWorker(NamedTuple):
         )
 
     def at(self, index: IntArray) -> PrefillWorker:
-        """Return the workers at the given positions.
-
-        Args:
-            index: Positions.
-        """
+        """Return the workers at the given positions."""
         return PrefillWorker(*(values[index] for values in self))
 
 
@@ -190,12 +177,7 @@ class DecodeWorker(NamedTuple):
 
     @classmethod
     def of(cls, question: Candidates, results: Evaluation | LoadResults) -> DecodeWorker:
-        """Return the columns of decode workers.
-
-        Args:
-            question: The workers.
-            results: Their results.
-        """
+        """Return the columns of decode workers."""
         load = question.load
         return cls(
             gpus=question.plan.gpus_per_replica,
@@ -210,11 +192,7 @@ class DecodeWorker(NamedTuple):
         )
 
     def at(self, index: IntArray) -> DecodeWorker:
-        """Return the workers at the given positions.
-
-        Args:
-            index: Positions.
-        """
+        """Return the workers at the given positions."""
         return DecodeWorker(*(values[index] for values in self))
 
 
@@ -224,8 +202,6 @@ class PoolTimes:
 
     Args:
         load: Workers and requests in flight.
-        prefill: Prefill workers.
-        decode: Decode workers.
         first_from: Origin of the first token, as in `engines.Disaggregation`.
     """
 
@@ -331,7 +307,6 @@ class PoolTimes:
 
         Args:
             prefill: That of prefill workers, over the output tokens of their requests.
-            decode: That of decode workers.
 
         Limits: The transfer of the KV cache between the pools is left out.
         """

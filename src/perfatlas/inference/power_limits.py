@@ -32,7 +32,6 @@ def breaks_limits(question: Candidates, steps: Sequence[StepCost]) -> NDArray[np
     """Return whether a power limit cannot be kept (C,).
 
     Args:
-        question: The candidates.
         steps: The steps that they run.
     """
     broken_C = np.zeros(question.size, np.bool_)
@@ -45,9 +44,6 @@ def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
     """Yield candidates with a power limit that has no effect, and a remark on it.
 
     It is above what their GPUs may draw, or above the other one of the limits of GPU and node.
-
-    Args:
-        question: The candidates.
     """
     placement = question.placement
     if placement.power_cap_w_C is None:
@@ -65,11 +61,7 @@ def unreached_limits(question: Candidates) -> Iterator[tuple[int, str]]:
 
 
 def unused_zeros(question: Candidates) -> Iterator[tuple[int, str]]:
-    """Yield candidates with tensors of zeros on devices without energies, and a remark.
-
-    Args:
-        question: The candidates.
-    """
+    """Yield candidates with tensors of zeros on devices without energies, and a remark."""
     placement = question.placement
     if placement.zeros_C is None:
         return
@@ -99,7 +91,6 @@ def power_limit_error(
     """Return the error of a candidate whose power limit cannot be kept.
 
     Args:
-        question: The candidates.
         steps: The steps that they run.
         candidate: Index of one that `breaks_limits`.
     """

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def rejects_prompts(question: Candidates) -> NDArray[np.bool_]:
-    """Return whether the engine rejects the prompts, which exceed a step and are not split (C,).
-
-    Args:
-        question: The candidates.
-    """
+    """Return whether the engine rejects the prompts, which exceed a step and are not split (C,)."""
     whole_C: NDArray[np.bool_] = question.load.isl > question.limits.max_num_batched_tokens
     return whole_C & (not question.profile.scheduler.chunked_prefill)
 
@@ -32,7 +28,6 @@ def prompt_rejection(question: Candidates, candidate: int = 0) -> InfeasibleErro
     """Return the error of a candidate whose prompts are rejected.
 
     Args:
-        question: The candidates.
         candidate: Index of one that `rejects_prompts`.
     """
     isl, limits = question.load.isl[candidate], question.limits
@@ -52,9 +47,6 @@ def beside_prompt(question: Candidates) -> FloatArray:
     """Return the sequences of a rank that may run when a prompt starts, and it itself (C,).
 
     A prompt that is not split starts only in a step that holds it whole beside the decodes.
-
-    Args:
-        question: The candidates.
     """
     if question.profile.scheduler.chunked_prefill:
         return np.full(question.load.isl.shape, np.inf)
@@ -71,7 +63,6 @@ def prompt_room(question: Candidates, left: FloatArray) -> FloatArray:
     its decodes does not count against the limit; those of a static batch hold whole prompts alone.
 
     Args:
-        question: The candidates.
         left: Tokens of a step that its decodes leave (C,).
 
     Limits: With continuous batching, steps of any engine hold a mean number of prompts, which need

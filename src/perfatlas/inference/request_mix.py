@@ -81,7 +81,6 @@ def with_lengths(
     """Return candidates with requests of other lengths.
 
     Args:
-        question: The candidates.
         lengths: Input and output tokens.
         prefix: Cached prompt tokens of candidates with a prefix cache (C,); None for their own, as
             far as the prompt is longer.
@@ -103,8 +102,6 @@ def evaluate_mix(
 
     Args:
         question: The candidates, whose loads memory and engine admit.
-        memory: Their memory.
-        classes: The requests.
         phase: The phase that they run, None for both.
 
     Source: derived. A request of class k takes 1 / rate_k of a replica, so that the mix runs

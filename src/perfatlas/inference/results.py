@@ -63,12 +63,7 @@ def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
 def result_columns(
     question: Candidates, evaluation: Evaluation | LoadResults
 ) -> dict[str, FloatArray]:
-    """Return latencies and throughputs with their 90% intervals, each (C,).
-
-    Args:
-        question: The candidates.
-        evaluation: Their results.
-    """
+    """Return latencies and throughputs with their 90% intervals, each (C,)."""
     # devices of idle replicas count too
     gpus = question.plan.gpus_per_replica / question.load.occupancy
     latencies = (evaluation.latencies, evaluation.low, evaluation.high)
@@ -118,7 +113,6 @@ def energy_columns(
     """Return power and energies at the rates of result columns, each (C,).
 
     Args:
-        energy: Energy of output tokens.
         columns: Results with output rates per GPU and their intervals.
         osl: Output tokens (C,).
     """
@@ -152,7 +146,6 @@ def node_results(
 
     Args:
         results: Results with `power_w`, `gpus` and rates, None for none.
-        nodes: Its node.
         prices: PUE and price of a kWh [USD], None if not given.
         limit_w: Power limit of a node [W], None for none.
     """
@@ -173,7 +166,6 @@ def unused_prices(
 
     Args:
         results: Results with those of `node_results`.
-        nodes: Its node.
         prices: PUE and price of a kWh [USD], None if not given.
     """
     if results.get("node_power_w", 0.0) is not None or prices == (None, None):

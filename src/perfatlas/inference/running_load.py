@@ -218,7 +218,6 @@ class RunningLoad:
     """What runs at the same time on a replica of each candidate.
 
     Args:
-        question: The candidates.
         memory: Memory of the rank with the highest usage.
         served: Concurrently running sequences per replica (C,).
         on_rank: Those of one attention-DP rank (C,).
@@ -339,8 +338,6 @@ def running_load(
     """Return what runs at the same time on a replica of each candidate.
 
     Args:
-        question: The candidates.
-        memory: Their memory.
         among: Requests of other lengths beside which they run, None if all are equal: the load is
             then all served.
     """
@@ -412,7 +409,6 @@ def _chunks(
     with prompts.
 
     Args:
-        question: The candidates.
         counts: Sequences of the replica, of a rank and of a micro-batch, each (C,).
         osl: Mean output tokens of all requests (C,).
         kind: Whether ranks compute prompts in different steps, and whether all requests have the
@@ -449,7 +445,6 @@ def _among_ranks(
     """Return the prompts of attention-DP ranks in a step with prompts, beside a given sequence.
 
     Args:
-        question: The candidates.
         served: Sequences of the replica (C,).
         prompts: Prompts that start on a rank per decode step, and prompts that fit into a step
             (C,).
@@ -476,7 +471,6 @@ def _held(question: Candidates, rate: FloatArray, served: FloatArray) -> HeldPro
     Up to one request of each rank is the only one of its rank, which decodes nothing when it ends.
 
     Args:
-        question: The candidates.
         rate: Prompts of all ranks per decode step (C,).
         served: Sequences of the replica (C,).
     """
@@ -491,7 +485,6 @@ def _held_steps(
     """Return the mean steps that a prompt waits until other ranks have some (C,).
 
     Args:
-        question: The candidates.
         steps: Decode steps of a request (C,).
         apart: Whether ranks compute prompts in different steps (C,).
         served: Sequences of the replica (C,).
@@ -519,10 +512,6 @@ def served_sequences(question: Candidates, memory: MemoryColumns) -> FloatArray:
     which must fit the token budget besides the decodes: B <= budget osl/(isl + osl). Others wait.
     An engine that does not split prompts starts one only where it fits whole beside the decodes.
     With speculative decoding a request takes fewer steps, of several tokens each.
-
-    Args:
-        question: The candidates.
-        memory: Their memory.
     """
     load, limits = question.load, question.limits
     on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)

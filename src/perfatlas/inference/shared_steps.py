@@ -100,7 +100,6 @@ def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
 
     Args:
         loaded: What runs at the same time.
-        index: Positions.
     """
     own: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _own(loaded)}
     return replace(
@@ -113,12 +112,7 @@ def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
 
 
 def take_chunks(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
-    """Return the chunks of the candidates at the given positions.
-
-    Args:
-        chunks: Prefill chunks.
-        index: Positions.
-    """
+    """Return the chunks of the candidates at the given positions."""
     return PrefillChunks(
         count=chunks.count[index],
         tokens=take_tokens(chunks.tokens, index),
@@ -128,12 +122,7 @@ def take_chunks(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
 
 
 def take_tokens(tokens: StepTokens, index: IntArray) -> StepTokens:
-    """Return the tokens of the steps at the given positions.
-
-    Args:
-        tokens: Tokens of steps.
-        index: Positions.
-    """
+    """Return the tokens of the steps at the given positions."""
     return replace(tokens, **{name: one[index] for name, one in _known(tokens).items()})
 
 
@@ -171,24 +160,14 @@ class LoadResults:
     priced: int
 
     def take(self, index: IntArray) -> LoadResults:
-        """Return the results of the candidates at the given positions.
-
-        Args:
-            index: Positions.
-        """
+        """Return the results of the candidates at the given positions."""
         memory = MemoryColumns(**take_columns(self.memory, index))
         return self.repeated(index, memory, take_chunks(self.chunks, index))
 
     def repeated(
         self, index: IntArray, memory: MemoryColumns, chunks: PrefillChunks
     ) -> LoadResults:
-        """Return the results at the given positions, of candidates with memory of their own.
-
-        Args:
-            index: Positions.
-            memory: Their memory.
-            chunks: Their prefill chunks.
-        """
+        """Return the results at the given positions, of candidates with memory of their own."""
         return replace(
             self,
             latencies=Latencies(*(v[index] for v in self.latencies)),
@@ -231,7 +210,6 @@ class _Steps(NamedTuple):
 
         Args:
             some: The candidates (U).
-            work: Their steps.
         """
         first_V, place_U = unique_rows(work.kind_UD)
         if 10 * first_V.size > 9 * place_U.size or not differs_by_transfers(some.context()):
@@ -409,7 +387,6 @@ def _distinct(
     Steps of one kind differ in their pipeline stages alone (U, D).
 
     Args:
-        question: The candidates.
         key: What distinguishes the steps of one plan, system and clock, each (R,).
         rows: Candidate of each row, None for all in order (R,).
     """

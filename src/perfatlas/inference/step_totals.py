@@ -74,11 +74,7 @@ class TotalColumns(NamedTuple):
 
     @classmethod
     def of(cls, cost: StepCost) -> TotalColumns:
-        """Return the totals of steps, each added up once.
-
-        Args:
-            cost: The steps.
-        """
+        """Return the totals of steps, each added up once."""
         return cls(
             cost.total_s(),
             cost.exposed_host_s(),

@@ -30,8 +30,6 @@ def utilization_of(
 
     Args:
         question: What runs where.
-        prefill: Cost of one full prefill chunk.
-        decode: Cost of one decode step.
         occupied_C: Tokens of the decode step over those of the captured graph (C,).
 
     Source: model FLOP utilization as in Chowdhery et al., PaLM, 2022, appendix B, with causal
@@ -53,7 +51,6 @@ def step_utilization(
 
     Args:
         question: What runs where.
-        cost: Cost of the step.
         occupied_C: Tokens of the step over those that it runs (C,).
     """
     devices = question.placement.devices()

@@ -22,7 +22,6 @@ def block_indexer_operators(
 
     Args:
         emission: The builder of the layer.
-        indexer: Its dimensions.
 
     Source: transformers, `MiniMaxM3VLIndexer`: scores of every visible key, the largest of each
         block, the best blocks of each head.

@@ -28,7 +28,6 @@ def cache_layouts(
     """Return the cache of every group of layers that has one.
 
     Args:
-        architecture: The model.
         kv_bytes_per_element: Bytes of a cached key, value or latent element, scales included.
 
     Source: GQA: arXiv 2305.13245; latent row kv_lora_rank + rope: arXiv 2405.04434 section 2.1.3;

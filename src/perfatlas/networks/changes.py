@@ -28,7 +28,6 @@ def changed_model(architecture: Kind, settings: Mapping[str, str]) -> tuple[Kind
     """Return a model with other dimensions, and the dimensions, a solved one included.
 
     Args:
-        architecture: The model.
         settings: Fields with their values as text; `equal` and `solve` together solve one field
             so that the model keeps its parameters, or its FLOP per token.
 
@@ -141,7 +140,6 @@ def without_windows(architecture: Kind, note: str) -> Kind:
     """Return a model whose layers attend to the whole cache and keep it.
 
     Args:
-        architecture: The model.
         note: Why, a sentence that its answers carry.
 
     Example:
@@ -161,10 +159,6 @@ def with_redundant_experts(architecture: Kind, copies: int) -> Kind:
 
     A token still goes to `top_k` different experts, now among all copies: loads are spread over
     `num_experts + copies` slots, and the router is as before.
-
-    Args:
-        architecture: The model.
-        copies: Copies in each layer.
 
     Source: DeepSeek-V3 report (arXiv 2412.19437, section 3.4): 32 redundant experts in prefill.
     Limits: A copy is placed where it balances loads that were measured; traffic that differs from

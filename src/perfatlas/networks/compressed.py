@@ -24,10 +24,6 @@ def compressed_operators(emission: Emission, mixer: CompressedAttention) -> tupl
     Every query sees the keys of a window and those that stand for `ratio` tokens each: all of
     them, or the ones that an indexer selects. One row is both key and value of all heads.
 
-    Args:
-        emission: The builder of the layer.
-        mixer: The attention.
-
     Source: DeepSeek-V4 report, section 2.3; transformers, `DeepseekV4Attention`.
     Limits: The last, incomplete group of tokens counts as compressed in proportion.
     """
@@ -132,7 +128,6 @@ def keys_per_query(mixer: CompressedAttention, q_len: FloatArray, kv_len: FloatA
     """Return the mean number of keys that a query attends to (C,).
 
     Args:
-        mixer: The attention.
         q_len: Queries per sequence (C,).
         kv_len: Tokens per sequence, including the queries (C,).
 
@@ -181,7 +176,6 @@ def hyper_connection(emission: Emission, streams: int, name: str) -> tuple[Opera
 
     Args:
         emission: The builder of the layer.
-        streams: Residual streams.
         name: Block, "mixer" or "ffn".
 
     Source: manifold-constrained hyper-connections, DeepSeek-V4 report section 2.2; transformers,
@@ -209,7 +203,6 @@ def collapse_streams(emission: Emission, streams: int) -> tuple[Operator, ...]:
 
     Args:
         emission: The builder of the head.
-        streams: Residual streams.
 
     Source: transformers, `DeepseekV4HyperHead`.
     """

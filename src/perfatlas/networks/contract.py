@@ -67,9 +67,7 @@ class RoutedExperts(ABC):
     """Routed experts of a layer, with optional shared experts.
 
     Args:
-        num_experts: Routed experts.
         top_k: Experts per token.
-        intermediate_size: Intermediate size of a routed expert.
         shared_intermediate_size: Total intermediate size of the shared experts, 0 for none.
         gated: Whether experts have 3 matrices instead of 2.
         bias: Whether experts have biases.
@@ -167,7 +165,6 @@ class CacheLayout:
 
     Args:
         kind: "attention", "latent", "index" or "state".
-        layers: Layers of the group.
         bytes_per_token: Bytes per layer and token [bytes].
         token_limit: Maximum tokens kept (sliding window), 0 for all.
         constant_bytes: Bytes per layer and sequence, independent of length [bytes].
@@ -263,9 +260,7 @@ class Network(ABC):
         """Return the operators of one step of the whole network, unsharded, in execution order.
 
         Args:
-            formats: The formats of the deployment.
             phase: One of `phases`, or Phase.FORWARD in training.
-            tokens: The tokens of the step.
         """
 
     @abstractmethod
@@ -276,9 +271,7 @@ class Network(ABC):
 
         Args:
             segment: 0 for what runs before the layers, then the groups of layers, then the head.
-            formats: The formats of the deployment.
             phase: One of `phases`, or Phase.FORWARD in training.
-            tokens: The tokens of the step.
         """
 
     @abstractmethod
@@ -309,9 +302,7 @@ class Network(ABC):
         """Return the operators of one pass of a drafter, unsharded, in execution order.
 
         Args:
-            formats: The formats of the deployment.
             phase: Prefill or decode, or Phase.FORWARD in training.
-            tokens: The tokens of the pass.
 
         Raises:
             UnsupportedError: The network has no drafter.
@@ -328,11 +319,7 @@ class Network(ABC):
         raise self._without_drafter()
 
     def with_redundant_experts(self, copies: int) -> Self:
-        """Return the network with copies of popular experts in each MoE layer.
-
-        Args:
-            copies: Copies in each layer.
-        """
+        """Return the network with copies of popular experts in each MoE layer."""
         del copies
         return self
 
@@ -347,9 +334,6 @@ class Network(ABC):
 
     def changed(self, settings: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """Return the network with other dimensions, and the dimensions, a solved one included.
-
-        Args:
-            settings: Dimensions with their values as text.
 
         Raises:
             InvalidSpecError: The network has no such dimensions, or they contradict each other.

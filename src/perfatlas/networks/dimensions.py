@@ -21,7 +21,6 @@ class ModelField:
     """A dimension of a model that an override changes.
 
     Args:
-        text: What it is.
         part: The part of a layer that has it: a class, or several; None for the model.
         name: Its attribute there.
         least: Minimum.

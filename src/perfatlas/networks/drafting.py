@@ -27,9 +27,6 @@ Kind = TypeVar("Kind", bound="LanguageModel")
 def draft_layer(architecture: LanguageModel) -> LayerGroup:
     """Return the layer of a drafter: like the last layer with attention and feed-forward.
 
-    Args:
-        architecture: The target model.
-
     Raises:
         UnsupportedError: The model has recurrent layers, whose state cannot be rolled back when
             drafts are rejected.
@@ -72,10 +69,7 @@ def draft_operators(
     """Return the operators of one pass of a drafter, unsharded, in execution order.
 
     Args:
-        architecture: The target model.
-        formats: The formats of the deployment.
         phase: Prefill or decode.
-        tokens: The tokens of the pass.
 
     Limits: The norms before the projection are omitted.
     """

@@ -36,7 +36,6 @@ def norm_bytes(width: Width, *, residual: bool = True) -> RowBytes:
 
     Args:
         width: Hidden size.
-        residual: Whether the residual is added and stored.
     """
     streams, width_bytes = 2.0 if residual else 1.0, width * ACTIVATION_BYTES
     return RowBytes(streams * width_bytes, streams * width_bytes, cold=width_bytes)
@@ -58,7 +57,6 @@ def rope_and_cache_bytes(width: Width, kv_width: Width, kv_bytes: float) -> RowB
 
     Args:
         width: Query heads x head dimension.
-        kv_width: Elements of keys and values.
         kv_bytes: Bytes per element of the cache.
     """
     return RowBytes(

@@ -79,7 +79,6 @@ class Emission:
 
     Args:
         phase: Prefill or decode.
-        tokens: The tokens of the step.
         formats: The formats of the deployment.
         hidden: Hidden size.
         layers: Executions of these operators.
@@ -179,7 +178,6 @@ class Emission:
         """Return a bandwidth-limited operator.
 
         Args:
-            name: Name of the operator.
             stream: Kind of operator, as named in the engines' fusion lists.
             row_bytes: Activations read and written per row [bytes].
             shard: How tensor parallelism divides it.

@@ -34,10 +34,6 @@ def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
     `experts` covers both GEMMs, the activation between them and the quantization of their inputs,
     as the engines' fused kernels (and their measured tables) do.
 
-    Args:
-        emission: The builder of the layer.
-        ffn: Its experts.
-
     Source: Shazeer et al. 2017 (arXiv 1701.06538); shared experts: DeepSeekMoE (2401.06066).
     """
     number_format = get_format(emission.formats.moe)

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ...]:
     """Return projections, rotary embedding with cache append, and attention of one GQA layer.
 
-    Args:
-        emission: The builder of the layer.
-        mixer: The attention.
-
     Source: Ainslie et al. 2023 (arXiv 2305.13245); fused column projection q|k|v as in
         Megatron-LM (arXiv 1909.08053).
     """
@@ -123,10 +119,6 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
     Prefill expands keys and values for every key, including the cached prefix, with
     `kv_b_projection`. Decode, and sparse attention in both phases, attend in the latent space
     between `latent_q_absorb` and `latent_v_expand`, which use the same weights.
-
-    Args:
-        emission: The builder of the layer.
-        mixer: The attention.
 
     Source: DeepSeek-V2 (arXiv 2405.04434) section 2.1 and appendix C; sparse attention in the
         latent (MQA) mode: DeepSeek-V3.2-Exp technical report section 2.
@@ -273,8 +265,6 @@ def indexer_operators(
 
     Args:
         emission: The builder of the layer.
-        mixer: The attention that uses it.
-        indexer: Its dimensions.
 
     Source: DeepSeek-V3.2-Exp technical report section 2.1, equation 1: score of query t and key s
         = sum over heads of w(t, head) ReLU(q(t, head) . k(s)).

@@ -34,9 +34,6 @@ _NOTHING = _Block(0, 0, 0)
 def parameter_counts(architecture: LanguageModel) -> ParameterCounts:
     """Return the exact parameter counts of a model.
 
-    Args:
-        architecture: The model.
-
     Source: The layer equations of the papers named in `phases` and its mixers; checked
         against the transformers implementation on fake tensors (tests/networks/oracle).
     Limits: Score-correction vectors of DeepSeek routers count as parameters; transformers has

@@ -65,11 +65,9 @@ def step_operators(
     """Return the operators of one step of the whole model, unsharded, in execution order.
 
     Args:
-        architecture: The model.
         formats: The formats of the deployment. Projections of the mixers use `formats.head` if
             the checkpoint does not quantize attention.
         phase: Prefill or decode.
-        tokens: The tokens of the step.
 
     Limits: Multi-token-prediction layers are in `drafting`. Multimodal encoders are omitted.
 
@@ -109,11 +107,7 @@ def layer_operators(
     """Return the operators of one group of identical layers; `count` is its number of layers.
 
     Args:
-        architecture: The model the group belongs to.
-        group: The layers.
-        formats: The formats of the deployment.
         phase: Prefill or decode.
-        tokens: The tokens of the step.
     """
     emission = _emission(architecture, formats, phase, tokens, group.count)
     blocks = int(group.mixer is not None) + int(group.ffn is not None)
@@ -147,10 +141,8 @@ def joining_projection(
     """Return the projection of a concatenated hidden state and embedding to the hidden size.
 
     Args:
-        architecture: The model.
         formats: The formats of the deployment; it uses that of the head.
         phase: Prefill or decode.
-        tokens: The tokens of the step.
     """
     hidden = architecture.hidden_size
     emission = _emission(architecture, formats, phase, tokens, 1)

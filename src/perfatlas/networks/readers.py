@@ -22,7 +22,6 @@ class Reader:
     """The files of one format.
 
     Args:
-        name: Name of the format.
         suffixes: How names of its files end, such as ".json".
         read: Returns the network of a file. It raises an error of `quantities` for what it cannot
             read; `OSError` and `ValueError` become one that names the file.
@@ -40,9 +39,6 @@ _REGISTERED: dict[str, Reader] = {}
 
 def register_reader(reader: Reader) -> None:
     """Add a reader from outside the package.
-
-    Args:
-        reader: The reader.
 
     Raises:
         InvalidSpecError: A reader of this name exists.

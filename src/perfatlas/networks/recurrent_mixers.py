@@ -33,7 +33,6 @@ def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> flo
     """Return the arithmetic of the gated delta rule per token, all heads [FLOP].
 
     Args:
-        mixer: Dimensions.
         chunk: Tokens per chunk, 0 for the recurrent form.
 
     Source: `operators.delta_rule_flop`.
@@ -58,7 +57,6 @@ def mamba2_flop_per_token(mixer: Mamba2, *, groups: float, chunk: float = 0.0) -
     chunk 2 Q P per head, and C B^T 2 Q N per group.
 
     Args:
-        mixer: Dimensions.
         groups: B and C groups.
         chunk: Tokens per chunk, 0 for the recurrent form.
 
@@ -76,9 +74,6 @@ def mamba1_flop_per_token(mixer: Mamba1) -> float:
 
     Per channel and state: dt A 1, (dt x) B 1, h = a h + b 2, y = C h 2; per channel dt x 1 and
     the skip D x 2. Exponentials are not counted. Prefill runs the same recurrence in parallel.
-
-    Args:
-        mixer: Dimensions.
 
     Source: Gu and Dao 2023, Mamba (arXiv 2312.00752) equations 2 and 4, algorithm 2.
     """
@@ -146,10 +141,6 @@ def _gated_norm(emission: Emission, width: float) -> Operator:
 def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator, ...]:
     """Return the operators of one gated delta net layer; all are divided over heads.
 
-    Args:
-        emission: The builder of the layer.
-        mixer: Its dimensions.
-
     Source: Yang, Kautz, Hatamizadeh 2024 (arXiv 2412.06464) figure 1; with a decay per channel
         Kimi Linear (arXiv 2510.26692) and `KimiDeltaAttention` of flash-linear-attention.
     Limits: A decay per channel has the arithmetic of one per head; the scaling of queries and keys
@@ -211,10 +202,6 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
 
     Fewer groups than ranks are replicated, like key-value heads.
 
-    Args:
-        emission: The builder of the layer.
-        mixer: Its dimensions.
-
     Source: Dao and Gu 2024 (arXiv 2405.21060) section 7, tensor-parallel form of the block.
     """
     inner = float(mixer.num_heads * mixer.head_dim)
@@ -248,10 +235,6 @@ def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[Operator, ...]:
     """Return the operators of one Mamba layer; all are divided over channels.
 
     `state_projection` contracts the divided channels, so it is a row GEMM with its own reduction.
-
-    Args:
-        emission: The builder of the layer.
-        mixer: Its dimensions.
 
     Source: Gu and Dao 2023 (arXiv 2312.00752) section 3.4; inner norms: Jamba (arXiv 2403.19887).
     """

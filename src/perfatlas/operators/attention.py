@@ -65,7 +65,6 @@ class KeyReader(Operator):
 
         Args:
             batch: Sequences (C,).
-            queries: Tokens per sequence.
         """
         return with_fields(self, batch=batch * queries)
 
@@ -219,7 +218,6 @@ class LatentAttention(_Softmax):
         value_head_dim: Width of an expanded value head (C,).
         selected: Maximum keys per query (sparse attention), 0 for all (C,).
         format: Format of the products.
-        kv_format: Format of the cache.
         kv_bytes_per_element: Bytes of a cached element.
     """
 

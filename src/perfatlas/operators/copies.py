@@ -22,7 +22,6 @@ def with_fields(record: Record, **fields: Any) -> Record:  # noqa: ANN401 - fiel
 
     Args:
         record: A frozen dataclass without slots, cached properties and `__post_init__`.
-        **fields: New values by name.
 
     Raises:
         TypeError: The record has no such field.
@@ -50,9 +49,7 @@ def take_candidates(record: Record, some_X: IntArray, every: int) -> Record:
     """Return an operator, or a record of columns (C,), for some of its candidates.
 
     Args:
-        record: The record.
         some_X: Positions of the candidates (X,).
-        every: Number of all candidates.
     """
     taken = {
         name: values[some_X]

@@ -201,11 +201,7 @@ class Operator(metaclass=_OperatorType):
         return with_fields(self, **{name: getattr(self, name) / parts for name in self.row_columns})
 
     def divided(self, ranks: Ranks) -> Self:
-        """Return the part of one rank.
-
-        Args:
-            ranks: Ranks that divide it.
-        """
+        """Return the part of one rank."""
         return self if ranks.cp is None else self.split_rows(ranks.cp)
 
     def context_elements(self) -> FloatArray | None:
@@ -213,11 +209,7 @@ class Operator(metaclass=_OperatorType):
         return None
 
     def collectives(self, ranks: Ranks) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
-        """Return the collectives before and after the part of one rank.
-
-        Args:
-            ranks: Ranks that divide it.
-        """
+        """Return the collectives before and after the part of one rank."""
         if ranks.cp is None or (sent := self.context_elements()) is None:
             return (), ()
         sequence = Group(ranks=ranks.cp, stride=ranks.tp * ranks.attention_dp)
@@ -229,9 +221,7 @@ class Operator(metaclass=_OperatorType):
         """Return a collective that runs as often as this; its count is 0 in a group of one.
 
         Args:
-            op: Name of the collective.
             size_bytes: Bytes in the convention of `Collective` (C,).
-            group: The group.
             label: Suffix of the name, `op` if empty.
         """
         return Collective(

@@ -41,7 +41,6 @@ class Gemm(Operator):
         format: Number format, a name of `formats`.
         weight_bytes_per_element: Bytes per stored weight with its scales.
         input_bytes_per_element: Bytes per element of A as the kernel reads it.
-        output_bytes_per_element: Bytes per element of C.
         groups: Products with weights of their own that share the rows; 1 for a plain GEMM (C,).
         tile_rows: Rows of the kernel's only output tile, 0 where it is chosen for the shape (C,).
         tile_columns: Columns of that tile (C,).

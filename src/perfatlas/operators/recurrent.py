@@ -128,8 +128,6 @@ def delta_rule_flop(
     the value side and the output 2 x 2 C d_v, the triangular inverse C^2/3.
 
     Args:
-        key_dim: Width of a key head.
-        value_dim: Width of a value head.
         chunk: Tokens per chunk, 0 for the recurrent form.
 
     Source: Yang, Kautz, Hatamizadeh 2024, Gated Delta Networks (arXiv 2412.06464) equation 10 and
@@ -157,9 +155,6 @@ def delta_rule_width(
     Inputs: queries, keys, values, decays and strengths. Output: one value per head.
 
     Args:
-        key_heads: Query and key heads.
-        key_dim: Width of a key head.
         value_heads: Value heads, each with a state.
-        value_dim: Width of a value head.
     """
     return 2.0 * key_heads * key_dim + 2.0 * value_heads * value_dim + 2.0 * value_heads

@@ -39,7 +39,6 @@ def activation_bytes(
         sampling: one hidden state and sampler_copies x max_num_seqs rows of fp32 logits.
 
     Args:
-        network: The network.
         plan: The plans (C,).
         max_num_batched_tokens: Tokens per step of an attention-DP rank (C,).
         max_num_seqs: Sequences that the sampler is sized for (C,).

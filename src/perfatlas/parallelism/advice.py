@@ -51,7 +51,6 @@ def shortfall_advice(
 
     Args:
         question: The question (C,).
-        index: Index of the candidate.
         devices: Memory [bytes] of other devices by name, in order of preference: the first that
             are large enough are named; if none is, larger memory is not suggested.
         accepts: Returns whether the question is answered with changed fields; memory is checked

@@ -23,9 +23,6 @@ def cache_borders(network: Network) -> tuple[int, ...]:
 
     Between them the cache is linear in its tokens: windows are full, states have constant size.
 
-    Args:
-        network: The network.
-
     Example:
         >>> from perfatlas.networks import resolve_model
         >>> from perfatlas.parallelism import cache_borders
@@ -47,8 +44,6 @@ def kv_bytes_per_sequence(
     all keys.
 
     Args:
-        network: The network.
-        kv_format: Format of the cache.
         plan: The plans (C,).
         seq_len: Tokens of the sequence (C,).
 

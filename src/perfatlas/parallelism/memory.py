@@ -77,7 +77,6 @@ class MemoryInputs:
     """Inputs of the memory model for C candidates.
 
     Args:
-        network: The network.
         formats: Its number formats.
         plan: The plans (C,).
         load: The load (C,).

@@ -35,11 +35,7 @@ EXTENTS: Final = {
 
 
 def node_gpus(system: System) -> float:
-    """Return the GPUs of a node, or of the scale-up domain where it is larger.
-
-    Args:
-        system: The system.
-    """
+    """Return the GPUs of a node, or of the scale-up domain where it is larger."""
     return float(max(system.device.scale_up.domain_size, system.node.devices))
 
 
@@ -48,7 +44,6 @@ def most_replicas(each: FloatArray, per_node: FloatArray | float, gpus: FloatArr
 
     Args:
         each: GPUs of a replica (P,).
-        per_node: GPUs of a node.
         gpus: All GPUs (P,); the last node may have fewer than the others.
 
     Example:
@@ -70,7 +65,6 @@ def gpus_of_nodes(each: FloatArray, per_node: float, replicas: FloatArray) -> Fl
 
     Args:
         each: GPUs of a replica (P,).
-        per_node: GPUs of a node.
         replicas: Replicas (P,).
 
     Example:
@@ -94,10 +88,7 @@ def pools_fit(
     The larger workers are placed first, on the last node if it has fewer GPUs than the others.
 
     Args:
-        sizes: GPUs of a worker of each pool.
-        counts: Workers of each pool.
         gpus: All GPUs; the last node may have fewer than the others.
-        per_node: GPUs of a node.
 
     Limits: Where the larger workers leave room for fewer smaller ones than another order would,
         the answer is no; it is exact where the smaller size divides the larger one and a node.
@@ -143,11 +134,6 @@ def nodes_of_pools(
 ) -> float:
     """Return the fewest whole nodes on which the workers of two pools fit.
 
-    Args:
-        sizes: GPUs of a worker of each pool.
-        counts: Workers of each pool.
-        per_node: GPUs of a node.
-
     Example:
         >>> from perfatlas.parallelism import nodes_of_pools
         >>> nodes_of_pools((4.0, 12.0), (1.0, 1.0), 8.0)
@@ -170,10 +156,6 @@ def cuts_groups(plan: PlanColumns, per_node: FloatArray | float) -> BoolArray:
 
     A replica that is larger than a node has as few nodes as hold it. A group that fits on a node is
     priced inside it, so that every node holds whole groups of all kinds.
-
-    Args:
-        plan: The plans.
-        per_node: GPUs of a node.
     """
     gpus = plan.gpus_per_replica
     unit = np.ones_like(gpus)
@@ -192,7 +174,6 @@ def crossing_groups(sizes: Mapping[str, float], per_node: float) -> list[str]:
 
     Args:
         sizes: Sizes of a replica by name; missing ones are 1.
-        per_node: GPUs of a node.
 
     Example:
         >>> from perfatlas.parallelism import crossing_groups

@@ -119,7 +119,6 @@ def plan_problems(network: Network, plan: PlanColumns) -> list[str | None]:
     """Return, per candidate, the first rule that its plan violates as a message, or None.
 
     Args:
-        network: The network.
         plan: The plans (C,).
 
     Returns:
@@ -156,7 +155,6 @@ def plan_rules(network: Network, plan: PlanColumns) -> dict[str, BoolArray]:
     """Return the candidates whose plan violates each rule (C,), by the name of the rule.
 
     Args:
-        network: The network.
         plan: The plans (C,), of positive integers.
 
     Example:

@@ -56,7 +56,6 @@ def shard_operators(
         operators: The unsharded step of one attention-DP rank, from `models.step_operators` with
             `head_ranks = plan.tp`; `count` covers the whole depth.
         plan: The plans (C,).
-        network: The network.
         expert_exchange: Exchange of tokens between attention-DP ranks: "all_to_all" sends each
             token to the ranks with its experts, "all_gather_reduce_scatter" sends all tokens to
             all ranks, "deepep" sends each prompt token once to every scale-up domain.
@@ -111,7 +110,6 @@ def stage_share(network: Network, plan: PlanColumns) -> FloatArray:
     """Return the fraction of layers in the fullest pipeline stage, ceil(L/pp)/L (C,).
 
     Args:
-        network: The network of L layers.
         plan: The plans (C,).
 
     Limits: Layers of different kinds are assumed evenly distributed over the stages.
@@ -127,7 +125,6 @@ def stage_layers(network: Network, stages: int) -> tuple[int, ...]:
     The stages before the last one get those that are left over, from the back.
 
     Args:
-        network: The network.
         stages: Number of stages, at most the number of layers.
 
     Source: vllm-project/vllm, vllm/distributed/utils.py, get_pp_indices().

@@ -55,8 +55,6 @@ def weight_columns(network: Network, formats: ModelFormats, plan: PlanColumns) -
     fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head.
 
     Args:
-        network: The network.
-        formats: The formats of the deployment.
         plan: The plans (C,).
 
     Source: MLA: engines hold the absorbed matrices in 16 bits beside a quantized kv_b_projection
@@ -114,8 +112,6 @@ def expert_padding_bytes(
     """Return the padding that kernel tiles add to the experts of one rank (C,) [bytes].
 
     Args:
-        network: The network.
-        formats: The formats of the deployment.
         plan: The plans (C,).
         multiples: Multiples to which hidden size and expert intermediate size are padded.
 

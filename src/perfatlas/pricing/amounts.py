@@ -125,8 +125,6 @@ def total(
     """Return the sum of a column over the executions of operators (C,).
 
     Args:
-        record: Costs of one execution of each operator.
-        name: Name of the column.
         count_CO: Number of executions (C, O).
         some_O: Mask of the operators to include (O,), None for all.
 

@@ -110,11 +110,7 @@ class Part:
 
 @cache
 def columns_of(kind: type[DataclassInstance]) -> Mapping[str, Column]:
-    """Return the columns of a record type by name.
-
-    Args:
-        kind: The dataclass.
-    """
+    """Return the columns of a record type by name."""
     return {one.name: one.metadata[_COLUMN] for one in fields(kind) if _COLUMN in one.metadata}
 
 
@@ -132,9 +128,7 @@ def unpriced(
     Columns per candidate that are not given take no memory, and cannot be written to.
 
     Args:
-        kind: The dataclass.
         shape: Candidates and operators.
-        **given: Columns and parts.
     """
     missing = {
         name: _constant(shape[1:] if one.per_operator else shape, one)
@@ -160,8 +154,6 @@ def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, 
     """Return the record of one operator at many shapes, each a candidate (U, 1).
 
     Args:
-        kind: The dataclass.
-        size: Number of shapes.
         **given: Columns (U,), values per operator (1,), and parts; the others are unpriced.
     """
     known = columns_of(kind)
@@ -178,9 +170,6 @@ def following_clock(record: DataclassInstance) -> tuple[str, ...]:
     """Return the names of the columns that depend on the clock of the device.
 
     They are those that declare it, and `EXPOSED` ones, as what is overlapped depends on it.
-
-    Args:
-        record: The record.
     """
     return tuple(
         name
@@ -193,7 +182,6 @@ def take(record: Record, candidates: IntArray) -> Record:
     """Return a record of the selected candidates, in the given order.
 
     Args:
-        record: Record of all candidates.
         candidates: Positions of the selected ones.
     """
     return with_fields(
@@ -207,23 +195,14 @@ def take(record: Record, candidates: IntArray) -> Record:
 
 
 def select(record: Record, operators: slice | IntArray) -> Record:
-    """Return a record of the selected operators; its parts are kept in full.
-
-    Args:
-        record: Record of all operators.
-        operators: The selected ones.
-    """
+    """Return a record of the selected operators; its parts are kept in full."""
     return with_fields(
         record, **{name: getattr(record, name)[..., operators] for name in columns_of(type(record))}
     )
 
 
 def join(records: Sequence[Record]) -> Record:
-    """Return the concatenated operators of several records of the same candidates.
-
-    Args:
-        records: At least one.
-    """
+    """Return the concatenated operators of several records of the same candidates."""
     joined = {
         name: _concatenated(_placed(records, name, one))
         for name, one in columns_of(type(records[0])).items()
@@ -290,8 +269,6 @@ def scatter(
     """Return a record of all operators, filled from records of single operators.
 
     Args:
-        kind: The dataclass.
-        shape: Candidates and operators.
         pieces: Candidate and operator of each row, the shape that it has, a position in a record
             of shapes (R,), and that record (U, 1). Values per operator are those of the record.
     """

@@ -103,7 +103,6 @@ def counted(number: int, thing: str) -> str:
     """Return a count with its noun, in the singular for 1.
 
     Args:
-        number: The count.
         thing: Singular noun; its plural ends in s.
 
     Example:

@@ -29,7 +29,6 @@ def did_you_mean(value: str, choices: Iterable[str]) -> str:
 
     Args:
         value: What the user wrote.
-        choices: The valid names.
 
     Returns:
         A clause to append to an error message.
@@ -52,7 +51,6 @@ def nearest_name(value: str, choices: Iterable[str]) -> str | None:
 
     Args:
         value: What the user wrote.
-        choices: The valid names.
 
     Example:
         >>> from perfatlas.quantities import nearest_name
@@ -92,8 +90,6 @@ def resolve_name(
     which end at a "_", "-", "@" or ".".
 
     Args:
-        given: What the user wrote.
-        names: The known names.
         what: Noun for the message, such as "system".
         lists: Where to find all names, such as "`perfatlas catalog systems` lists all".
         shorten: Whether the first parts of a name are accepted. Otherwise they are only suggested.

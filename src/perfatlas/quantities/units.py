@@ -106,9 +106,6 @@ _SCALES: Final = (
 def two_digits(value: float) -> str:
     """Return a number with two significant digits, from 100 on whole, without an exponent.
 
-    Args:
-        value: Any number.
-
     Example:
         >>> from perfatlas.quantities import two_digits
         >>> two_digits(0.123), two_digits(9.96), two_digits(234.5), two_digits(15600.0)
@@ -119,10 +116,6 @@ def two_digits(value: float) -> str:
 
 def significant(value: float, digits: int = 3) -> str:
     """Return a number with some significant digits, whole from 10^digits on, without an exponent.
-
-    Args:
-        value: Any number.
-        digits: Significant digits.
 
     Example:
         >>> from perfatlas.quantities import significant
@@ -138,8 +131,6 @@ def format_quantity(value: float, unit: str, *, digits: int = 3, exact: bool = T
 
     Args:
         value: SI value [unit].
-        unit: SI unit to print.
-        digits: Significant digits.
         exact: Drop trailing zeros because the value is a specification. Otherwise it is a result
             and all digits are kept, so that columns align.
 

@@ -27,9 +27,7 @@ def seeded_subset(count: int, keep: int, seed: int) -> NDArray[np.int64]:
     """Return the indices of a sorted subset without repetition (K,); all of them if few.
 
     Args:
-        count: Number of rows.
         keep: Maximum number of rows to keep.
-        seed: Random seed.
 
     Example:
         >>> from perfatlas.sampling import seeded_subset

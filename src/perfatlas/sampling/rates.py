@@ -17,7 +17,6 @@ class RatePosterior:
     """Posterior of an event rate, given a count over an exposure.
 
     Args:
-        events: The count.
         exposure_s: Observed unit-seconds [s].
         shape: Shape of the Gamma posterior.
         exposure_with_prior_s: Rate parameter of the posterior: exposure plus that of the prior [s].
@@ -55,7 +54,6 @@ def rate_posterior(
     """Return the posterior of a rate of failures.
 
     Args:
-        events: Observed failures.
         exposure_s: Number of units times the observed time [s].
         prior: Shape and rate [s] of the Gamma prior; Jeffreys' by default.
         level: Probability of the central interval.
@@ -101,7 +99,6 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
         events: Observed failures. With none, the interval is one-sided: from 0 to the upper bound
             at the full level, 3.0 / exposure at 95%.
         exposure_s: Observed unit-seconds [s].
-        level: Confidence level of the interval.
 
     Raises:
         InvalidSpecError: A count is negative, or an exposure is not positive.
@@ -126,9 +123,6 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
 
 def standard_errors(level: float) -> float:
     """Return the half-width of a normal confidence interval, in standard errors.
-
-    Args:
-        level: Probability of the interval.
 
     Raises:
         InvalidSpecError: The level does not lie between 0 and 1.

@@ -64,8 +64,6 @@ class Candidates:
     """Candidates that share model, engine, formats and tier; the rest are columns (C,).
 
     Args:
-        model: The model.
-        profile: The engine.
         formats: Resolved number formats.
         tier: Tier of pricing.
         silicon_version: Version of the measured tables, "" for that of the calibrations.
@@ -76,7 +74,6 @@ class Candidates:
         placement: System and clock of each candidate.
         plan: Parallel sizes.
         load: Sequences per replica and lengths.
-        limits: Engine limits.
         derived_plan_C: Whether tp and dp were derived from a number of GPUs (C,).
         recipe_C: Index of the engine's recipe that set limits, -1 for none (C,).
         aggregated_C: Whether continuous batching is used; otherwise, a single static batch.
@@ -137,11 +134,7 @@ class Candidates:
         )
 
     def take(self, rows: Sequence[int] | IntArray) -> Candidates:
-        """Return the candidates at the given positions, in that order.
-
-        Args:
-            rows: Positions.
-        """
+        """Return the candidates at the given positions, in that order."""
         index = np.asarray(rows, np.int64)
         return replace(
             self,
@@ -160,6 +153,5 @@ def take_columns(columns: object, index: IntArray) -> dict[str, Any]:
 
     Args:
         columns: A dataclass whose fields are arrays (C,).
-        index: Positions.
     """
     return {name: values[index] for name, values in vars(columns).items()}

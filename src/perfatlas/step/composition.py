@@ -77,8 +77,6 @@ def _limited(
 
     Args:
         gathered: The steps, to be priced at other clocks.
-        full: Their costs at the sustained clock.
-        context: Clocks and power limits.
     """
     placement, power = context.placement, context.placement.power()
     energy, calibrated = step_energy(full), None
@@ -137,9 +135,7 @@ def _replaced(cost: StepCost, some_X: IntArray, found: StepCost) -> StepCost:
     """Return the cost of a step with some candidates at another clock.
 
     Args:
-        cost: The step of all candidates.
         some_X: Positions of those at another clock (X,).
-        found: Their step.
     """
 
     def placed(all_: NDArray[Any], some: NDArray[Any]) -> NDArray[Any]:
@@ -202,7 +198,6 @@ def compose_streams(step: PricedStep, profile: EngineProfile) -> StepCost:
     of the GPU.
 
     Args:
-        step: The step with its priced operators.
         profile: The engine, with its overlaps and host costs.
     """
     prices = step.prices

@@ -55,7 +55,6 @@ def kernel_times_s(collective: Collective, label: str) -> tuple[FloatArray, Floa
     18.1 us + 2.80e-12 s x 128 x 6.523 x 7,392 bytes = 35.4 us, of which 25.5 us send.
 
     Args:
-        collective: The exchange of one batch.
         label: "dispatch" or "combine".
 
     Source: send and receive times of DeepEP's own test on H20 (`data/collectives/deepep.toml`).
@@ -76,10 +75,8 @@ def rate_beside_exchange(
     """Return the speed of windows while tokens travel, over their speed alone (C, W).
 
     Args:
-        step: The priced step.
         busy_s_CO: Time over all executions (C, O) [s].
         windows: Operators of each window (W).
-        moved: The exchanges.
 
     Source: Assumption: SMs and memory bandwidth are lost as in `contended_rate`; a collective of
         a window and the exchange halve each other's rate.
@@ -124,10 +121,7 @@ def beside_communication(
     """Return the time that an exchange adds to the operators beside it (C,) [s].
 
     Args:
-        step: The priced step.
         busy_s_CO: Time over all executions (C, O) [s].
-        moved: The exchange.
-        window: Operators that run beside it.
     """
     rate_C = rate_beside_exchange(step, busy_s_CO, [window], moved)[:, 0]
     moving_s_C, window_s_C = (busy_s_CO[:, some].sum(axis=1) for some in (moved, window))
@@ -146,10 +140,7 @@ def together(
     each uses alone, at least 1: memory bandwidth, or the peak of the arithmetic.
 
     Args:
-        step: The priced step.
         busy_s_CO: Time over all executions (C, O) [s].
-        hidden: Operators of the second stream.
-        beside: Operators of the main stream.
 
     Source: derived: a resource has no more than all of its rate to give.
     """

@@ -107,9 +107,7 @@ class StepContext:
     """Context shared by all steps of a scenario.
 
     Args:
-        network: The network.
         formats: Number formats.
-        profile: The engine.
         placement: System and clock of each candidate.
         plan: Parallel sizes (C,).
         tier: Tier of pricing.

@@ -74,7 +74,6 @@ class StepCost:
         hidden_s_CO: Overlapped part of one execution of each (C, O) [s].
         host_s_C: Host time exposed by the step (C,) [s].
         host_work_s_C: Host time of the step, of which `host_s_C` is exposed (C,) [s].
-        clock: The clock of the step.
         priced_sums: Sums over all operators where they are known, None to add them up.
     """
 

@@ -42,7 +42,6 @@ def verification_operator(operator: Operator, batch: FloatArray, queries: int) -
     Args:
         operator: Operator of a decode step with one query per row.
         batch: Sequences (C,).
-        queries: Tokens per sequence.
 
     Limits: Every query sees all keys of the step, up to `queries` - 1 too many. With key selection,
         each query reads its own keys.
@@ -76,7 +75,6 @@ def prompt_pass(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple
 
     Args:
         context: Model, engine, systems and plan; with at least one draft.
-        phase: Prefill.
         tokens: The tokens of the step on one attention-DP rank.
     """
     whole = _local_draft(context, phase, tokens)

@@ -37,11 +37,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _has_default_tiles(profile: EngineProfile) -> bool:
-    """Return whether a release runs experts without a tuned shape with tiles for many tokens.
-
-    Args:
-        profile: The engine.
-    """
+    """Return whether a release runs experts without a tuned shape with tiles for many tokens."""
     data, own = _tiles(), _numbers(profile.version)
     last = _numbers(data["through"])
     return profile.name == data["engine"] and own[: len(last)] <= last
@@ -51,11 +47,6 @@ def _untuned_experts(
     operator: Operator, profile: EngineProfile, devices: DeviceColumns
 ) -> NDArray[np.bool_]:
     """Return where experts run with default tiles, with few tokens (C,).
-
-    Args:
-        operator: Any operator.
-        profile: The engine.
-        devices: Device of each candidate.
 
     Source: data/expert_tiles.toml.
     """
@@ -89,10 +80,7 @@ def with_untuned_experts(
     """Return prices whose upper limits cover default tiles where experts run with them.
 
     Args:
-        prices: Prices of the operators.
         operators: The operators (O).
-        profile: The engine.
-        devices: Device of each candidate.
     """
     if not _has_default_tiles(profile):
         return prices
@@ -110,13 +98,7 @@ def with_untuned_experts(
 def _untuned_note(
     operators: Sequence[Operator], profile: EngineProfile, devices: DeviceColumns
 ) -> str:
-    """Return the remark on experts of the first candidate without tuned tiles, "" for none.
-
-    Args:
-        operators: Operators of a step.
-        profile: The engine.
-        devices: Device of each candidate.
-    """
+    """Return the remark on experts of the first candidate without tuned tiles, "" for none."""
     for operator in operators:
         if isinstance(operator, GroupedGemm) and _untuned_experts(operator, profile, devices)[0]:
             experts, width = (

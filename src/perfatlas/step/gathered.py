@@ -71,7 +71,6 @@ class GatheredSteps:
         steps: The steps (S).
         operators: Operators of each step, collectives last (S).
         counts: Executions of each operator of each step (S), each (C, O).
-        profile: The engine.
         devices: Device of each candidate at its sustained clock.
         gathered: Operators of all steps without collectives.
         moved: Prices of the collectives of all steps.

@@ -19,7 +19,6 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
     """Return the operators of one rank with its collectives; fused ones have count 0.
 
     Args:
-        whole: Operators of the whole model.
         context: Model, engine, systems and plan.
     """
     loaded = tuple(

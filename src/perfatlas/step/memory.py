@@ -114,10 +114,6 @@ def cache_limits(question: Candidates, memory: MemoryColumns) -> dict[str, Float
     end is that of the smallest sampler that an installation of the engine may have. A network
     without a cache has no capacity: NaN.
 
-    Args:
-        question: The candidates.
-        memory: Their memory.
-
     Source: data/memory_spread.toml.
     """
     less, more = _spread("borrowed" if question.profile.borrowed else "released")
@@ -164,7 +160,6 @@ def does_not_fit(
     """Return the memory shortfall of the first candidate, and changes that would make it fit.
 
     Args:
-        question: The candidate.
         accepts: Returns whether the question is answered with changed fields, such as {"tp": 2}.
         states_gpus: Whether the question states its total of GPUs.
     """

@@ -89,11 +89,7 @@ def prefill_work(
 
 
 def launched_operators(operators: Sequence[Operator]) -> Launches:
-    """Return what the host launches in a step without CUDA graphs.
-
-    Args:
-        operators: Those of the step.
-    """
+    """Return what the host launches in a step without CUDA graphs."""
     experts = [op.count for op in operators if op.routed]
     count_C: FloatArray = np.sum([op.count for op in operators], axis=0)
     expert_layers_C: FloatArray = np.sum([np.zeros_like(count_C), *experts], axis=0)

@@ -32,9 +32,7 @@ def exposed_share(step: PricedStep, busy_s_CO: FloatArray, profile: EngineProfil
     tokens are overlapped.
 
     Args:
-        step: The priced step.
         busy_s_CO: Time over all executions (C, O) [s].
-        profile: The engine.
 
     Source: Assumption: kernels side by side share SMs and memory bandwidth (`contention`).
     """

@@ -107,8 +107,6 @@ def operator_sums(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
 
     Args:
         count_CO: Number of executions (C, O).
-        prices: Prices of one execution each.
-        clock: The clock of the step.
     """
     return sums_by_group(count_CO, prices, clock).whole
 
@@ -132,8 +130,6 @@ def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
 
     Args:
         count_CO: Number of executions (C, O).
-        prices: Prices of one execution each.
-        clock: The clock of the step.
     """
     groups = deviating_groups(prices)
     candidates, classes = count_CO.shape[0], groups.deviation_K.size
@@ -154,11 +150,7 @@ def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
 
 
 def deviating_groups(prices: PricedOperators) -> DeviatingGroups:
-    """Return what deviates together among priced operators.
-
-    Args:
-        prices: The operators.
-    """
+    """Return what deviates together among priced operators."""
     classes = list(operator_spreads())
     own_M = np.array([match.own for match in prices.matches], np.bool_)
     # the last stands for no calibration
@@ -177,11 +169,7 @@ def _class(match: CalibrationMatch, classes: Sequence[str]) -> int:
 
 
 def unlimited_share(clock: StepClock) -> FloatArray:
-    """Return the energy of the chip without the TDP over that with it (C,).
-
-    Args:
-        clock: The clock of the step.
-    """
+    """Return the energy of the chip without the TDP over that with it (C,)."""
     limit_C, share_C = (np.maximum(one, TINY) for one in (clock.limit_share, clock.energy_share))
     more_C: FloatArray = np.minimum(share_C / limit_C, 1.0) / share_C
     return more_C
@@ -243,7 +231,6 @@ def _sum(
     Args:
         count_F: Executions of each operator of each candidate, flat (C O,).
         columns: Prices of one execution.
-        groups: What deviates together.
         more_C: Energy of the chip without the TDP over that with it (C,).
         parts: Receives the deviations; the rest is overwritten.
         sums_SC: Receives the sums (S, C).

@@ -22,9 +22,7 @@ class PrefillChunks:
 
     Args:
         count: Number of equal chunks, at least 1 (C,).
-        tokens: Tokens of an equal chunk.
         last_count: Number of chunks that end a sequence or the batch, 0 for a single chunk (C,).
-        last_tokens: Tokens of a last chunk.
     """
 
     count: FloatArray

@@ -44,11 +44,7 @@ class _Layers(NamedTuple):
 
     Args:
         attention: Before the dispatch, of all layers since the last experts.
-        dispatch: The dispatch.
         experts: Between dispatch and combine.
-        shared: The shared expert.
-        combine: The combine.
-        number: Layers.
     """
 
     attention: list[int]
@@ -93,7 +89,6 @@ def part_of(tokens: StepTokens, batches_C: FloatArray) -> StepTokens:
     The halves of a sequence see keys up to their end; their mean has the pairs of the whole.
 
     Args:
-        tokens: The tokens of the step.
         batches_C: Number of batches (C,).
     """
     by_sequence = tokens.batch >= batches_C
@@ -113,7 +108,6 @@ def two_batch_share(step: PricedStep, busy_s_CO: FloatArray) -> FloatArray:
     """Return the fraction of each operator's time that is not overlapped (C, O).
 
     Args:
-        step: The priced step.
         busy_s_CO: Time over all executions (C, O) [s].
 
     Source: docs.vllm.ai design/dbo and sglang operations_strategy.py: the order of the windows, and

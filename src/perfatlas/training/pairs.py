@@ -62,9 +62,6 @@ class PairParts:
 def pair_times(parts: PairParts) -> Exposed:
     """Return the duration of overlapped pairs and what their communication leaves exposed.
 
-    Args:
-        parts: Durations of the layers' parts.
-
     Raises:
         InvalidSpecError: The columns do not have the same layers, or a duration is invalid.
 

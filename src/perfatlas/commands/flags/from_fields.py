@@ -72,9 +72,6 @@ class FlagsSignature(inspect.Signature):
 
         The library that reads command lines examines every flag that a command takes, which would
         be half of the time of reading one.
-
-        Args:
-            words: The command line.
         """
         made = self._made
         self._words, self._made = words, None

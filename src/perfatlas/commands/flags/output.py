@@ -23,7 +23,6 @@ def whole(_hint: object, tokens: Sequence[Token]) -> int:
     """Return an integer flag; "1.5" is rejected, whereas cyclopts' int() rounds.
 
     Args:
-        _hint: The annotation of the flag.
         tokens: The argument, one token.
 
     Raises:
@@ -40,7 +39,6 @@ def seconds(_hint: object, tokens: Sequence[Token]) -> float:
     """Return a duration flag [s], in seconds or with a unit, as in 3h.
 
     Args:
-        _hint: The annotation of the flag.
         tokens: The argument, one token.
 
     Raises:

@@ -92,18 +92,13 @@ def _row_function(command: str) -> RowFunction:
 
 
 def command_of(form: Answering) -> Callable[..., int]:
-    """Return a command with a flag for each field, --json, --table and --output.
-
-    Args:
-        form: How it is answered.
-    """
+    """Return a command with a flag for each field, --json, --table and --output."""
 
     @takes_fields(form.command)
     def command(*, flags: object = None, output: Output = None) -> int:
         """Return the exit code of an answer.
 
         Args:
-            flags: The question.
             output: Where the answer goes.
         """
         return answer_command(form, set_flags(flags), output or OutputFlags())
@@ -115,8 +110,6 @@ def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFl
     """Return the exit code of one answer, or of a table of them.
 
     Args:
-        form: How the command is answered.
-        set_fields: The flags that were given.
         output: Where the answer goes.
 
     Raises:

@@ -80,7 +80,6 @@ def reproduced(command: str, set_fields: Mapping[str, Any]) -> str:
 
     Args:
         command: The verb with its subcommand, such as "kernel gemm", and its flags.
-        set_fields: The fields that are set.
     """
     from perfatlas.declarations import has_fields, verb_fields
     from perfatlas.report.text import reproduce_line
@@ -108,11 +107,6 @@ def fits(answer: Mapping[str, Any]) -> bool:
 
 def require(fields: Mapping[str, Any], names: Sequence[str], *, example: str) -> None:
     """Refuse a command line without a required flag.
-
-    Args:
-        fields: The fields that are set.
-        names: The required fields.
-        example: A valid command line.
 
     Raises:
         UsageError: Flags are missing; all are listed.

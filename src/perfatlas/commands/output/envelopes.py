@@ -22,9 +22,6 @@ def envelope(
 
     Args:
         command: The verb with its subcommand.
-        results: The results.
-        scenario: The input.
-        warnings: The warnings.
 
     Example:
         >>> from perfatlas.commands.output import envelope

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 def write_page_files(flags: PageFlags, page: Page, *, note: str = "") -> None:
     """Write the HTML page and the image that are asked for, and say so on stderr.
 
-    Args:
-        flags: The files.
-        page: The page.
-        note: Follows the names of the files on stderr.
-
     Raises:
         UsageError: The page has no chart, or none of the wanted title.
     """

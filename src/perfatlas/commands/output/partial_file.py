@@ -54,7 +54,6 @@ class PartialFile:
         Args:
             output: The file to which the answered table will be written.
             run: What has to be the same for a run to be continued, as JSON values by their names.
-            resume: Whether to continue.
 
         Raises:
             UsageError: There are answers of an interrupted run, which is not to be continued.
@@ -134,7 +133,6 @@ class PartialFile:
         """Append the answers of the next rows; they are written at most a second later.
 
         Args:
-            rows: Number of rows.
             answers: Cells by column; a float that is not finite becomes null.
 
         Raises:

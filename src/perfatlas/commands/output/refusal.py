@@ -58,11 +58,7 @@ def refusal_text(problem: PerfatlasError) -> str:
 
 
 def shortfall_of(problem: PerfatlasError) -> str:
-    """Return the message of an error without the suggested changes.
-
-    Args:
-        problem: The error.
-    """
+    """Return the message of an error without the suggested changes."""
     advice = problem.advice if isinstance(problem, InfeasibleError) else ()
     return str(problem).removesuffix(" ".join(advice)).strip()
 
@@ -77,7 +73,6 @@ def unknown_option_text(problem: UnknownOptionError, command: str) -> str:
     """Return the message for an unknown flag: one that is near, or the commands that have it.
 
     Args:
-        problem: The cyclopts error.
         command: The command, "" if it is not known.
     """
     from perfatlas.declarations import commands_with
@@ -105,9 +100,6 @@ def unknown_option_text(problem: UnknownOptionError, command: str) -> str:
 def unexpected_argument_text(words: Sequence[str]) -> str:
     """Return the message for unexpected positional arguments.
 
-    Args:
-        words: The arguments.
-
     Example:
         >>> from perfatlas.commands.output.refusal import unexpected_argument_text
         >>> unexpected_argument_text(["order=fifo"])
@@ -123,10 +115,6 @@ def nearest_flag(option: str, known: Iterable[str]) -> str:
 
     Up to one typing error (a wrong, missing, doubled or transposed letter) per four letters is
     accepted; ties go to the flag with the same length or beginning.
-
-    Args:
-        option: The argument.
-        known: The known flags.
 
     Example:
         >>> from perfatlas.commands.output.refusal import nearest_flag
@@ -153,7 +141,6 @@ def slips(left: str, right: str) -> int:
     """Return the number of letters to change, insert, delete or transpose.
 
     Args:
-        left: A word.
         right: Another word.
 
     Source: optimal string alignment distance, Damerau, CACM 7(3), 1964.

@@ -32,7 +32,6 @@ class Refused(NamedTuple):
 
     Args:
         text: The message, without the name of the program.
-        exit_code: The exit code.
         answer: The object that --json prints in place of an answer.
     """
 
@@ -45,7 +44,6 @@ def refused_command(problem: CycloptsError | PerfatlasError, words: Sequence[str
     """Return what a refused command line writes.
 
     Args:
-        problem: The error.
         words: The arguments after `perfatlas`.
 
     Example:

@@ -23,7 +23,6 @@ def earlier_answer(columns: list[str], first: str) -> list[str]:
 
     Args:
         columns: Columns in file order.
-        first: First column of an answer.
     """
     status = [name for name in columns if name in STATUS_COLUMNS]
     if list(STATUS_COLUMNS[1:]) != status[-2:]:
@@ -38,8 +37,6 @@ def refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
 
     Args:
         columns: Columns that do not belong to an earlier answer.
-        known: Field names of the verb.
-        path: Path of the table.
     """
     from perfatlas.vocabulary.fields import canonical_name
 
@@ -63,12 +60,7 @@ def refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
 
 
 def _is_nearly(column: str, name: str) -> bool:
-    """Return whether a column name is a field name except for case, plural, unit or one typo.
-
-    Args:
-        column: Column name in lower case.
-        name: Field name.
-    """
+    """Return whether a column name is a field name except for case, plural, unit or one typo."""
     if name in (column, column + "s"):
         return True
     if _UNIT.search(name) and _UNIT.sub("", column) == _UNIT.sub("", name):
@@ -92,7 +84,6 @@ def with_column(error: str, unread: Mapping[str, str]) -> str:
     """Return a row's error, with ignored columns that may be misspelt required fields.
 
     Args:
-        error: The row's error.
         unread: Ignored columns by their names in lower case.
     """
     nearest = {name: nearest_name(name, unread) for name in re.findall(r"(\w+) is required", error)}
@@ -109,9 +100,6 @@ def refuse_unread(columns: Sequence[str], known: Iterable[str], path: str, comma
 
     Args:
         columns: Columns that do not belong to an earlier answer.
-        known: Field names of the verb.
-        path: Path of the table.
-        command: The verb.
 
     Raises:
         InvalidSpecError: No column is a field.
@@ -132,9 +120,6 @@ def refuse_unread(columns: Sequence[str], known: Iterable[str], path: str, comma
 
 def named_columns(columns: Sequence[str]) -> str:
     """Return columns for a message.
-
-    Args:
-        columns: Their names.
 
     Example:
         >>> from perfatlas.commands.output.table_columns import named_columns

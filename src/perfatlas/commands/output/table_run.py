@@ -36,12 +36,7 @@ if TYPE_CHECKING:
 
 
 def mapped_cells(cells: Sequence[Any], function: Callable[[Any], Any]) -> Sequence[Any]:
-    """Return cells with another value each.
-
-    Args:
-        cells: The cells of a column.
-        function: Function from a cell to its replacement.
-    """
+    """Return cells with another value each."""
     from perfatlas.files import DictionaryCells
 
     if isinstance(cells, DictionaryCells):
@@ -50,21 +45,12 @@ def mapped_cells(cells: Sequence[Any], function: Callable[[Any], Any]) -> Sequen
 
 
 def filled_cells(cells: Sequence[Any], value: object) -> Sequence[Any]:
-    """Return cells with a value in the empty ones.
-
-    Args:
-        cells: The cells of a column.
-        value: The value.
-    """
+    """Return cells with a value in the empty ones."""
     return mapped_cells(cells, lambda cell: value if cell in (None, "") else cell)
 
 
 def cell_texts(cells: Sequence[Any]) -> list[str]:
-    """Return the texts among cells.
-
-    Args:
-        cells: The cells of a column.
-    """
+    """Return the texts among cells."""
     values = distinct_cells(cells)
     return (
         [cell for cell in values if isinstance(cell, str)] if str in set(map(type, values)) else []
@@ -72,11 +58,7 @@ def cell_texts(cells: Sequence[Any]) -> list[str]:
 
 
 def distinct_cells(cells: Sequence[Any]) -> Sequence[Any]:
-    """Return the distinct values of cells where they are known, else the cells.
-
-    Args:
-        cells: The cells of a column.
-    """
+    """Return the distinct values of cells where they are known, else the cells."""
     from perfatlas.files import DictionaryCells
 
     return cells.values if isinstance(cells, DictionaryCells) else cells
@@ -104,9 +86,6 @@ class TableQuestion:
 
 def wants_table(output: OutputFlags) -> bool:
     """Return whether a table run is requested.
-
-    Args:
-        output: The output flags.
 
     Raises:
         UsageError: Only one of --table and --output is set, or both are the same file.
@@ -141,7 +120,6 @@ def answer_table(
         verb_function: Function from input columns to answer columns, with `error_code` and `error`.
             It is called with blocks of rows.
         output: The output flags, with both files.
-        question: What the table is asked.
 
     Raises:
         InvalidSpecError: A file cannot be read or written, a column name is nearly a field, no
@@ -164,7 +142,6 @@ def answer_rows(
     Args:
         verb_function: Function from the number of a row, from 0, and its fields to an answer.
         output: The output flags, with both files.
-        question: What the table is asked.
 
     Raises:
         InvalidSpecError: As for `answer_table`.
@@ -184,8 +161,6 @@ def row_answers(
 
     Args:
         verb_function: Function from the number of a row and its fields to an answer.
-        columns: Fields by name.
-        numbers: Numbers of the rows.
     """
     for number, *cells in zip(numbers, *columns.values(), strict=True):
         fields = {n: c for n, c in zip(columns, cells, strict=True) if c not in (None, "")}
@@ -283,13 +258,7 @@ class _TableRun:
     """
 
     def __init__(self, path: Path, target: Path, question: TableQuestion) -> None:
-        """Find the columns; nothing is answered yet.
-
-        Args:
-            path: The table.
-            target: The output.
-            question: What the table is asked.
-        """
+        """Find the columns; nothing is answered yet."""
         from perfatlas.files import scan_source, table_format
 
         suffix = table_format(target)
@@ -325,7 +294,6 @@ class _TableRun:
 
         Args:
             answer_block: Yields the answers of a block of fields; rows have numbers from 0.
-            partial: Receives the answers.
 
         Raises:
             InvalidSpecError: The table changed since it was opened, or the disk is full.
@@ -395,11 +363,7 @@ class _TableRun:
         return columns
 
     def write(self, partial: PartialFile) -> dict[str, int]:
-        """Write the answered table; return the counts of its summary.
-
-        Args:
-            partial: The answers of all rows.
-        """
+        """Write the answered table; return the counts of its summary."""
         from perfatlas.files import write_blocks
 
         names = partial.names

@@ -17,10 +17,8 @@ def show_summary(
     """Write the summary of a table run; return exit code 0, since rows carry their own errors.
 
     Args:
-        command: The verb.
         summary: From `answer_table`.
         set_fields: Flags set beside --table.
-        as_json: Whether --json was given.
     """
     warnings = summary["warnings"]
     first_error = summary.get("first_error", "")

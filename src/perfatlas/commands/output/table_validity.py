@@ -19,7 +19,6 @@ def invalid_rows(block: Mapping[str, Any], names: Iterable[str]) -> dict[int, st
     """Return the errors of rows of JSON values with text that cannot be encoded.
 
     Args:
-        block: Cells by column.
         names: Columns that are read or written.
 
     Example:
@@ -41,14 +40,7 @@ def invalid_rows(block: Mapping[str, Any], names: Iterable[str]) -> dict[int, st
 def with_invalid(
     parts: Iterator[Part], valid: Sequence[int], invalid: Mapping[int, str], rows: int
 ) -> Iterator[Part]:
-    """Yield the answers of the valid rows of a block, with the errors of the others between.
-
-    Args:
-        parts: Answers of the valid rows.
-        valid: Places of the valid rows in the block.
-        invalid: Errors of the others by place.
-        rows: Number of rows of the block.
-    """
+    """Yield the answers of the valid rows of a block, with the errors of the others between."""
     if not invalid:
         yield from parts
         return

@@ -89,7 +89,6 @@ class CompileNotice:
         """Remember why machine code could not be written, to be said once.
 
         Args:
-            folder: The cache folder.
             reason: The operating system's reason.
         """
         self._not_kept = (folder, reason)

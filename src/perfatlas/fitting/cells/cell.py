@@ -115,7 +115,6 @@ def silicon_columns(device_name: str, format_name: str) -> FloatArray:
     """Return the silicon columns (S,) of the measured card, at its sustained clock.
 
     Args:
-        device_name: Catalog name.
         format_name: Number format of the product.
     """
     return silicon_row(measured_device(device_name), format_name)

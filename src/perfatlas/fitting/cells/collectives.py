@@ -125,11 +125,6 @@ def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]
     Sizes from the engine's source; where it has none for these links, powers of two between the
     measured sizes.
 
-    Args:
-        device: Catalog name.
-        family: Engine.
-        version: Its version.
-
     Source:
         data/collectives/hand_over.toml, each size with its source file.
 

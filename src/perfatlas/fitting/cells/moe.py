@@ -86,7 +86,6 @@ def earlier_moe_cells(device: str, family: str) -> tuple[Cell, ...]:
     """Return the cells of expert kernels that a later release of an engine replaced.
 
     Args:
-        device: Catalog name.
         family: Kernel family with a release, a key of `EARLIER`.
     """
     version, formats = EARLIER.get(family, {}).get(device, ("", ()))

@@ -35,7 +35,6 @@ def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]
     """Return the calibration cells of a device.
 
     Args:
-        device: Catalog name.
         operators: Operators; all by default.
 
     Raises:
@@ -57,7 +56,6 @@ def cells_by_key(
     """Return (operator, family, format) -> device -> cell.
 
     Args:
-        devices: Catalog names.
         operators: Operators; all by default.
 
     Raises:

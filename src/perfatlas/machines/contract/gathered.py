@@ -41,7 +41,6 @@ class KernelFamily(Protocol):
 
         Args:
             ratio_CO: Clock of each operator relative to the clock of its candidate (C, O).
-            last_CO: The last ones.
             last: Prices at those; columns that do not follow the clock stay the same.
         """
 

@@ -39,9 +39,7 @@ def price_operators(
 
     Args:
         operators: Columns over C candidates, without collectives.
-        devices: Device and clock of each candidate.
         family: As in `KernelChoice`, as the others.
-        tier: Tier of pricing.
         silicon_version: Engine version of measured tables.
 
     Raises:
@@ -67,7 +65,6 @@ def gather_operators(
 
     Args:
         operators: As for `price_operators`.
-        devices: Device and clock of each candidate.
         family: As for `price_operators`.
         tier: As for `price_operators`.
         silicon_version: As for `price_operators`.
@@ -107,7 +104,6 @@ def communication_share(devices: DeviceColumns, multiprocessors: float) -> Float
     """Return the share of a device that kernels of communication take from those beside them (C,).
 
     Args:
-        devices: Device of each candidate.
         multiprocessors: Multiprocessors that they occupy on a GPU.
     """
     kinds = _kinds(devices)
@@ -121,11 +117,7 @@ def communication_share(devices: DeviceColumns, multiprocessors: float) -> Float
 
 
 def issuing_units(device: Device) -> float:
-    """Return the units of a device that issue instructions, as SMs of a GPU.
-
-    Args:
-        device: The device.
-    """
+    """Return the units of a device that issue instructions, as SMs of a GPU."""
     return find_machine(device.kind).issuing_units(device)
 
 

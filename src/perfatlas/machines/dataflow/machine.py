@@ -138,10 +138,6 @@ def stream_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
 
     Everything passes the streams; weights and cached keys and values of products enter the matrix
     units, once for all rows.
-
-    Args:
-        operator: The operator.
-        devices: Device of each candidate.
     """
     work = operator.work()
     moved_C = (work.cold_bytes + work.activation_bytes) / devices.gather("stream_bytes_per_clock")
@@ -150,12 +146,7 @@ def stream_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
 
 
 def vector_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
-    """Return the clocks in which elements pass the vector units, 0 for products (C,).
-
-    Args:
-        operator: The operator.
-        devices: Device of each candidate.
-    """
+    """Return the clocks in which elements pass the vector units, 0 for products (C,)."""
     work = operator.work()
     lanes_C = devices.gather("vector_lanes")
     elements_C = work.activation_bytes / ACTIVATION_BYTES
@@ -169,9 +160,6 @@ def synchronisations(operator: Operator) -> float:
     and that of the feed-forward. Routed experts have two, since their inputs are gathered by a
     choice that no compiler knows.
 
-    Args:
-        operator: The operator.
-
     Source: assumption; published decode steps of mixtures of experts take 1.5 times as long per
         layer as those of dense models.
     """
@@ -184,8 +172,6 @@ def with_errors(prices: PricedOperators, fitted: Schedules, index_C: IntArray) -
     """Return prices with the errors of the calibration of each device (C, O).
 
     Args:
-        prices: Prices without errors.
-        fitted: Calibrations of the devices.
         index_C: Device of each candidate (C,).
     """
     low_C1, high_C1 = np.exp(fitted.tails_D2)[index_C].T[..., None]

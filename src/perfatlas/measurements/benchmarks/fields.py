@@ -21,7 +21,6 @@ class Fields:
     """The members of a JSON object.
 
     Args:
-        members: The object.
         path: Position in the file, "" for the outermost one.
     """
 
@@ -44,9 +43,6 @@ class Fields:
     def number(self, name: str) -> float | None:
         """Return a number of at least 0, None where missing.
 
-        Args:
-            name: Key.
-
         Raises:
             InvalidSpecError: It is of another type, not finite, negative, or out of range.
 
@@ -63,9 +59,6 @@ class Fields:
     def positive(self, name: str) -> float | None:
         """Return a number, None where it is 0, as benchmarks write 0 for unmeasured values.
 
-        Args:
-            name: Key.
-
         Raises:
             InvalidSpecError: As for `number`.
         """
@@ -73,9 +66,6 @@ class Fields:
 
     def milliseconds(self, name: str) -> float | None:
         """Return a time written in milliseconds [s], None where it is missing or 0.
-
-        Args:
-            name: Key.
 
         Raises:
             InvalidSpecError: As for `number`.
@@ -85,10 +75,6 @@ class Fields:
 
     def length(self, name: str, requests: float = 1.0) -> float:
         """Return the mean tokens of a request [tokens].
-
-        Args:
-            name: Key of the tokens of all requests.
-            requests: Number of requests.
 
         Raises:
             InvalidSpecError: There are no tokens, or as for `number`.
@@ -102,9 +88,6 @@ class Fields:
 
     def total(self, name: str) -> float | None:
         """Return the sum of a list of numbers, None where missing.
-
-        Args:
-            name: Key.
 
         Raises:
             InvalidSpecError: It is not a list of numbers.
@@ -121,9 +104,6 @@ class Fields:
     def text(self, name: str) -> str:
         """Return a text, "" where missing.
 
-        Args:
-            name: Key.
-
         Raises:
             InvalidSpecError: It is not text.
         """
@@ -136,9 +116,6 @@ class Fields:
 
     def part(self, name: str) -> Fields:
         """Return an inner object, empty where missing.
-
-        Args:
-            name: Key.
 
         Raises:
             InvalidSpecError: It is not an object.
@@ -160,7 +137,6 @@ def as_number(value: object, name: str) -> float:
     """Return a JSON number of at least 0.
 
     Args:
-        value: Any JSON value.
         name: Name for messages.
 
     Raises:

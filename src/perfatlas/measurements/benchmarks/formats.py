@@ -44,9 +44,6 @@ def read_aiperf(fields: Fields) -> BenchmarkRun:
 
     Their inter-token latency is (latency - TTFT)/(output tokens - 1) of a request: TPOT.
 
-    Args:
-        fields: The export.
-
     Raises:
         InvalidSpecError: A member is missing or invalid.
     """
@@ -197,9 +194,6 @@ def reader_of(members: Mapping[str, Any]) -> Reader:
 def read_vllm(fields: Fields) -> BenchmarkRun:
     """Return a run of `vllm bench serve`.
 
-    Args:
-        fields: The result.
-
     Raises:
         InvalidSpecError: A member is missing or invalid.
     """
@@ -272,9 +266,6 @@ def read_trtllm(fields: Fields) -> BenchmarkRun:
 
     Without `--streaming` the report has neither TTFT nor TPOT. All requests are submitted as fast
     as the client allows, and waiting ones count as in flight.
-
-    Args:
-        fields: The report.
 
     Raises:
         InvalidSpecError: A member is missing or invalid.

@@ -42,7 +42,6 @@ def read_results(path: Path, name: str = "") -> list[ReadRun]:
     keys.
 
     Args:
-        path: The file.
         name: Name for messages, by default the file name.
 
     Raises:

@@ -44,7 +44,6 @@ class BenchmarkRun:
     """A benchmark run, in SI units.
 
     Args:
-        tool: Benchmark tool.
         model: Model name in the file, "" where missing.
         engine: Engine by its perfatlas name, "" where missing.
         plan: Parallel sizes in the file, by vocabulary name.

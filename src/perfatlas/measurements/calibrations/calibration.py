@@ -63,7 +63,6 @@ class Calibration:
         excluded: Reason -> rows excluded from fit and score.
         least_shape, most_shape: Dimension -> minimum and maximum over the rows; empty if unknown.
         protocol: How the rows were measured.
-        data_hash: Hash of the rows.
         data_version: Engine version of the table.
         fitted: Date of the fit.
         command: Command that regenerates it.
@@ -101,9 +100,6 @@ def calibration_folder() -> Path:
 @cache
 def load_calibrations(device_name: str) -> dict[str, Calibration]:
     """Return the calibrations measured on a device, by id; empty if there are none.
-
-    Args:
-        device_name: Catalog name of the device.
 
     Example:
         >>> from perfatlas.measurements.calibrations import load_calibrations

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from math import exp
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +54,6 @@ def with_tensor_rate(fitted: Calibration, device: Device) -> Calibration:
 
     Args:
         fitted: The calibration, of this device or of a donor.
-        device: The device.
 
     Returns:
         The calibration itself if it is the device's own, or if both tensor cores have one rate.
@@ -144,11 +144,7 @@ def hidden_devices() -> frozenset[str]:
 
 @contextmanager
 def without_devices(names: Iterable[str]) -> Iterator[None]:
-    """Price as if some devices had not been measured; their rows lend nothing.
-
-    Args:
-        names: Catalog names.
-    """
+    """Price as if some devices had not been measured; their rows lend nothing."""
     token = _HIDDEN.set(frozenset(names))
     try:
         yield
@@ -157,7 +153,9 @@ def without_devices(names: Iterable[str]) -> Iterator[None]:
 
 
 ENGINE_TRANSFERS: Final = "data/engine_transfers.toml"
+VENDOR_TRANSFERS: Final = "data/vendor_transfers.toml"
 ANY_KERNEL: Final = ""
+PRODUCTS: Final = ("gemm", "moe")  # what the transfer between vendors was measured on, and its kin
 
 
 @cache
@@ -173,6 +171,17 @@ def engine_transfers(operator: str) -> Mapping[str, float]:
     rows = {row["operator"]: row for row in shipped_table(ENGINE_TRANSFERS)["engine_transfer"]}
     found = rows.get(operator, rows[ANY_KERNEL])
     return {name: found[name] for name in FIVE}
+
+
+@cache
+def vendor_transfer() -> Mapping[str, float]:
+    """Return quantiles of ln(measured/predicted) with the kernel parameters of another vendor.
+
+    Source: measured products of AMD GPUs priced with the parameters of NVIDIA GPUs;
+        `validation.machines.write_amd`.
+    """
+    (row,) = shipped_table(VENDOR_TRANSFERS)["vendor_transfer"]
+    return {name: row[name] for name in FIVE}
 
 
 def envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -288,13 +297,13 @@ def _of_device(
     """Return the result of `find_calibration_at` with some devices hidden."""
     silicon = silicon_of(device, links=cell[0] not in KERNELS)
     changed = _changed(device, cell[0])
-    relative = "" if device.calibration_relative in hidden else device.calibration_relative
+    relatives = tuple(name for name in relatives_of(device) if name not in hidden)
     operator, family, format_name = cell
     mine = user_cells(device.name, stamp).values()
     own = any((one.operator, one.format) == (operator, format_name) for one in mine)
     earlier = None if own else _of_release(silicon, changed, cell, hidden)
     newest = (operator, base_family(family), format_name)
-    found = earlier or _find(silicon, relative, changed, newest, stamp, hidden)
+    found = earlier or _find(silicon, relatives, changed, newest, stamp, hidden)
     if found is None:
         return None
     adapted = replace(found, calibration=with_tensor_rate(found.calibration, device))
@@ -343,7 +352,6 @@ def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
 
     Args:
         match: A calibration for the device.
-        device: The device.
     """
     ratio = device.further.get("overhead_ratio", 1.0)
     if ratio == 1.0:
@@ -356,6 +364,17 @@ def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
     return replace(match, calibration=calibration)
 
 
+def relatives_of(device: Device) -> tuple[str, ...]:
+    """Return the device whose kernels a device runs, then the relative of that one, and so on."""
+    found: list[str] = []
+    name = device.calibration_relative
+    while name and name not in (device.name, *found):
+        found.append(name)
+        relative = _catalog_device(name)
+        name = "" if relative is None else relative.calibration_relative
+    return tuple(found)
+
+
 def _changed(device: Device, operator: str) -> tuple[str, ...]:
     """Return the overridden fields for which calibrations do not describe the silicon."""
     of_kind = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
@@ -365,7 +384,7 @@ def _changed(device: Device, operator: str) -> tuple[str, ...]:
 @cache
 def _find(
     silicon: Silicon,
-    relative: str,
+    relatives: tuple[str, ...],
     changed: tuple[str, ...],
     cell: tuple[str, str, str],
     stamp: tuple[str, int, int],
@@ -381,13 +400,12 @@ def _find(
         if match.calibration.id in mine:  # measured on the user's device, including its changes
             changed = tuple(name for name in changed if name not in user_file(stamp).changed)
         return _what_if(match, changed) if changed else match
-    cells = _cells(relative, operator, format_name) if relative else ()
-    if cells:
-        lent = _same_device(cells, family)
-        return as_substitute(
-            lent, f"{device_name} has no measured {operator} kernels; those of {relative} are used"
-        )
-    calibrated = has_shipped(relative or device_name) or bool(mine)
+    for relative in relatives:
+        cells = _cells(relative, operator, format_name)
+        if cells:
+            note = f"{device_name} has no measured {operator} kernels; those of {relative} are used"
+            return as_substitute(_same_device(cells, family), note)
+    calibrated = any(map(has_shipped, (device_name, *relatives))) or bool(mine)
     return _from_donor(silicon, cell, hidden, calibrated=calibrated)
 
 
@@ -440,12 +458,7 @@ def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatc
 
 
 def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
-    """Return a match used as a substitute, with a note and the quantiles of transfers.
-
-    Args:
-        match: Match of the kernels that are used.
-        note: Note on the substitution.
-    """
+    """Return a match used as a substitute, with a note and the quantiles of transfers."""
     return CalibrationMatch(
         calibration=match.calibration,
         own=False,
@@ -483,7 +496,31 @@ def _from_donor(
         f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
         f" are used, which best predict the most similar of {len(known)} measured devices"
     )
+    if all(one.vendor != silicon.vendor for one in known):
+        note += " of other vendors"
+        vendor = vendor_transfer()
+        if operator in PRODUCTS:
+            slower = vendor["q50"]
+            note += (
+                f"; times are {exp(slower):.2f} times as long, as those of products measured here"
+            )
+            lent = _slowed(lent, exp(slower))
+            vendor = {name: value - slower for name, value in vendor.items()}
+        quantiles = envelope([quantiles, vendor])
     return CalibrationMatch(calibration=lent, own=False, quantiles=quantiles, notes=(note,))
+
+
+def _slowed(lent: Calibration, ratio: float) -> Calibration:
+    """Return the parameters with which every part of a kernel takes a multiple of its time."""
+    fitted = {
+        name: value / ratio
+        if name.startswith("efficiency") or name == FEED
+        else value * ratio
+        if name.endswith(("_s", "_cycles")) or name == "dispatch_passes"
+        else value
+        for name, value in lent.parameters.items()
+    }
+    return replace(lent, parameters=fitted)
 
 
 def _transfer(cell: Calibration) -> dict[str, float]:

@@ -33,9 +33,6 @@ def base_family(family: str) -> str:
 def release_calibrations(family: str) -> dict[str, Calibration]:
     """Return the calibrations of an earlier release of all devices, by id; empty without any.
 
-    Args:
-        family: Kernel family with a release.
-
     Example:
         >>> from perfatlas.measurements.calibrations import release_calibrations
         >>> release_calibrations("abacus@1")

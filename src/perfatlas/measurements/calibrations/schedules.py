@@ -56,7 +56,6 @@ class Schedules(NamedTuple):
     """The calibrations of devices, and their errors.
 
     Args:
-        matches: Calibrations of those that have one.
         match_D: Position in `matches`, -1 without one (D,).
         tails_D2: q05 and q95 of ln(measured/predicted), 0 without a calibration (D, 2).
     """

@@ -86,7 +86,6 @@ def silicon_of(device: Device, *, links: bool) -> Silicon:
     """Return the properties of a device by which its donor is chosen.
 
     Args:
-        device: Any device.
         links: Whether the operator is a collective, for which the links count.
     """
     tiles = device.further.get("shared_memory_bytes", 0.0)
@@ -100,7 +99,6 @@ def catalog_silicon(names: Iterable[str], *, links: bool) -> tuple[Silicon, ...]
     """Return the properties of catalog devices by which donors are chosen.
 
     Args:
-        names: Catalog names.
         links: As in `silicon_of`.
     """
     return tuple(silicon_of(resolve_system(name).device, links=links) for name in names)

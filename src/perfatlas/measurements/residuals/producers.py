@@ -29,7 +29,6 @@ def producers_hash(*producers: Callable[..., Any], by_value: tuple[Any, ...] = (
     """Return a digest of functions, of everything they reach, and of the data files those read.
 
     Args:
-        producers: The functions.
         by_value: Functions that are not followed, as their results are part of the key elsewhere.
 
     Limits: Functions looked up by a name computed at run time are not found; pass them as

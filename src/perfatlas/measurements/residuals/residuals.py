@@ -158,7 +158,6 @@ def nearest_rows(
         search: Returns distances and indices of so many rows, in any order of ties.
         query_UF: Coordinates of the shapes (U, F).
         count: Number of neighbours, at most `rows`.
-        rows: Number of rows.
         tied: Further rows to look at for ties with the last neighbour.
 
     Example:

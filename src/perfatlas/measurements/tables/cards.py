@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 def measured_device(name: str) -> Device:
     """Return the device on which the measured tables of a name were collected.
 
-    Args:
-        name: Catalog name.
-
     Raises:
         InvalidSpecError: The name is not in the catalog.
 
@@ -31,10 +28,6 @@ def measured_device(name: str) -> Device:
 
 
 def other_card(name: str) -> str:
-    """Return the differences of the measured card from the catalog's device, "" for none.
-
-    Args:
-        name: Catalog name.
-    """
+    """Return the differences of the measured card from the catalog's device, "" for none."""
     changes = shipped_table("data/measured_cards.toml").get(name, {}).get("changes", {})
     return ", ".join(f"{field} {value}" for field, value in changes.items())

@@ -80,7 +80,6 @@ def comm_table(device: str, operator: str, family: str) -> tuple[str, str, str]:
     """Return folder, framework and table of a cell.
 
     Args:
-        device: Catalog name.
         operator: Measured operation, dispatch, combine or custom_all_reduce.
         family: Library or engine.
     """

@@ -161,8 +161,6 @@ def matrices_per_expert(columns: Columns, kernel: str, version: str) -> FloatArr
 
     Args:
         columns: Columns of an MoE table by name (U,).
-        kernel: Name of the kernel in the table.
-        version: Version of its engine.
 
     Example:
         >>> import numpy as np

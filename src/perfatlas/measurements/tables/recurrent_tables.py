@@ -73,7 +73,6 @@ def recurrent_columns(
     Args:
         table: A gated delta net table.
         operator: A name of `KERNEL_NAMES`.
-        keep: Mask of its rows.
     """
     size = {name: np.asarray(table.columns[name][keep], np.float64) for name in SIZES}
     common: dict[str, FloatArray | float] = {

@@ -207,8 +207,6 @@ def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
 
     Args:
         table: Columns as read from the file.
-        origin: Name of the table in messages.
-        data_hash: Hash of the file.
 
     Raises:
         InvalidSpecError: A column is missing or a cell is invalid.

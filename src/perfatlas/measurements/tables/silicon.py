@@ -52,9 +52,6 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
     """Columns of a Parquet file, each read on first access.
 
     Text columns are object arrays.
-
-    Args:
-        path: The file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,11 +78,7 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
         return len(self._names)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return a column (rows,).
-
-        Args:
-            name: Name of the column.
-        """
+        """Return a column (rows,)."""
         if name not in self._values:
             if name not in self._names:
                 raise KeyError(name)
@@ -94,9 +87,6 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
 
     def text(self, name: str) -> Text:
         """Return a text column without empty cells.
-
-        Args:
-            name: Name of the column.
 
         Raises:
             KeyError: There is no such column, or it is not text.

@@ -63,7 +63,6 @@ def sparse_rows(table: SiliconTable, operator: str, format_name: str) -> SparseR
     Args:
         table: A table of `SPARSE_TABLES`.
         operator: A key of `SPARSE_TABLES`.
-        format_name: Format of the calibration.
     """
     right = np.full(table.rows, format_name == SPARSE_FORMATS[operator])
     if operator == "key_selection":

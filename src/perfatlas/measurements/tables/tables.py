@@ -130,9 +130,7 @@ def table_versions(device: str, operator: str, family: str) -> tuple[str, ...]:
     """Return the measured engine versions of an operator on a device, oldest first.
 
     Args:
-        device: Catalog name.
         operator: A key of `TABLES`.
-        family: Engine.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -254,9 +252,7 @@ def excluded_moe_rows(device: str, family: str, format_name: str) -> dict[str, T
     """Return reason -> the MoE rows of a cell that are excluded because of their times.
 
     Args:
-        device: Catalog name.
         family: Engine whose kernels were measured.
-        format_name: Format of the calibration.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -307,9 +303,7 @@ def default_kernels(
     Formats measured only with a secondary kernel are omitted.
 
     Args:
-        device: Catalog name.
         operator: prefill_attention, decode_attention, mla_prefill or mla_decode.
-        family: Engine.
         version: Version of the engine; the newest full table by default.
     """
     folder, name = TABLES[operator]

@@ -24,7 +24,6 @@ def gqa(
     Families add their specifics with `dataclasses.replace`.
 
     Args:
-        fields: The config.
         head_dim: Default of head_dim; None means hidden_size / num_attention_heads.
         kv_heads: num_key_value_heads if the key is absent; None, and null in the config, mean one
             per query head.
@@ -62,9 +61,6 @@ def _head_dim(fields: Fields, num_heads: int, default: int | None) -> int:
 def mla(fields: Fields) -> MlaAttention:
     """Return the multi-head latent attention of DeepSeek configs, without an indexer.
 
-    Args:
-        fields: The config.
-
     Raises:
         InvalidSpecError: A dimension is missing or out of range.
     """
@@ -90,7 +86,6 @@ def dense(fields: Fields, *, bias: bool = False, gated: bool = True) -> DenseFfn
     """Return the dense feed-forward of `intermediate_size`.
 
     Args:
-        fields: The config.
         bias: Whether its projections have biases.
         gated: Whether it has a gate projection: three matrices instead of two.
     """
@@ -101,7 +96,6 @@ def moe(fields: Fields, *, experts: Sequence[str], width: str = "moe_intermediat
     """Return the routed experts of a config, without shared experts, gates or biases.
 
     Args:
-        fields: The config.
         experts: Alternative keys for the number of routed experts.
         width: Key of the intermediate size of a routed expert.
 
@@ -122,8 +116,6 @@ def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) 
     """Return the kind of each layer, from `layer_types` or else the family's default.
 
     Args:
-        fields: The config.
-        allowed: Kinds that the family supports.
         default: One kind per layer, used if `layer_types` is absent.
 
     Raises:
@@ -147,10 +139,7 @@ def flags(fields: Fields, name: str, depth: int, default: Sequence[bool]) -> tup
     """Return one flag per layer from a list of 0 and 1, or the default if it is absent.
 
     Args:
-        fields: The config.
-        name: Key of the list.
         depth: Number of layers; entries of multi-token-prediction layers may follow.
-        default: One flag per layer.
 
     Raises:
         InvalidSpecError: The list is too short or has other entries.
@@ -169,7 +158,6 @@ def windowed(
     """Return one attention per layer, windowed unless its kind is `full_attention`.
 
     Args:
-        attention: The attention without a window.
         kinds: Kind of each layer (layers,).
         window: Maximum keys per query in a windowed layer [tokens], 0 for all.
     """
@@ -178,12 +166,7 @@ def windowed(
 
 
 def moe_layers(fields: Fields, depth: int) -> tuple[bool, ...]:
-    """Return which layers have experts, by `mlp_only_layers` and `decoder_sparse_step` (Qwen).
-
-    Args:
-        fields: The config.
-        depth: Number of layers.
-    """
+    """Return which layers have experts, by `mlp_only_layers` and `decoder_sparse_step` (Qwen)."""
     step = fields.integer("decoder_sparse_step", default=1)
     dense_layers = set(fields.integers("mlp_only_layers", maximum=depth - 1))
     return tuple(i not in dense_layers and (i + 1) % step == 0 for i in range(depth))
@@ -191,9 +174,6 @@ def moe_layers(fields: Fields, depth: int) -> tuple[bool, ...]:
 
 def shared_expert_moe(fields: Fields) -> MoeFfn:
     """Return routed experts and a shared expert with a sigmoid gate (Qwen).
-
-    Args:
-        fields: The config.
 
     Raises:
         InvalidSpecError: A field is missing or inconsistent with another.
@@ -209,9 +189,7 @@ def choose_ffns(fields: Fields, sparse: Iterable[bool], experts: MoeFfn) -> tupl
     """Return one feed-forward per layer; `intermediate_size` is read only if a layer is dense.
 
     Args:
-        fields: The config.
         sparse: Whether each layer has experts (layers,).
-        experts: The MoE of the sparse layers.
     """
     flags = tuple(sparse)
     if all(flags):
@@ -252,8 +230,6 @@ def assemble(
     """Return the architecture: its layers with embedding, head and maximum sequence length.
 
     Args:
-        fields: The config.
-        layers: Groups of equal layers.
         tied: `tie_word_embeddings` when absent.
         default_vocab: `vocab_size` when absent; None means required.
         mtp_layers: Multi-token-prediction layers.

@@ -27,7 +27,6 @@ class Fields:
     """The fields of a config.json, and its origin for messages.
 
     Args:
-        values: The JSON object.
         origin: File, URL or catalog id, for messages.
     """
 
@@ -75,10 +74,7 @@ class Fields:
         """Return an integer field under the first of its alternative keys that is present.
 
         Args:
-            *names: The key and its alternatives.
             default: Default of the config class if absent or null; None means required.
-            minimum: Minimum.
-            maximum: Maximum.
 
         Raises:
             InvalidSpecError: The field is missing without a default, no integer, or out of range.

@@ -60,7 +60,6 @@ def checkpoint_formats(
     Args:
         outer: The whole config.json.
         fields: Its text part (the same if there is no wrapper).
-        architecture: The model.
 
     Raises:
         InvalidSpecError: quantization_config is not an object, or a field has the wrong type.

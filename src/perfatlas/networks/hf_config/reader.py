@@ -32,7 +32,6 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     No code from the config is executed: `auto_map` is ignored.
 
     Args:
-        config: The parsed JSON object.
         origin: File or catalog id, for messages.
 
     Raises:

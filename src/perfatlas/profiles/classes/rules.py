@@ -48,7 +48,6 @@ class Rule(NamedTuple):
         """Return whether the rule holds for a kernel.
 
         Args:
-            kernel: Its name.
             operator: Name of the operator that launched it, "" if unknown.
         """
         if self.kernel is not None and self.kernel.search(kernel) is None:
@@ -107,7 +106,6 @@ def class_codes(profile: Profile, rules: Sequence[Rule]) -> NDArray[np.int64]:
     """Return the class of each activity, as its index in `CLASSES` (N).
 
     Args:
-        profile: The profile.
         rules: The first one that matches decides.
     """
     activities = profile.activities

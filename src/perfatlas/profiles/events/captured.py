@@ -39,7 +39,6 @@ def with_capture(profile: Profile, capture: Profile) -> Profile:
     not there, or there more than once with other operators, stay without.
 
     Args:
-        profile: The profile of replays.
         capture: The profile in which the graphs were captured, with names of kernels at launches.
     """
     of, launches = profile.activities, profile.launches

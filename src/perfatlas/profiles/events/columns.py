@@ -105,8 +105,6 @@ class Profile:
     """One imported file.
 
     Args:
-        path: The file.
-        format: Its format.
         device: Name of the device as the profiler gives it, "" if it does not.
         activities: Kernels and copies (N).
         launches: Launching calls (L).
@@ -133,9 +131,6 @@ class Profile:
 
 def launch_kind(name: str) -> str:
     """Return what a call of the host starts: "kernel", "graph", or "" for neither.
-
-    Args:
-        name: Name of the call in a profile.
 
     Example:
         >>> from perfatlas.profiles.events import launch_kind

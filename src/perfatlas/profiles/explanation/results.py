@@ -28,7 +28,6 @@ class OperatorRow(NamedTuple):
     """An operator with one shape and class; times are those of all its executions [s].
 
     Args:
-        measured: What was measured.
         prediction: One execution as predicted.
     """
 

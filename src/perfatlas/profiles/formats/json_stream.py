@@ -36,9 +36,6 @@ class _EndOfFileError(Exception):
 def open_bytes(path: str | Path) -> IO[bytes]:
     """Return a file opened for reading, decompressed if it is gzip.
 
-    Args:
-        path: The file.
-
     Raises:
         InvalidSpecError: It does not exist, is a folder, or may not be read.
     """

@@ -53,11 +53,7 @@ UNREAD: Final = {
 
 
 def matches(head: str) -> bool:
-    """Return whether a file begins as one of this format.
-
-    Args:
-        head: Its beginning.
-    """
+    """Return whether a file begins as one of this format."""
     return _BEGINNING.match(head) is not None and '"nvbench"' not in head
 
 
@@ -130,9 +126,6 @@ class _Records:
 
 def read(path: str | Path) -> Profile:
     """Return the profile of a trace.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: The file has no events of this format.

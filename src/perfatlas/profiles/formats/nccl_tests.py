@@ -37,11 +37,7 @@ _NAMES: Final = {
 
 
 def matches(head: str) -> bool:
-    """Return whether a file begins as one of this format.
-
-    Args:
-        head: Its beginning.
-    """
+    """Return whether a file begins as one of this format."""
     return "# Using devices" in head or "nccl-tests version" in head
 
 
@@ -95,9 +91,6 @@ class _Parser:
 
 def read(path: str | Path) -> Profile:
     """Return the out-of-place times of all tests in a text, one case for each size.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: It has no results.

@@ -28,19 +28,12 @@ _HEADER: Final = re.compile(r'^"ID",.*"Kernel Name"', re.MULTILINE)
 
 
 def matches(head: str) -> bool:
-    """Return whether a file begins as one of this format.
-
-    Args:
-        head: Its beginning.
-    """
+    """Return whether a file begins as one of this format."""
     return _HEADER.search(head) is not None or "==PROF==" in head
 
 
 def read(path: str | Path) -> Profile:
     """Return the kernels of a report with their durations.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: It has no table, or no durations.

@@ -47,19 +47,12 @@ MAX_DIAGNOSTICS: Final = 5
 
 
 def matches(head: str) -> bool:
-    """Return whether a file begins as one of this format.
-
-    Args:
-        head: Its beginning.
-    """
+    """Return whether a file begins as one of this format."""
     return head.startswith("SQLite format 3\0")
 
 
 def read(path: str | Path) -> Profile:
     """Return the profile of an exported database, which is opened for reading only.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: It is damaged, or no profile of GPUs.

@@ -27,19 +27,12 @@ _TIMES: Final = (
 
 
 def matches(head: str) -> bool:
-    """Return whether a file begins as one of this format.
-
-    Args:
-        head: Its beginning.
-    """
+    """Return whether a file begins as one of this format."""
     return head.lstrip().startswith("{") and '"nvbench"' in head
 
 
 def read(path: str | Path) -> Profile:
     """Return the mean GPU time of each state.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: It is damaged, or no state has a time.

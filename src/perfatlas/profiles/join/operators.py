@@ -53,7 +53,6 @@ def measured_operators(
     """Return the operators of profiles, the longest first.
 
     Args:
-        profiles: Profiles of one run.
         classes: Class of each activity, an array (N) for each profile.
     """
     found: dict[tuple[str, str, int], MeasuredOperator] = {}
@@ -104,9 +103,6 @@ def _operator(profile: Profile, row: Sequence[int], count: int, time_s: float) -
 
 def short_name(name: str) -> str:
     """Return the name of a kernel without return type and arguments, cut to one line.
-
-    Args:
-        name: The demangled name.
 
     Example:
         >>> from perfatlas.profiles.join.operators import short_name

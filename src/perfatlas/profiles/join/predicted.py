@@ -72,10 +72,6 @@ def predictions(
     """Return the prediction of each operator, and why formats have none.
 
     Kernels of another class in the same operator, as the fill of a buffer, have none.
-
-    Args:
-        operators: The operators.
-        system: The system that was measured.
     """
     found = [NO_PREDICTION] * len(operators)
     notes: list[str] = []

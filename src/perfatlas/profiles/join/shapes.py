@@ -14,7 +14,6 @@ class Product(NamedTuple):
 
     Args:
         m: Rows, of each group.
-        n: Columns.
         k: Inner dimension.
         groups: Products of a batch.
         format: Number format of the inputs.
@@ -31,7 +30,6 @@ class Softmax(NamedTuple):
     """An attention whose sequences are of equal length.
 
     Args:
-        batch: Sequences.
         q_len: Queries of each.
         kv_len: Keys of each.
         num_heads: Query heads.
@@ -52,13 +50,7 @@ class Softmax(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """An operator that reads its inputs and writes one output of their broadcast shape.
-
-    Args:
-        tokens: Rows of the output.
-        read_bytes: Bytes of the inputs.
-        write_bytes: Bytes of the output.
-    """
+    """An operator that reads its inputs and writes one output of their broadcast shape."""
 
     tokens: int
     read_bytes: int
@@ -111,9 +103,6 @@ _FORMATS: Final = {
 
 def case_text(call: OperatorCall) -> str:
     """Return the shape of an operator in words, "" if it is unknown.
-
-    Args:
-        call: The call.
 
     Example:
         >>> from perfatlas.profiles.events import OperatorCall

@@ -18,11 +18,7 @@ CLOCK_TOLERANCE_S: Final = 1e-6  # resolution of older traces
 
 
 def integrity_notes(profiles: Sequence[Profile]) -> list[str]:
-    """Return sentences on records that are missing and on figures that say little.
-
-    Args:
-        profiles: Profiles of one run.
-    """
+    """Return sentences on records that are missing and on figures that say little."""
     several = len(profiles) > 1
     notes = [
         f"{profile.path}: {note}" if several else note

@@ -41,9 +41,7 @@ class DeviceTimes(NamedTuple):
     """Times of one device; the wall time is that from its first to its last activity [s].
 
     Args:
-        wall_s: Wall time.
         busy_s: Time with at least one activity.
-        communication_s: Time with communication.
         exposed_communication_s: Time with communication and no other kernel.
         idle_host_s: Idle time before the host called the launch of the next activity.
         idle_device_s: Idle time after that call: launch latency, dependencies, full queues.
@@ -87,12 +85,7 @@ def union(start_N: FloatArray, end_N: FloatArray) -> Intervals:
 
 
 def device_times(profile: Profile, class_N: IntArray) -> list[DeviceTimes]:
-    """Return the times of each device with activity; none without a timeline.
-
-    Args:
-        profile: The profile.
-        class_N: Class of each activity.
-    """
+    """Return the times of each device with activity; none without a timeline."""
     if not profile.has_timeline:
         return []
     devices = np.unique(profile.activities.device_N).tolist()
@@ -122,9 +115,7 @@ def _idle_causes(profile: Profile, order: IntArray, busy: Intervals) -> tuple[fl
     """Return idle time before and after the launch of what ends each gap, and without one [s].
 
     Args:
-        profile: The profile.
         order: Activities of the device in order of their start.
-        busy: Its busy time.
     """
     of, launches = profile.activities, profile.launches
     gap_start, gap_end = busy.end_I[:-1], busy.start_I[1:]

@@ -70,7 +70,6 @@ class Span(NamedTuple):
 
     Args:
         name: Name in the legend; spans with equal names share an entry.
-        start: Start.
         end: End; equal to the start for a mark.
         colour: CSS color.
         detail: Hover text.
@@ -122,7 +121,6 @@ class LineChart(NamedTuple):
 
     Args:
         lines: Lines in legend order; empty ones are omitted.
-        x: The x axis.
         y: The y axis, starting at zero unless logarithmic.
         spans: Shaded behind the lines, from the first to the last point.
     """
@@ -171,7 +169,6 @@ class Waterfall(NamedTuple):
 
     Args:
         rows: The remainder, then losses: name and share.
-        labels: Labels by name.
         texts: Shares as text (rows,).
         values: The x axis.
     """
@@ -223,8 +220,6 @@ class Histogram(NamedTuple):
     Args:
         centres: Centers of two or more equal bins (bins,).
         shares: Heights (bins,).
-        x: The x axis.
-        y: The y axis.
     """
 
     centres: Sequence[float]
@@ -244,7 +239,6 @@ class DaysChart(NamedTuple):
     Args:
         days: Dates, ISO 8601 (days,).
         counts: Count per day (days,).
-        y: The y axis.
     """
 
     days: Sequence[str]
@@ -265,7 +259,6 @@ class PassBars(NamedTuple):
         colour: CSS color.
         rows: The passes.
         offset: Upper edge relative to the middle of the row of the rank.
-        height: Height in rows.
     """
 
     title: str

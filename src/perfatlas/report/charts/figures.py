@@ -70,9 +70,6 @@ def plotly_figure(drawing: Drawing) -> dict[str, Any]:
 
     `plotly.graph_objects.Figure(figure)` shows it in a notebook.
 
-    Args:
-        drawing: The chart.
-
     Example:
         >>> from perfatlas.report.charts import Axis, Line, LineChart, plotly_figure
         >>> load = Line("load", [0.0, 1.0], [2.0, 3.0], "red")
@@ -105,9 +102,6 @@ def figure_json(drawing: Drawing) -> str:
     """Return a chart as JSON for a page, which sets colors and fonts itself.
 
     <, > and / are escaped, so that the text cannot end the enclosing script.
-
-    Args:
-        drawing: The chart.
     """
     text = json.dumps(plotly_figure(drawing), separators=(",", ":"), allow_nan=False)
     return text.translate({ord(letter): f"\\u{ord(letter):04x}" for letter in "<>/"})

@@ -55,9 +55,6 @@ LEGEND_POINTS: Final = 13.0  # height of a row of a legend
 def figure_format(path: str | Path) -> str:
     """Return the format of an image file, from its extension.
 
-    Args:
-        path: The file.
-
     Raises:
         UsageError: The extension is not one of png, svg and pdf.
 

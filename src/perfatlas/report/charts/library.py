@@ -23,7 +23,6 @@ class PlotlyScript(NamedTuple):
     """How a page loads plotly.js.
 
     Args:
-        version: Version of plotly.js.
         digest: sha256-..., for the content security policy and the integrity attribute.
         packed: The script, gzip in base64, if embedded in the page; else "".
         url: URL of the script, else "".

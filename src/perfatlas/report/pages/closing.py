@@ -26,8 +26,6 @@ def answer_page(
 
     Args:
         answer: The `--json` object of a computing verb.
-        title: The question.
-        subtitle: Conditions.
         values: Key numbers.
         sections: Charts and tables.
         reproduce: The command line that reproduces it.

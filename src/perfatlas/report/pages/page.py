@@ -16,7 +16,6 @@ class Value:
     """A key number at the top of a page.
 
     Args:
-        label: Label.
         value: Value with its unit.
         interval: 90% interval, or "".
     """
@@ -62,11 +61,7 @@ class Chart:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command line to copy.
-
-    Args:
-        line: The command.
-    """
+    """A command line to copy."""
 
     kind: ClassVar = "command"
     line: str
@@ -80,7 +75,6 @@ class Section:
     """A titled section of paragraphs, tables and charts.
 
     Args:
-        title: Title.
         blocks: Blocks in order; a text is a paragraph.
     """
 

@@ -63,9 +63,6 @@ def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[
 def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return "memory 71%, network 20%": the time of a phase by bound.
 
-    Args:
-        rows: Breakdown rows of one phase.
-
     Example:
         >>> from perfatlas.report.text.breakdown import bound_summary
         >>> bound_summary([{"bound": "memory", "time_s": 3.0}, {"bound": "host", "time_s": 1.0}])
@@ -87,8 +84,6 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
     """Return "decode step 10.3 ms, bound by memory 71%, network 20%".
 
     Args:
-        phase: Name of the phase.
-        rows: Breakdown rows of the phase.
         width: Maximum width; "bound by" is omitted if it does not fit.
     """
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
@@ -100,9 +95,6 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
 
 def hidden_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return how much of the overlapped communication of a phase is hidden; "" if none is.
-
-    Args:
-        rows: Breakdown rows of one phase.
 
     Example:
         >>> from perfatlas.report.text.breakdown import hidden_summary

@@ -25,7 +25,6 @@ class EscapingConsole(rich.console.Console):
 
         Args:
             renderable: Table or text.
-            options: Options of the console.
         """
         for segment in super().render(renderable, options):
             if segment.control is None:

@@ -150,7 +150,6 @@ def calibration_table(calibrations: Calibrations, *, width: int) -> Table:
 
     Args:
         calibrations: `evidence.calibrations` of an answer.
-        width: Columns to fit in.
     """
     from rich.table import Table
 

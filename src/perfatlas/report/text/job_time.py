@@ -51,7 +51,6 @@ def print_waterfall(
     Args:
         console: From `open_terminal`.
         rows: Buckets with name, share and gpu_hours, the productive one first.
-        labels: Labels of the buckets.
         most: Buckets beside the productive one, the smaller ones in one row; by default all.
     """
     from rich.text import Text

@@ -164,7 +164,6 @@ class LatencyPart(NamedTuple):
 
     Args:
         name: Key of the cause.
-        label: Label of the cause.
         value: Time with its unit.
         share: Fraction of their latency.
     """

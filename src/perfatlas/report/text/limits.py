@@ -73,10 +73,7 @@ def ratio_text(value: float, base: float, *, limit: str = "", base_limit: str = 
     """Return the ratio of two results, marked as a limit where one of them is.
 
     Args:
-        value: A result.
-        base: The result it is compared with.
         limit: "at least" or "at most" where the result is a limit, else "".
-        base_limit: Likewise of the base.
 
     Returns:
         The ratio, such as x0.53; of a limit and a prediction with "≥" or "≤" before it. Of two
@@ -99,7 +96,6 @@ def limited_text(text: str, limit: str) -> str:
     """Return a value, marked as a limit where it is one.
 
     Args:
-        text: The value with its unit.
         limit: "at least", "at most" or "".
 
     Example:

@@ -53,7 +53,6 @@ def memory_bar(memory: Mapping[str, Any], *, width: int, unicode: bool) -> Text:
 
     Args:
         memory: The `memory` object of an answer: some of the keys of `PARTS`, and capacity_bytes.
-        width: Columns to fill.
         unicode: Whether to use block characters instead of letters.
     """
     from rich.text import Text

@@ -60,9 +60,6 @@ def unit_of(key: str) -> str:
 def format_number(value: float) -> str:
     """Return a number with three significant digits, integers in full, very large ones as counts.
 
-    Args:
-        value: Any number.
-
     Example:
         >>> from perfatlas.report.text import format_number
         >>> format_number(12345.6), format_number(51.97), format_number(8.0)
@@ -134,10 +131,6 @@ def _mapping_text(facts: dict[str, object]) -> str:
 def metric_text(metric: Metric, value: float) -> str:
     """Return the value of a metric with its unit, in the format of its row.
 
-    Args:
-        metric: Row of the metric.
-        value: The number.
-
     Example:
         >>> from perfatlas.report.text.quantities import metric_text
         >>> from perfatlas.vocabulary.metrics import METRICS
@@ -202,11 +195,6 @@ def _percent(fraction: float) -> str:
 def format_interval(key: str, low: float, high: float) -> str:
     """Return "12.9 - 15.8 ms"; the unit is printed once if both ends share it.
 
-    Args:
-        key: Key that determines the unit.
-        low: Lower end.
-        high: Upper end.
-
     Example:
         >>> from perfatlas.report.text import format_interval
         >>> format_interval("tpot_s", 0.0129, 0.0158), format_interval("queue_s", 0.0, 0.0)
@@ -245,9 +233,6 @@ def format_exact_bytes(value: float) -> str:
 def format_share(share: float) -> str:
     """Return a fraction in percent with at most one decimal.
 
-    Args:
-        share: Fraction of one.
-
     Example:
         >>> from perfatlas.report.text import format_share
         >>> format_share(0.0423), format_share(0.42)
@@ -280,9 +265,6 @@ def time_text(seconds: float) -> str:
 
 def share_text(share: float) -> str:
     """Return a fraction in percent with three digits, or two digits of the distance to 100%.
-
-    Args:
-        share: Fraction.
 
     Example:
         >>> from perfatlas.report.text import share_text

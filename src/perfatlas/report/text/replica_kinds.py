@@ -113,11 +113,7 @@ def _cells(kinds: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> list
 
 
 def kind_name(kind: Mapping[str, Any]) -> str:
-    """Return "2 x 4 h200_sxm": replicas, GPUs per replica, and the system.
-
-    Args:
-        kind: Results of the kind.
-    """
+    """Return "2 x 4 h200_sxm": replicas, GPUs per replica, and the system."""
     replicas = int(kind["replicas"])
     return f"{replicas} x {int(kind['gpus']) // replicas} {kind['system']}"
 

@@ -46,7 +46,6 @@ class Shown(NamedTuple):
     """A result as a line.
 
     Args:
-        label: Label.
         value: Value with its unit, and "at least" or "at most" for a limit.
         interval: 90% interval from price errors, "no interval", or "" if not applicable.
         seeds: Half-width over seeds, "" for one seed.
@@ -225,7 +224,6 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
 
     Args:
         results: The `results` of an answer.
-        name: Key of the result.
 
     Example:
         >>> from perfatlas.report.text.results import interval_text

@@ -45,7 +45,6 @@ def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
 
     Args:
         console: From `open_terminal`.
-        values: The values.
     """
     from rich.table import Table
 
@@ -73,7 +72,6 @@ def print_grouped(console: Console, values: Sequence[SourcedValue], *, levels: i
 
     Args:
         console: From `open_terminal`.
-        values: The values.
         levels: Words of a name that form its group: with 2, `device.memory.capacity` and
             `device.memory.bandwidth` share a line.
     """

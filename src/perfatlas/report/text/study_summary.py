@@ -29,7 +29,6 @@ def cell_text(name: str, value: Any) -> str:  # noqa: ANN401 - a cell
 
     Args:
         name: A field, hardware field or result.
-        value: The value.
 
     Example:
         >>> from perfatlas.report.text.study_summary import cell_text
@@ -92,8 +91,6 @@ def print_study_summary(
 
     Args:
         console: From `open_terminal`.
-        results: The summary of the run.
-        verb: Its verb.
         verbose: Whether to list all best rows and reasons.
     """
     left, refused = sum(results["left_out"].values()), results["failed"]

@@ -26,7 +26,6 @@ def open_terminal(
     Colors are used only on terminals, never with NO_COLOR or TERM=dumb; FORCE_COLOR forces them.
 
     Args:
-        stream: Output stream.
         width: Columns; by default those of the terminal, else COLUMNS, else 80.
         environ: Environment variables; by default those of the process.
     """
@@ -101,10 +100,6 @@ def _least_width(console: Console, table: Table) -> int:
 def encodable(text: str, encoding: str) -> str:
     """Return a text that a stream can encode, with us for µs and +- for ± if necessary.
 
-    Args:
-        text: The text.
-        encoding: Encoding of the stream.
-
     Example:
         >>> from perfatlas.report.text.terminal import encodable
         >>> encodable("12.0 µs", "utf-8"), encodable("12.0 µs ± 1", "ascii")
@@ -123,7 +118,6 @@ def print_line(console: Console, text: str, *, style: str = "") -> None:
 
     Args:
         console: From `open_terminal`.
-        text: The text.
         style: Style, such as a color.
     """
     print_plain(console, text, style=style)

@@ -27,9 +27,6 @@ def _tiles() -> tuple[dict[str, Any], ...]:
 def fixed_tile(inputs: GemmInputs) -> tuple[float, float]:
     """Return rows and columns of the output tile of a grouped product; zeros where it is chosen.
 
-    Args:
-        inputs: The product.
-
     Raises:
         UnsupportedError: The kernel does not support the format or the device.
 

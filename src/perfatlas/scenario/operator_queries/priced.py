@@ -140,7 +140,6 @@ class PricedQueries:
 
     Args:
         inputs: The queries (C).
-        system: The system.
         operator: The operator columns (C).
         prices: The prices (C, 1).
         devices: Device and clock of each query.
@@ -157,11 +156,7 @@ class PricedQueries:
     problems: Mapping[int, PerfatlasError]
 
     def match(self, c: int) -> CalibrationMatch | None:
-        """Return the calibration that priced a query, None in tier bound.
-
-        Args:
-            c: Index of the query.
-        """
+        """Return the calibration that priced a query, None in tier bound."""
         position = int(self.prices.match_CO[c, 0])
         return self.prices.matches[position] if position >= 0 else None
 
@@ -240,11 +235,7 @@ class PricedQueries:
         return half_format(self.inputs[0].system) if streams else self.operator.compute_format
 
     def warnings(self, c: int) -> tuple[str, ...]:
-        """Return the warnings about the answer of a query.
-
-        Args:
-            c: Index of the query.
-        """
+        """Return the warnings about the answer of a query."""
         device, inputs = self.system.device, self.inputs[c]
         board, limit_w = board_energy(device), inputs.power_cap_w
         texts: list[str] = []

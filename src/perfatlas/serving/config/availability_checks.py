@@ -23,7 +23,6 @@ def check_availability(fleet: Fleet, last: int) -> None:
     """Validate outages and autoscaler of a fleet.
 
     Args:
-        fleet: Engines with their outages and autoscaler.
         last: Maximum time of the clock [ps].
 
     Raises:

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 def check_stages(fleet: Fleet) -> None:
     """Validate pipeline stages, which are simulated for identical replicas without outages.
 
-    Args:
-        fleet: The engines.
-
     Raises:
         InvalidSpecError: A stage has no layer.
         UnsupportedError: A combination is not simulated.
@@ -60,7 +57,6 @@ def check_router(routing: str, affinity: Affinity) -> None:
     """Validate the routing policy and its thresholds.
 
     Args:
-        routing: Routing policy.
         affinity: Thresholds of `prefix_aware`.
 
     Raises:
@@ -92,7 +88,6 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
     """Validate the engines and the routing of a fleet.
 
     Args:
-        fleet: Engines and routing.
         concurrency: Requests in flight of a closed loop.
         control: Options of the simulation.
     """
@@ -157,12 +152,7 @@ def _check_roles(fleet: Fleet) -> None:
 
 
 def check_links(fleet: Fleet, requests: Requests) -> None:
-    """Validate that transfer times of KV caches do not overflow the clock.
-
-    Args:
-        fleet: Engines and their links.
-        requests: The requests.
-    """
+    """Validate that transfer times of KV caches do not overflow the clock."""
     longest = int(requests.isl_N.max(initial=0))
     for k, group in enumerate(fleet.groups):
         _check_link(k, group.link)
@@ -188,11 +178,7 @@ def _check_link(k: int, link: Link) -> None:
 
 
 def check_limits(limits: Limits) -> None:
-    """Validate the limits of a scheduler.
-
-    Args:
-        limits: Limits of a scheduler.
-    """
+    """Validate the limits of a scheduler."""
     for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "kv_blocks"):
         _at_least(name, getattr(limits, name), 1)
     _check_chunks(limits)
@@ -238,7 +224,6 @@ def check_requests(requests: Requests, last: int) -> None:
     """Validate requests: equal column lengths, sorted arrivals, and complete sessions.
 
     Args:
-        requests: The requests.
         last: Maximum time of the clock [ps].
     """
     count = requests.isl_N.shape[0]
@@ -309,13 +294,7 @@ def _check_hashes(requests: Requests) -> None:
 
 
 def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None:
-    """Validate that price tables cover all steps that the limits allow.
-
-    Args:
-        prices: Price tables of a step.
-        limits: Limits of a scheduler.
-        requests: The requests.
-    """
+    """Validate that price tables cover all steps that the limits allow."""
     longest = int((requests.isl_N + requests.osl_N).max(initial=1)) + limits.draft_tokens
     longest = min(longest, limits.kv_blocks * limits.block_size)  # longer ones never run
     borders = (prices.context_K, prices.queries_Q, prices.before_P)
@@ -377,12 +356,7 @@ def _check_experts(prices: StepPrices, name: str, whole: str) -> None:
 
 
 def check_energy(energy: EnergyPrices, prices: StepPrices) -> None:
-    """Validate that tables of energy have the shapes of those of time.
-
-    Args:
-        energy: Tables of energy.
-        prices: Tables of time.
-    """
+    """Validate that tables of energy have the shapes of those of time."""
     for name, time in ENERGY_TABLES.items():
         _shape(name, getattr(energy, name), getattr(prices, time).shape)
 

@@ -56,7 +56,6 @@ class ReplicaGroup(NamedTuple):
     Args:
         prices: Price tables of a step.
         limits: Limits of each scheduler.
-        number: Number of engines.
         ranks: Attention-data-parallel ranks per engine, as in `Replicas`.
         role: `both` phases of a request, or one of two pools: `prefill` engines run prompts up to
             the first token, `decode` engines the rest; see `pools`.
@@ -127,8 +126,6 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
 
     Args:
         prices: Price tables of a step.
-        limits: Limits of a scheduler.
-        replicas: Engines and routing.
     """
     group = ReplicaGroup(
         prices,

@@ -13,12 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_front(fleet: Fleet, requests: Requests) -> None:
-    """Validate that front-end times do not overflow the clock.
-
-    Args:
-        fleet: Engines and their front ends.
-        requests: The requests.
-    """
+    """Validate that front-end times do not overflow the clock."""
     sends = max((group.stream_token for group in fleet.groups), default=0)
     for name, each, tokens in (
         ("read_token", fleet.read_token, requests.isl_N),

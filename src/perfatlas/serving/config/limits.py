@@ -118,7 +118,6 @@ class Replicas(NamedTuple):
     """Identical engines behind one router.
 
     Args:
-        number: Number of engines.
         ranks: Attention-data-parallel ranks per engine, each with its own scheduler and KV cache;
             all step together. A request goes to the rank with the lowest 4 x waiting + running
             at its arrival, lowest index first.

@@ -20,7 +20,6 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
 
     Args:
         fleet: Engines with their outages and autoscaler.
-        requests: The requests.
 
     Raises:
         InvalidSpecError: A size or a time is out of range.

@@ -25,11 +25,7 @@ def _skip_turns(sim: SimulationState) -> None:
 
 @part
 def next_arrival(sim: SimulationState) -> int:
-    """Return the time of the next arrival [ps], NEVER if none is known.
-
-    Args:
-        sim: The simulation.
-    """
+    """Return the time of the next arrival [ps], NEVER if none is known."""
     clock = sim.clock_1[0]
     time = NEVER
     if clock.coming > 0:
@@ -41,11 +37,7 @@ def next_arrival(sim: SimulationState) -> int:
 
 @part
 def take_arrival(sim: SimulationState) -> int:
-    """Return the next request to arrive, by lowest index at equal times.
-
-    Args:
-        sim: The simulation.
-    """
+    """Return the next request to arrive, by lowest index at equal times."""
     clock = sim.clock_1[0]
     listed = clock.next
     caused = clock.coming > 0
@@ -67,8 +59,6 @@ def on_request_end(sim: SimulationState, i: int, now: int) -> None:
     """Schedule the arrivals caused by a request that finished, was rejected or was lost.
 
     Args:
-        sim: The simulation.
-        i: The request.
         now: Time [ps].
     """
     sim.clock_1[0].left -= 1

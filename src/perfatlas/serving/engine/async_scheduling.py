@@ -40,7 +40,6 @@ def plan_ahead(sim: SimulationState, r: int, end: int) -> None:
     """Apply the running steps ahead of their end, except for finishing requests.
 
     Args:
-        sim: The simulation.
         r: The replica, whose last step starts.
         end: End of that step [ps].
     """
@@ -61,12 +60,7 @@ def plan_ahead(sim: SimulationState, r: int, end: int) -> None:
 
 @part
 def note_done(sim: SimulationState, r: int) -> None:
-    """Count the finished steps, their time and their energy.
-
-    Args:
-        sim: The simulation.
-        r: The replica.
-    """
+    """Count the finished steps, their time and their energy."""
     replica = sim.replica_R[r]
     sim.clock_1[0].steps += replica.steps
     replica.done += replica.steps
@@ -81,12 +75,7 @@ def note_done(sim: SimulationState, r: int) -> None:
 
 @part
 def end_overlapped(sim: SimulationState, r: int) -> bool:
-    """Return whether a replica's batch of steps has ended, rather than its last step started.
-
-    Args:
-        sim: The simulation.
-        r: The replica.
-    """
+    """Return whether a replica's batch of steps has ended, rather than its last step started."""
     replica = sim.replica_R[r]
     if replica.decided == 0:
         return False
@@ -101,8 +90,6 @@ def truncate_overlapped(sim: SimulationState, r: int, now: int) -> None:
     """Truncate the batch so that the next step boundary sees arrivals.
 
     Args:
-        sim: The simulation.
-        r: The replica.
         now: Time [ps].
     """
     replica = sim.replica_R[r]

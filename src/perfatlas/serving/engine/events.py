@@ -68,8 +68,6 @@ def look_again(sim: SimulationState, r: int, now: int) -> None:
     """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
 
     Args:
-        sim: The simulation.
-        r: The replica.
         now: Time [ps].
     """
     replica = sim.replica_R[r]
@@ -117,7 +115,6 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
 
     Args:
         groups: The simulation, by engine type.
-        i: The request.
         now: Time [ps].
     """
     travel = groups[0].travel_N[i]
@@ -155,12 +152,7 @@ def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
 
 @part
 def is_in_transfer(sim: SimulationState, i: int) -> bool:
-    """Return whether a request waits for its KV cache transfer.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Return whether a request waits for its KV cache transfer."""
     return bool(sim.travel_N[i].stage == FETCHED)
 
 
@@ -184,8 +176,6 @@ def end_step(sim: SimulationState, r: int, now: int) -> None:
     """End the step of a replica.
 
     Args:
-        sim: The simulation.
-        r: The replica.
         now: Time [ps].
     """
     if sim.async_scheduling:

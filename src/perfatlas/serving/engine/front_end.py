@@ -39,7 +39,6 @@ def is_read(sim: SimulationState, i: int, now: int) -> bool:
 
     Args:
         sim: The simulation, with front-end times above 0.
-        i: The request.
         now: Time [ps].
     """
     if sim.read_N[i] != NO_INDEX:
@@ -71,9 +70,6 @@ def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
     another engine have no backlog, as it would limit the rate.
 
     Args:
-        sim: The simulation.
-        r: The replica.
-        steps: Number of steps.
         end: End of the last step [ps].
     """
     work = 0

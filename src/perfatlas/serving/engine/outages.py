@@ -83,8 +83,6 @@ def take_down(sim: SimulationState, r: int, now: int) -> None:
     """Take down a failing replica with its requests and caches, unless a step is running.
 
     Args:
-        sim: The simulation.
-        r: The replica.
         now: Time [ps].
     """
     replica = sim.replica_R[r]
@@ -156,7 +154,6 @@ def clear(sim: SimulationState, r: int) -> None:
     """Reset a replica to its initial state with empty caches.
 
     Args:
-        sim: The simulation.
         r: The replica, whose requests were already removed.
     """
     replica = sim.replica_R[r]

@@ -36,7 +36,6 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
 
     Args:
         sim: The simulation, with at least one serving replica; the prompt is added to the tree.
-        i: The request.
         turn: Tie-breaker for equal loads; unchanged by a prefix match.
     """
     least = least_loaded(sim, (0, sim.entries), turn)
@@ -100,7 +99,6 @@ def drop_replica(sim: SimulationState, r: int) -> None:
     """Remove the entries of a replica from the tree.
 
     Args:
-        sim: The simulation.
         r: Index of the replica among all.
     """
     sim.replica_F[r].era += 1

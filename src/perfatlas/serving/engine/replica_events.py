@@ -173,7 +173,6 @@ def next_change(sim: SimulationState, time: int) -> int:
     """Return the time of the next event, including replica changes while requests remain.
 
     Args:
-        sim: The simulation.
         time: Time of the next arrival or end of a step [ps].
     """
     clock = sim.clock_1[0]
@@ -223,11 +222,7 @@ def change(groups: tuple[SimulationState, ...], now: int) -> bool:
 
 @part
 def serves(sim: SimulationState) -> bool:
-    """Return whether any replica accepts requests.
-
-    Args:
-        sim: The simulation.
-    """
+    """Return whether any replica accepts requests."""
     up = False
     for place in range(sim.entries):
         up = up or sim.replica_F[place].status == UP
@@ -236,12 +231,7 @@ def serves(sim: SimulationState) -> bool:
 
 @part
 def wait_at_router(sim: SimulationState, i: int) -> None:
-    """Queue a request at the router.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Queue a request at the router."""
     clock = sim.clock_1[0]
     sim.replica_N[i] = NO_INDEX
     if clock.door == 0:

@@ -32,7 +32,6 @@ def route(sim: SimulationState, i: int, pool: tuple[int, int], turn: int) -> tup
 
     Args:
         sim: The simulation; at least one replica of the pool serves.
-        i: The request.
         pool: Index of its first replica, and after its last.
         turn: Current turn of round robin and of ties.
     """
@@ -86,7 +85,6 @@ def queue_at(sim: SimulationState, i: int, place: int, now: int) -> None:
 
     Args:
         sim: The simulation of the replica's type.
-        i: The request.
         place: Index of the replica among all.
         now: Time [ps].
     """

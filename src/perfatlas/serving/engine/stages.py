@@ -55,7 +55,6 @@ def make_ready(sim: SimulationState, r: int) -> None:
     """Mark a replica as ready to start a step at this time, or with stages, its free batches.
 
     Args:
-        sim: The simulation.
         r: The replica, or the row of the batch that is scheduled first.
     """
     if sim.stages == 0:
@@ -71,12 +70,7 @@ def make_ready(sim: SimulationState, r: int) -> None:
 
 @part
 def make_idle_ready(sim: SimulationState, r: int) -> None:
-    """Mark a replica as ready that runs nothing.
-
-    Args:
-        sim: The simulation.
-        r: The replica.
-    """
+    """Mark a replica as ready that runs nothing."""
     if sim.stages == 0 and sim.replica_R[r].steps == 0:
         _list(sim, r)
     elif sim.stages > 0 and in_flight(sim, r) == 0:

@@ -56,10 +56,6 @@ if TYPE_CHECKING:
 def hold_prompts(sim: SimulationState, first: int) -> None:
     """Decide whether prompts wait in the next step of a replica.
 
-    Args:
-        sim: The simulation.
-        first: Its first scheduler.
-
     Limits: A prompt is ready if its rank has a free sequence slot; blocks that are missing are not
         looked at.
     """
@@ -94,7 +90,6 @@ def begin(sim: SimulationState, r: int, now: int) -> None:
     ones are scheduled.
 
     Args:
-        sim: The simulation.
         r: The replica, between steps.
         now: Time [ps].
     """
@@ -291,8 +286,6 @@ def end(sim: SimulationState, r: int, now: int) -> None:
     """Apply a finished batch of steps, except for finishing requests.
 
     Args:
-        sim: The simulation.
-        r: The replica.
         now: End of the last step [ps].
     """
     replica = sim.replica_R[r]
@@ -312,8 +305,6 @@ def truncate_batch(sim: SimulationState, r: int, now: int) -> None:
     """Truncate the batch of steps of a replica at the next step boundary.
 
     Args:
-        sim: The simulation.
-        r: The running replica.
         now: Time [ps].
     """
     replica = sim.replica_R[r]

@@ -32,8 +32,6 @@ def finish_step(sim: SimulationState, s: int, steps: int, now: int) -> None:
     """Apply a batch of steps: contexts grow, finished prompts start to decode.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         steps: Number of steps; 1 with prompts.
         now: End of the last step [ps].
     """
@@ -160,12 +158,7 @@ def _count_gaps(sim: SimulationState, line: tuple[int, int], steps: int, sequenc
 
 @part
 def cache_finished_prompts(sim: SimulationState, s: int) -> None:
-    """Register prompt blocks computed by the ending step in the prefix cache.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Register prompt blocks computed by the ending step in the prefix cache."""
     scheduler = sim.scheduler_S[s]
     for place in range(scheduler.learning):
         blocks.cache_prompt(sim, sim.learning_SH[s, place])

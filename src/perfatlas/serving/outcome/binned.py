@@ -71,7 +71,6 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
 
     Args:
         series: State over time.
-        energy: Energy of the run.
         most: Maximum number of bins.
 
     Returns:

@@ -168,8 +168,6 @@ class Outcome(NamedTuple):
         steps_F: Steps of each replica (F,).
         operated: Effects of outages and autoscaling.
         offloaded: Statistics of cache tiers below the GPU.
-        fronted: Front-end times.
-        energy: Energy of the run.
     """
 
     arrival_N: Ticks

@@ -80,11 +80,7 @@ class Latencies:
     place_N: NDArray[np.int64]
 
     def between(self, window: Window) -> Latencies:
-        """Return the latencies of the requests of a window.
-
-        Args:
-            window: The window.
-        """
+        """Return the latencies of the requests of a window."""
         taken_N = (self.place_N >= window.first) & (self.place_N < window.last)
         columns = {
             one.name: values_N[taken_N] if values_N.size else values_N
@@ -114,7 +110,6 @@ def request_latencies(
     """Return the latencies of completed requests.
 
     Args:
-        requests: The requests.
         outcome: Results of the simulation.
         seen: Delays between engine and client.
     """
@@ -169,7 +164,6 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
     exact, over completed requests, as seen by clients.
 
     Args:
-        requests: The requests.
         outcome: Results of the simulation.
     """
     count_G = outcome.gaps_G
@@ -204,8 +198,6 @@ def request_columns(
     """Return per-request results as columns of a table, with None for missing values.
 
     Args:
-        requests: The requests.
-        outcome: Results of the simulation.
         seen: Delays between engine and client.
     """
     found = request_latencies(requests, outcome, seen)
@@ -281,11 +273,7 @@ def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
 
 
 def power_column(energy: RunEnergy) -> list[float]:
-    """Return the mean power of all GPUs from each row of the series to the next one [W].
-
-    Args:
-        energy: Energy of the run.
-    """
+    """Return the mean power of all GPUs from each row of the series to the next one [W]."""
     apart_s = np.diff(energy.time_W) / TICKS_PER_SECOND
     power_w = np.diff(energy.energy_j_W) / np.where(apart_s > 0.0, apart_s, np.inf)
     found: list[float] = power_w.tolist()

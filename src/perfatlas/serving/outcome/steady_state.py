@@ -26,7 +26,6 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
     """Return the requests between the warm-up and the time when no more arrive.
 
     Args:
-        found: Latencies of the completed requests.
         outcome: All requests, in order of arrival.
         grows: The queue grows without bound, so only TPOT has a steady state.
     """

@@ -34,7 +34,6 @@ def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
     """Return which completed requests meet all SLOs (N,).
 
     Args:
-        latencies: Latencies of the completed requests.
         slos: Maximum by name: ttft_s, tpot_s, itl_s (mean gap of a request, i.e. its TPOT),
             request_latency_s [s].
     """
@@ -59,8 +58,6 @@ def summarize(
     requests meet no SLO.
 
     Args:
-        requests: The requests.
-        outcome: Results of the simulation.
         slos: As in `meets`.
         seen: Delays between engine and client.
         window: Measured requests: latencies are theirs, and rates are those between their first and

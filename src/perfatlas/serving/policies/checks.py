@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 def check_policies(fleet: Fleet) -> None:
     """Validate that the schedulers of all engines support their options.
 
-    Args:
-        fleet: The engines.
-
     Raises:
         InvalidSpecError: A scheduler is unknown, or could never run a chunk.
         UnsupportedError: A scheduler does not support a role or an option.

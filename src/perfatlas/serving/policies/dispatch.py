@@ -30,7 +30,6 @@ def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
     Policies that share a function share a branch; the most common one is the default branch.
 
     Args:
-        name: Name in the protocol.
         places: Indices in `POLICIES` of the policies; only these are compiled.
     """
     given = ", ".join(PROTOCOL[name])

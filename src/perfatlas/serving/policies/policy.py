@@ -22,7 +22,6 @@ def append_to_queue(sim: SimulationState, i: int) -> bool:
     """Append a request to the queue; return whether it may start in the next step.
 
     Args:
-        sim: The simulation.
         i: The request, at its scheduler.
     """
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
@@ -36,10 +35,6 @@ def always_steady(sim: SimulationState, s: int) -> int:  # noqa: ARG001 - part o
     """Return MANY: the head of the queue, if it does not fit now, will not fit later.
 
     While sequences only decode, free blocks decrease and no sequence leaves.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
     """
     return MANY
 
@@ -49,7 +44,6 @@ def do_nothing(sim: SimulationState, place: int) -> None:
     """Do nothing.
 
     Args:
-        sim: The simulation.
         place: Index of the request or the scheduler.
     """
 
@@ -59,8 +53,6 @@ def fits_in_cache(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: A
     """Return whether the KV cache has blocks for all tokens of a request.
 
     Args:
-        sim: The simulation.
-        i: The request.
         tokens: Tokens of its prompt and output.
     """
     return bool(blocks.count(sim, tokens) <= sim.kv_blocks)

@@ -65,8 +65,6 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
@@ -100,12 +98,7 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
 
 @part
 def reset_ratio(sim: SimulationState, s: int) -> None:
-    """Reset the new-token ratio of an idle scheduler.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Reset the new-token ratio of an idle scheduler."""
     scheduler = sim.scheduler_S[s]
     scheduler.ratio = sim.new_token_ratio
     scheduler.decays = 0
@@ -124,12 +117,7 @@ def _ratio(sim: SimulationState, s: int) -> float:
 
 @part
 def decode_batch(sim: SimulationState, s: int) -> None:
-    """Decode the batch, retracting sequences while blocks are missing.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Decode the batch, retracting sequences while blocks are missing."""
     scheduler = sim.scheduler_S[s]
     left = scheduler.ended > 0
     scheduler.ended = 0
@@ -151,7 +139,6 @@ def output_of(sim: SimulationState, i: int) -> int:
     """Return the known number of output tokens of a sequence.
 
     Args:
-        sim: The simulation.
         i: The decoding request.
     """
     request = sim.request_N[i]
@@ -328,12 +315,7 @@ def _steady_steps(sim: SimulationState, s: int) -> int:
 
 @part
 def keep_in_batch(sim: SimulationState, i: int) -> None:
-    """Keep a finished sequence in the batch until the next decode step.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Keep a finished sequence in the batch until the next decode step."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     if sim.async_scheduling and scheduler.decodes > 0:  # decodes once more if the next step does
@@ -349,8 +331,6 @@ def fits_with_spare_block(sim: SimulationState, i: int, tokens: int) -> bool:  #
     """Return whether an empty KV cache holds a request and the extra block it requires.
 
     Args:
-        sim: The simulation.
-        i: The request.
         tokens: Tokens of its prompt and output.
     """
     return bool(tokens + sim.block_size < sim.kv_blocks * sim.block_size)

@@ -26,8 +26,6 @@ def schedule_static(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         now: Start of the step [ps].
     """
     decode_all(sim, s, now)

@@ -27,9 +27,6 @@ POLICIES: Final[list[Policy]] = [
 def register(policy: Policy) -> None:
     """Register a scheduling policy, before the first simulation of a process.
 
-    Args:
-        policy: The policy.
-
     Raises:
         InvalidSpecError: A policy of this name exists for one of its roles, or the event loop is
             already loaded.
@@ -60,19 +57,12 @@ def policy_names() -> tuple[str, ...]:
 
 
 def policies_where(holds: Callable[[Policy], bool]) -> list[Policy]:
-    """Return the policies that satisfy a predicate.
-
-    Args:
-        holds: The predicate.
-    """
+    """Return the policies that satisfy a predicate."""
     return [policy for policy in POLICIES if holds(policy)]
 
 
 def names_where(holds: Callable[[Policy], bool]) -> tuple[str, ...]:
     """Return the distinct names of the policies that satisfy a predicate.
-
-    Args:
-        holds: The predicate.
 
     Example:
         >>> from perfatlas.serving.policies import names_where
@@ -84,9 +74,6 @@ def names_where(holds: Callable[[Policy], bool]) -> tuple[str, ...]:
 
 def policies_named(name: str) -> list[Policy]:
     """Return the policies of a name, one for each role or group of roles.
-
-    Args:
-        name: Name of a scheduler.
 
     Raises:
         InvalidSpecError: There is no scheduler of this name.

@@ -57,8 +57,6 @@ def schedule_trtllm(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         now: Start of the step [ps].
     """
     decode_all(sim, s, now)
@@ -71,8 +69,6 @@ def decode_all(sim: SimulationState, s: int, now: int) -> None:
     """Decode all sequences past their prompts, pausing the last started while blocks are missing.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
@@ -90,7 +86,6 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
     """Add prompts to the step, or let them wait for more prompts.
 
     Args:
-        sim: The simulation.
         s: The scheduler, without pauses in this step.
         now: Start of the step [ps].
     """
@@ -218,12 +213,7 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
 
 @part
 def check_while_waiting(sim: SimulationState, s: int) -> int:
-    """Return 1 if prompts wait for more prompts, here or on other ranks, as every step counts.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Return 1 if prompts wait for more prompts, here or on other ranks, as every step counts."""
     scheduler = sim.scheduler_S[s]
     held = scheduler.held > 0
     if sim.rank_balance_iters > 0:

@@ -48,8 +48,6 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         now: Start of the step [ps].
     """
     scheduler = sim.scheduler_S[s]
@@ -154,12 +152,7 @@ def _has_slot(sim: SimulationState, s: int) -> bool:
 
 @part
 def preempt_last(sim: SimulationState, s: int) -> None:
-    """Preempt the last admitted sequence; it restarts from the head of the queue.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Preempt the last admitted sequence; it restarts from the head of the queue."""
     i = sim.scheduler_S[s].running_tail
     preempt(sim, i)
     queue_first(sim, i)

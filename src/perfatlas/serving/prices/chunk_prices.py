@@ -53,7 +53,6 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
     """Return the costs of chunks, bilinear between adaptive breakpoints.
 
     Args:
-        parts: Parts of the steps of one candidate.
         most: Maximum tokens per step.
         longest: Maximum keys of a sequence.
 

@@ -38,7 +38,6 @@ def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
 
     Args:
         seed: Seed of the run, 0 or more.
-        purpose: Purpose of the numbers.
         place: Further non-negative indices, if several streams share a purpose.
 
     Raises:
@@ -63,7 +62,6 @@ def constant_arrivals(num_requests: int, request_rate: float) -> Ticks:
     """Return equidistant arrivals (N,) [ps].
 
     Args:
-        num_requests: Number of requests.
         request_rate: Mean rate [1/s]; inf for all at once.
 
     Raises:
@@ -81,9 +79,7 @@ def poisson_arrivals(num_requests: int, request_rate: float, seed: int) -> Ticks
     """Return arrivals of a Poisson process (N,) [ps]: exponential gaps, coefficient of variation 1.
 
     Args:
-        num_requests: Number of requests.
         request_rate: Mean rate [1/s]; inf for all at once.
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: A value is out of range, or the last request would arrive too late.
@@ -101,11 +97,9 @@ def gamma_arrivals(num_requests: int, request_rate: float, cv: float, seed: int)
     """Return arrivals with gamma-distributed gaps (N,) [ps]; bursty if `cv` is above 1.
 
     Args:
-        num_requests: Number of requests.
         request_rate: Mean rate [1/s]; inf for all at once.
         cv: Coefficient of variation of the gaps (standard deviation / mean), 0 for equal gaps,
             at most 1000.
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: A value is out of range, or the last request would arrive too late.
@@ -130,12 +124,10 @@ def ramp_arrivals(
     """Return arrivals whose rate changes linearly and then stays constant (N,) [ps].
 
     Args:
-        num_requests: Number of requests.
         rates: Rate at time 0 and from `duration_s` on [1/s].
         duration_s: Length of the ramp [s].
         cv: Coefficient of variation of the gaps at a constant rate: 1 for a Poisson process, 0 for
             deterministic arrivals.
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: A value is out of range, or the rate reaches 0 before all have arrived.
@@ -176,9 +168,7 @@ def think_times(count: int, mean_s: float, seed: int) -> Ticks:
     """Return exponentially distributed times between an answer and the next turn (N,) [ps].
 
     Args:
-        count: Number of times.
         mean_s: Mean [s].
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: The mean is out of range.
@@ -196,9 +186,6 @@ def think_times(count: int, mean_s: float, seed: int) -> Ticks:
 
 def all_at_once(num_requests: int) -> Ticks:
     """Return arrivals at time 0 (N,) [ps], for request_rate = inf or a closed loop.
-
-    Args:
-        num_requests: Number of requests.
 
     Example:
         >>> from perfatlas.serving.requests import all_at_once

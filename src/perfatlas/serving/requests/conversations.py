@@ -52,7 +52,6 @@ def sessions(
     Args:
         start_S: Arrival of the first turn of each session (S,) [ps], in any order.
         turns_S: Turns of each session (S,), at least 1.
-        turns: All turns.
         hash_block: Tokens per hashed block.
         shared_prefix: Tokens at the start of every prompt that all sessions share (a system
             prompt).

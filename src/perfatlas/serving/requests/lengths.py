@@ -33,10 +33,6 @@ class LogNormal(NamedTuple):
 def fixed_lengths(num_requests: int, tokens: int) -> Lengths:
     """Return the same length for all (N,).
 
-    Args:
-        num_requests: Number of requests.
-        tokens: The length.
-
     Raises:
         InvalidSpecError: The length is not in 1 .. LONGEST_TOKENS.
 
@@ -52,7 +48,6 @@ def range_around(tokens: int, ratio: float) -> tuple[int, int]:
     """Return the minimum and maximum length within a ratio of a length.
 
     Args:
-        tokens: The central length.
         ratio: 0 (no spread) to below 1: the `--random-range-ratio` of `vllm bench serve`.
 
     Raises:
@@ -77,10 +72,8 @@ def uniform_lengths(
     """Return uniformly distributed lengths of an inclusive range (N,).
 
     Args:
-        num_requests: Number of requests.
         bounds: Minimum and maximum length.
         column: Column of the lengths: prompts and outputs are drawn independently.
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: The bounds are out of range or crossed.
@@ -146,10 +139,8 @@ def lognormal_lengths(num_requests: int, shape: LogNormal, column: Column, seed:
     """Return lognormal lengths, rounded to integers of at least 1 (N,).
 
     Args:
-        num_requests: Number of requests.
         shape: The distribution, from `lognormal`.
         column: Column of the lengths: prompts and outputs are drawn independently.
-        seed: Random seed.
 
     Limits: Lengths are limited to LONGEST_TOKENS.
 
@@ -172,10 +163,8 @@ def empirical_lengths(
     Whole rows are drawn, which preserves the correlation of prompts and outputs.
 
     Args:
-        num_requests: Number of requests.
         isl_E: Prompt tokens of the sample (E,).
         osl_E: Output tokens of the sample (E,).
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: The sample is empty, its columns differ in length, or a length is not in
@@ -201,13 +190,7 @@ def empirical_lengths(
 
 
 def drawn_rows(num_requests: int, size: int, seed: int) -> Lengths:
-    """Return the rows of a sample that `empirical_lengths` draws (N,).
-
-    Args:
-        num_requests: Number of requests.
-        size: Rows of the sample.
-        seed: Random seed.
-    """
+    """Return the rows of a sample that `empirical_lengths` draws (N,)."""
     drawn_N = np.floor(stream(seed, "rows").random(num_requests) * size)
     return drawn_N.astype(np.int64)
 

@@ -47,12 +47,7 @@ class PrefixReuse:
         return found
 
     def cached_tokens(self, capacity_tokens: float, count: int) -> Int:
-        """Return the prompt tokens that a cache has when each request arrives (N,).
-
-        Args:
-            capacity_tokens: Its capacity.
-            count: Number of requests N.
-        """
+        """Return the prompt tokens that a cache has when each request arrives (N,)."""
         found_H = (self.needed_H <= capacity_tokens) & self.repeats
         tokens_N: Int = np.bincount(self.request_H, self.saved_H * found_H, count).astype(np.int64)
         return tokens_N

@@ -54,7 +54,6 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
     """Return the same requests at `factor` times the rate: all times of arrival divided by it.
 
     Args:
-        requests: The requests.
         factor: Above 1 to compress time, below 1 to stretch it.
 
     Raises:
@@ -91,9 +90,6 @@ def spread_batches(requests: Requests) -> Requests:
 
     Logs with coarse timestamps (Mooncake: 3 s) otherwise create artificial bursts.
 
-    Args:
-        requests: The requests.
-
     Limits: Requests of the last timestamp are spread over the length of the gap before it.
 
     Example:
@@ -121,7 +117,6 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
     """Return the same requests with scaled prompts and outputs, at least 1 token each.
 
     Args:
-        requests: The requests.
         isl_factor: Factor on prompt tokens; for hashed prompts also on the block size, so that
             the shared fraction of each prompt is preserved. Prompts are then rounded up.
         osl_factor: Factor on output tokens.
@@ -162,7 +157,6 @@ def take_window(
     """Return the requests of a time span, with its start at time 0.
 
     Args:
-        requests: The requests.
         first: Maximum number of requests.
         start_s: Start of the span [s].
         end_s: End of the span, exclusive [s].

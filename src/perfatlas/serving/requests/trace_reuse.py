@@ -66,11 +66,7 @@ class TraceReuse:
     count_K: IntArray
 
     def mean_cached(self, caches: Caches) -> FloatArray:
-        """Return the mean prompt tokens of each class that caches have (K, P).
-
-        Args:
-            caches: The caches of deployments.
-        """
+        """Return the mean prompt tokens of each class that caches have (K, P)."""
         mean_KP = np.zeros((self.count_K.size, caches.number.size))
         for number in np.unique(caches.number).tolist():
             some = np.flatnonzero(caches.number == number)
@@ -80,11 +76,7 @@ class TraceReuse:
         return mean_KP
 
     def cached_tokens(self, caches: Caches) -> IntArray:
-        """Return the prompt tokens of each request that the caches of a deployment have (N,).
-
-        Args:
-            caches: Those of one deployment.
-        """
+        """Return the prompt tokens of each request that the caches of a deployment have (N,)."""
         reuse = prefix_reuse(self.requests, int(caches.number[0]))
         return reuse.cached_tokens(float(caches.tokens[0]), self.class_N.size)
 

@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 
 def loaded_rows(fleet: Fleet, count: int) -> Rows:
-    """Return the initial per-request state of the tiers (N,); empty without tiers.
-
-    Args:
-        fleet: The engines.
-        count: Number of requests.
-    """
+    """Return the initial per-request state of the tiers (N,); empty without tiers."""
     return np.zeros(count if fleet.groups[0].limits.offloads else 0, LOADED)
 
 
@@ -34,11 +29,6 @@ def offload_state(requests: Requests, limits: Limits, schedulers: int) -> dict[s
     """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
 
     A tier is limited to the number of blocks of all prompts.
-
-    Args:
-        requests: The requests.
-        limits: Limits of a scheduler.
-        schedulers: Number of schedulers.
 
     Raises:
         InfeasibleError: The tables do not fit into memory.
@@ -68,11 +58,7 @@ def offload_state(requests: Requests, limits: Limits, schedulers: int) -> dict[s
 
 
 def offloaded(sims: tuple[SimulationState, ...]) -> Offloaded:
-    """Return the statistics of the tiers of all engines.
-
-    Args:
-        sims: The simulation.
-    """
+    """Return the statistics of the tiers of all engines."""
     sums = {
         name: sum(sim.stock_S2[name].sum(axis=0) for sim in sims)
         for name in ("loaded", "stored", "came", "went", "held")

@@ -63,7 +63,6 @@ def availability_state(availability: Availability, count: int, replicas: int) ->
     """Return the state of outages and autoscaling, by field of `SimulationState`.
 
     Args:
-        availability: Outages and autoscaling.
         count: Number of requests.
         replicas: Number of replicas of all types.
     """
@@ -119,10 +118,7 @@ def initial_states(
     """Return the initial state of a simulation, one `SimulationState` per engine type.
 
     Args:
-        requests: The requests.
-        fleet: The engines.
         concurrency: Requests in flight of a closed loop, 0 for an open loop.
-        control: Options of the simulation.
     """
     holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {

@@ -71,7 +71,6 @@ def run(
         requests: The requests. In a closed loop they are issued in order, the next one when one
             finishes; a later turn of a session replaces its previous turn instead.
         prices: Price tables of a step.
-        limits: Limits of a scheduler.
         replicas: Engines and routing.
         concurrency: Requests in flight of a closed loop; 0 for an open loop.
         control: Options of the simulation.
@@ -113,8 +112,6 @@ def run_fleet(
     """Simulate requests on engines of several types and return the results.
 
     Args:
-        requests: The requests.
-        fleet: Engines and routing.
         concurrency: Requests in flight of a closed loop; 0 for an open loop.
         control: Options of the simulation.
 

@@ -18,22 +18,13 @@ if TYPE_CHECKING:
 
 @part
 def count(sim: SimulationState, tokens: int) -> int:
-    """Return the number of blocks for tokens.
-
-    Args:
-        sim: The simulation.
-        tokens: Number of tokens.
-    """
+    """Return the number of blocks for tokens."""
     return int((tokens + sim.block_size - 1) // sim.block_size)
 
 
 @part
 def reserved_at_end(sim: SimulationState, i: int) -> int:
     """Return the blocks a request needs until its end, for engines that reserve them.
-
-    Args:
-        sim: The simulation.
-        i: The request.
 
     Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp,
     getRemainingBlocksToCompletion(): prompt and all new tokens, although the last is never stored.
@@ -46,8 +37,6 @@ def allocate_steps(sim: SimulationState, s: int, steps: int) -> None:
     """Allocate blocks to decoding sequences for the next steps; there are enough.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         steps: Number of steps, from the current one.
     """
     scheduler = sim.scheduler_S[s]
@@ -67,7 +56,6 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
     Args:
         sim: The simulation, with prefix caching.
         s: The scheduler, with at least one free block.
-        i: A request that needs a block in this step.
     """
     return int(prefix.grow_one(sim, s, i))
 
@@ -77,8 +65,6 @@ def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
     """Return how many further steps, up to `most`, have sufficient blocks.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         most: Maximum number of steps.
     """
     scheduler = sim.scheduler_S[s]
@@ -97,12 +83,7 @@ def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
 
 @part
 def find_cached(sim: SimulationState, i: int) -> tuple[int, int]:
-    """Return the leading cached blocks of a request, and how many of them are unreferenced.
-
-    Args:
-        sim: The simulation.
-        i: The waiting request.
-    """
+    """Return the leading cached blocks of a request, and how many of them are unreferenced."""
     found = 0
     idle = 0
     if sim.prefix_caching:
@@ -115,8 +96,6 @@ def reference_cached(sim: SimulationState, i: int, found: int) -> None:
     """Reference the cached blocks of an admitted request.
 
     Args:
-        sim: The simulation.
-        i: The request.
         found: Number of cached blocks, as just found.
     """
     if sim.prefix_caching:
@@ -131,7 +110,6 @@ def load_tiers(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) 
     """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks.
 
     Args:
-        sim: The simulation.
         i: The request, with its hits on the GPU.
         hits: Leading blocks found on the GPU.
         found: Leading blocks in the tiers, and how many of them are in host memory.
@@ -148,8 +126,6 @@ def extend(sim: SimulationState, i: int, tokens: int) -> None:
     """Allocate blocks for the first tokens of a request in prefill; there are enough.
 
     Args:
-        sim: The simulation.
-        i: The request.
         tokens: Tokens that need a slot; `placed` of them have one.
     """
     request = sim.request_N[i]
@@ -165,12 +141,7 @@ def extend(sim: SimulationState, i: int, tokens: int) -> None:
 
 @part
 def release(sim: SimulationState, i: int) -> None:
-    """Free the blocks of a request.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Free the blocks of a request."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     before = scheduler.free
@@ -187,7 +158,6 @@ def cache_prompt(sim: SimulationState, i: int) -> None:
     """Register the full blocks of a finished prompt in the prefix cache, if not done yet.
 
     Args:
-        sim: The simulation.
         i: The request; one that was preempted meanwhile has no blocks.
     """
     request = sim.request_N[i]
@@ -200,7 +170,6 @@ def cache_output(sim: SimulationState, i: int) -> None:
     """Register the full blocks of a request's output for its next turn, if there is one.
 
     Args:
-        sim: The simulation.
         i: The finished request, with its blocks.
     """
     if sim.prefix_caching and sim.request_N[i].next_turn_prefix_owner != NO_INDEX:
@@ -214,7 +183,6 @@ def cache_tokens(sim: SimulationState, i: int, tokens: int) -> None:
     """Register the full blocks of a request's first tokens, including its output.
 
     Args:
-        sim: The simulation.
         i: The request, with its blocks.
         tokens: Number of first tokens that are in the KV cache.
     """
@@ -227,7 +195,6 @@ def join_growth(sim: SimulationState, i: int) -> None:
     """Add a request that starts to decode to the group that needs blocks in the same steps.
 
     Args:
-        sim: The simulation.
         i: The request, admitted after all decoding ones.
     """
     residue = _residue(sim, i)
@@ -238,12 +205,7 @@ def join_growth(sim: SimulationState, i: int) -> None:
 
 @part
 def leave_growth(sim: SimulationState, i: int) -> None:
-    """Remove a request that stops decoding from its group.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Remove a request that stops decoding from its group."""
     residue = _residue(sim, i)
     sim.growth_SB[sim.request_N[i].scheduler, residue] -= 1
     if sim.prefix_caching:

@@ -50,7 +50,6 @@ def find_offloaded(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the leading blocks of a request in the tiers, and how many are in host memory.
 
     Args:
-        sim: The simulation.
         i: The request, waiting.
     """
     request = sim.request_N[i]
@@ -70,8 +69,6 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, in
     """Refresh the hits of an admitted request in the tiers, and load those not on the GPU.
 
     Args:
-        sim: The simulation.
-        i: The admitted request.
         hits: Leading blocks found on the GPU.
         found: Leading blocks in the tiers, and how many are in host memory, as just found.
     """
@@ -103,8 +100,6 @@ def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
     """Write through the full blocks of a prompt's first tokens that are not in the tiers yet.
 
     Args:
-        sim: The simulation.
-        i: The request.
         tokens: Number of first tokens with slots on the GPU.
     """
     request = sim.request_N[i]

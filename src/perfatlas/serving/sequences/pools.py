@@ -43,8 +43,6 @@ def schedule_arrival(sim: SimulationState, i: int, time: int) -> None:
     """Schedule an event of a request: its arrival, or its handover to a decode engine.
 
     Args:
-        sim: The simulation.
-        i: The request.
         time: Time of the event [ps].
     """
     clock = sim.clock_1[0]
@@ -54,12 +52,7 @@ def schedule_arrival(sim: SimulationState, i: int, time: int) -> None:
 
 @part
 def continues_elsewhere(sim: SimulationState, i: int) -> bool:
-    """Return whether a request that ends at an engine continues at another.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Return whether a request that ends at an engine continues at another."""
     return bool(sim.role == PREFILL and (sim.osl_N[i] > 1 or sim.first_from >= ARRIVAL))
 
 
@@ -68,7 +61,6 @@ def hand_over(sim: SimulationState, i: int, now: int) -> None:
     """Remove a request from its prefill engine, except for the blocks of its prompt.
 
     Args:
-        sim: The simulation.
         i: The request, with its prompt computed.
         now: Time [ps].
     """
@@ -98,7 +90,6 @@ def free_prefill_blocks(sim: SimulationState, i: int) -> None:
     """Free the blocks of a request at its prefill engine.
 
     Args:
-        sim: The simulation of the prefill engine.
         i: The request, with its KV cache at its decode engine.
     """
     request = sim.request_N[i]
@@ -118,23 +109,13 @@ def free_prefill_blocks(sim: SimulationState, i: int) -> None:
 
 @part
 def is_handed(sim: SimulationState, i: int) -> bool:
-    """Return whether the KV cache of a queued request is at another engine.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Return whether the KV cache of a queued request is at another engine."""
     return bool(sim.role == DECODE and sim.travel_N[i].stage == HANDED)
 
 
 @part
 def tokens_to_allocate(sim: SimulationState, i: int) -> int:
-    """Return the tokens for which a prefilled request is allocated blocks before it decodes.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Return the tokens for which a prefilled request is allocated blocks before it decodes."""
     request = sim.request_N[i]
     more = 0 if sim.first_from == RECOMPUTED else min(request.osl - 1, 1)
     return int(request.isl + more)
@@ -142,11 +123,7 @@ def tokens_to_allocate(sim: SimulationState, i: int) -> int:
 
 @part
 def first_output(sim: SimulationState) -> int:
-    """Return the output tokens of a prefilled request that has not decoded yet.
-
-    Args:
-        sim: The simulation.
-    """
+    """Return the output tokens of a prefilled request that has not decoded yet."""
     return 0 if sim.first_from == RECOMPUTED else 1
 
 
@@ -157,7 +134,6 @@ def start_transfer(
     """Dequeue the head of a queue, allocate its blocks and start its KV cache transfer.
 
     Args:
-        sim: The simulation.
         i: The request at the head; there are enough blocks.
         found: Leading cached blocks, and how many of them are unreferenced.
         tokens: Tokens for which blocks are allocated.
@@ -186,7 +162,6 @@ def join(sim: SimulationState, s: int, most: int, now: int) -> None:
     """Add sequences with arrived KV caches to the decode batch, in order of arrival.
 
     Args:
-        sim: The simulation.
         s: The scheduler, after allocating blocks to decoding sequences.
         most: Maximum number of sequences.
         now: Start of the step [ps].
@@ -209,7 +184,6 @@ def join_one(sim: SimulationState, i: int, now: int) -> None:
     """Add a sequence with an arrived KV cache to the decode batch.
 
     Args:
-        sim: The simulation.
         i: The request; one resumed from host memory keeps its generated tokens.
         now: Start of the step [ps].
     """

@@ -41,7 +41,6 @@ def preempt(sim: SimulationState, i: int) -> None:
     """Preempt a running request, keeping its tokens and its cached blocks.
 
     Args:
-        sim: The simulation.
         i: The request; if it ends in the running step, it still finishes.
     """
     blocks.cache_tokens(sim, i, _start_over(sim, i))
@@ -50,12 +49,7 @@ def preempt(sim: SimulationState, i: int) -> None:
 
 @part
 def preempt_uncached(sim: SimulationState, i: int) -> None:
-    """Preempt a running request, keeping its tokens but not its cached blocks.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Preempt a running request, keeping its tokens but not its cached blocks."""
     _start_over(sim, i)
     _leave(sim, i)
 

@@ -42,10 +42,6 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the leading cached blocks of a request, and how many of them are unreferenced.
 
     Their indices are stored in `found_L`. At least one token is always left to compute.
-
-    Args:
-        sim: The simulation.
-        i: The waiting request.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
@@ -69,8 +65,6 @@ def share_prefix(sim: SimulationState, i: int, found: int) -> None:
     """Assign a block table row with the cached blocks to an admitted request.
 
     Args:
-        sim: The simulation.
-        i: The request.
         found: Number of blocks in `found_L`.
     """
     request = sim.request_N[i]
@@ -95,8 +89,6 @@ def extend_named(sim: SimulationState, i: int, tokens: int) -> None:
     With `shares_scheduled`, full blocks are cached at once, even for others in the same step.
 
     Args:
-        sim: The simulation.
-        i: The request.
         tokens: Tokens that need a slot.
     """
     request = sim.request_N[i]
@@ -115,9 +107,7 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
     """Allocate a block to a decoding sequence for the next step; return the next one in need.
 
     Args:
-        sim: The simulation.
         s: The scheduler, with at least one free block.
-        i: A request that needs a block in this step.
     """
     request = sim.request_N[i]
     b = (request.isl + request.osl - 1 - (request.finish - sim.scheduler_S[s].step)) // (
@@ -132,8 +122,6 @@ def grow_named(sim: SimulationState, s: int, steps: int) -> None:
     """Allocate blocks to decoding sequences for the next steps, in order of admission.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         steps: Number of steps, from the current one.
     """
     scheduler = sim.scheduler_S[s]
@@ -152,10 +140,6 @@ def release_named(sim: SimulationState, i: int) -> None:
     """Free the blocks of a request, the last one first, and its row.
 
     Partial blocks, and those whose tokens are not known yet, have no hash.
-
-    Args:
-        sim: The simulation.
-        i: The request.
     """
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
@@ -175,13 +159,7 @@ def release_named(sim: SimulationState, i: int) -> None:
 
 @part
 def register(sim: SimulationState, i: int, tokens: int) -> None:
-    """Register the full blocks of a request's first tokens in the prefix cache.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-        tokens: Tokens with a slot.
-    """
+    """Register the full blocks of a request's first tokens in the prefix cache."""
     request = sim.request_N[i]
     s = cache_owner(sim, request.scheduler)
     full = tokens // sim.block_size
@@ -207,7 +185,6 @@ def hash_output(sim: SimulationState, i: int) -> None:
     """Hash the full blocks of a request's output as in the prompt of its next turn.
 
     Args:
-        sim: The simulation.
         i: The finished request, with its blocks; its last token is not in the KV cache.
     """
     request = sim.request_N[i]
@@ -226,7 +203,6 @@ def mark_output_hashed(sim: SimulationState, i: int) -> None:
     """Mark the full blocks of a request's output as hashed, although no request can find them.
 
     Args:
-        sim: The simulation.
         i: The finished request, with its blocks; its last token is not in the KV cache.
     """
     request = sim.request_N[i]
@@ -316,7 +292,6 @@ def join_growers(sim: SimulationState, i: int, residue: int) -> None:
     """Append a request to the group that needs blocks in the same steps.
 
     Args:
-        sim: The simulation.
         i: The request, admitted after all others of the group.
         residue: Residue of its context, relative to the steps.
     """
@@ -333,13 +308,7 @@ def join_growers(sim: SimulationState, i: int, residue: int) -> None:
 
 @part
 def leave_growers(sim: SimulationState, i: int, residue: int) -> None:
-    """Remove a request from the group that needs blocks in the same steps.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-        residue: The residue with which it was added.
-    """
+    """Remove a request from the group that needs blocks in the same steps."""
     request = sim.request_N[i]
     line = sim.growers_SB[request.scheduler, residue]
     if request.growth_before == NO_INDEX:
@@ -354,13 +323,7 @@ def leave_growers(sim: SimulationState, i: int, residue: int) -> None:
 
 @part
 def block_key(sim: SimulationState, i: int, b: int) -> int:
-    """Return the hash of block b of a request.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-        b: Block of its tokens.
-    """
+    """Return the hash of block b of a request."""
     traffic = sim
     end = (b + 1) * sim.block_size
     first = traffic.hash_first_N[i]

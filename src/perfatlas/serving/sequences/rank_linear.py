@@ -38,12 +38,7 @@ class RankTokens(NamedTuple):
 
 @part
 def rank_tokens(sim: SimulationState, first: int) -> RankTokens:
-    """Return the contents of the scheduled step of a replica.
-
-    Args:
-        sim: The simulation.
-        first: Its first scheduler.
-    """
+    """Return the contents of the scheduled step of a replica."""
     decodes = 0
     all_decodes = 0
     tokens = 0
@@ -62,13 +57,7 @@ def rank_tokens(sim: SimulationState, first: int) -> RankTokens:
 
 @part
 def linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the linear part of one rank's step [ps].
-
-    Args:
-        sim: The simulation.
-        step: The step of all ranks.
-        scheduler: The rank.
-    """
+    """Return the linear part of one rank's step [ps]."""
     if step.chunks == 0:
         return decode_linear_time(sim, step, scheduler)
     if _mixed_padded(sim, step):
@@ -79,13 +68,7 @@ def linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -> int: 
 
 @part
 def decode_linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the linear part of one rank's step without the prompts of all ranks [ps].
-
-    Args:
-        sim: The simulation.
-        step: The step of all ranks.
-        scheduler: The rank.
-    """
+    """Return the linear part of one rank's step without the prompts of all ranks [ps]."""
     if _decode_padded(sim, step):
         return int(sim.decode_linear_B[step.decodes])
     own = scheduler.decodes
@@ -94,13 +77,7 @@ def decode_linear_time(sim: SimulationState, step: RankTokens, scheduler: Any) -
 
 @part
 def linear_energy(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the energy of the linear part of one rank's step [nJ].
-
-    Args:
-        sim: The simulation.
-        step: The step of all ranks.
-        scheduler: The rank.
-    """
+    """Return the energy of the linear part of one rank's step [nJ]."""
     if step.chunks == 0:
         return decode_linear_energy(sim, step, scheduler)
     linear_T = sim.mixed_linear_energy_T
@@ -112,13 +89,7 @@ def linear_energy(sim: SimulationState, step: RankTokens, scheduler: Any) -> int
 
 @part
 def decode_linear_energy(sim: SimulationState, step: RankTokens, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the energy of the linear part of one rank's step without all prompts [nJ].
-
-    Args:
-        sim: The simulation.
-        step: The step of all ranks.
-        scheduler: The rank.
-    """
+    """Return the energy of the linear part of one rank's step without all prompts [nJ]."""
     linear_B = sim.decode_linear_energy_B
     if _decode_padded(sim, step):
         return int(linear_B[step.decodes])

@@ -26,8 +26,6 @@ def clear_step(sim: SimulationState, s: int, now: int) -> None:
     """Clear the state of the previous step.
 
     Args:
-        sim: The simulation.
-        s: The scheduler.
         now: Start of the next step [ps].
     """
     scheduler = sim.scheduler_S[s]
@@ -50,8 +48,6 @@ def admit_head(sim: SimulationState, i: int, found: tuple[int, int], now: int) -
     """Start the head of a queue with its cached blocks.
 
     Args:
-        sim: The simulation.
-        i: The request at the head.
         found: Leading cached blocks, and how many of them are unreferenced.
         now: Start of the step [ps].
     """
@@ -82,12 +78,7 @@ def _start_running(sim: SimulationState, s: int, i: int) -> None:
 
 @part
 def run_last(sim: SimulationState, i: int) -> None:
-    """Append a request to the running ones of its scheduler.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Append a request to the running ones of its scheduler."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     request.before = scheduler.running_tail
@@ -102,13 +93,7 @@ def run_last(sim: SimulationState, i: int) -> None:
 
 @part
 def run_chunk(sim: SimulationState, i: int, chunk: int) -> None:
-    """Add a prompt chunk, for which there are blocks, to the step.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-        chunk: Tokens of the chunk.
-    """
+    """Add a prompt chunk, for which there are blocks, to the step."""
     request = sim.request_N[i]
     s = request.scheduler
     scheduler = sim.scheduler_S[s]
@@ -127,12 +112,7 @@ def run_chunk(sim: SimulationState, i: int, chunk: int) -> None:
 
 @part
 def unreported_tokens(sim: SimulationState, i: int) -> int:
-    """Return 1 if the running step produces a token of a decoding sequence, otherwise 0.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Return 1 if the running step produces a token of a decoding sequence, otherwise 0."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     runs = sim.replica_R[request.scheduler // sim.ranks].steps > 0
@@ -142,12 +122,7 @@ def unreported_tokens(sim: SimulationState, i: int) -> int:
 
 @part
 def has_ended(sim: SimulationState, i: int) -> bool:
-    """Return whether the running step is known to produce the last token of a request.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Return whether the running step is known to produce the last token of a request."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     return bool(sim.foresees_ends and i != scheduler.partial and request.finish <= scheduler.step)
@@ -155,12 +130,7 @@ def has_ended(sim: SimulationState, i: int) -> bool:
 
 @part
 def last_joined(sim: SimulationState, i: int) -> int:
-    """Return when a request last started to decode [ps].
-
-    Args:
-        sim: The simulation.
-        i: The decoding request.
-    """
+    """Return when a request last started to decode [ps]."""
     joined = sim.first_token_N[i]
     if sim.preempted_N[i] > 0:
         joined = max(joined, sim.loss_N[i].since)
@@ -169,12 +139,7 @@ def last_joined(sim: SimulationState, i: int) -> int:
 
 @part
 def queue_first(sim: SimulationState, i: int) -> None:
-    """Add a request to the head of the queue of its scheduler.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Add a request to the head of the queue of its scheduler."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     request.after = scheduler.waiting_head
@@ -186,12 +151,7 @@ def queue_first(sim: SimulationState, i: int) -> None:
 
 @part
 def queue_last(sim: SimulationState, i: int) -> None:
-    """Append a request to the queue of its scheduler.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Append a request to the queue of its scheduler."""
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
     if scheduler.waiting == 0:
         scheduler.waiting_head = i
@@ -204,12 +164,7 @@ def queue_last(sim: SimulationState, i: int) -> None:
 
 @part
 def queue_at_socket(sim: SimulationState, i: int) -> None:
-    """Queue an arrived request at the socket of its scheduler, to be received later.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Queue an arrived request at the socket of its scheduler, to be received later."""
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
     if scheduler.unread == 0:
         scheduler.unread_head = i
@@ -222,12 +177,7 @@ def queue_at_socket(sim: SimulationState, i: int) -> None:
 
 @part
 def receive_all(sim: SimulationState, s: int) -> None:
-    """Receive all requests from the socket into the queue of a scheduler.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Receive all requests from the socket into the queue of a scheduler."""
     scheduler = sim.scheduler_S[s]
     if scheduler.unread == 0:
         return
@@ -242,12 +192,7 @@ def receive_all(sim: SimulationState, s: int) -> None:
 
 @part
 def receive_at_interval(sim: SimulationState, s: int) -> None:
-    """Receive new requests, if enough decode-only steps have passed since the last time.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Receive new requests, if enough decode-only steps have passed since the last time."""
     scheduler = sim.scheduler_S[s]
     idle = scheduler.decoding == 0 and scheduler.ended == 0
     if idle or scheduler.prefilled or scheduler.ran == 0:
@@ -260,12 +205,7 @@ def receive_at_interval(sim: SimulationState, s: int) -> None:
 
 @part
 def steps_to_receiving(sim: SimulationState, s: int) -> int:
-    """Return how many decode-only steps may follow before new requests are received.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Return how many decode-only steps may follow before new requests are received."""
     scheduler = sim.scheduler_S[s]
     if scheduler.unread == 0:
         return MANY
@@ -277,12 +217,7 @@ def steps_to_receiving(sim: SimulationState, s: int) -> int:
 
 @part
 def leave_running(sim: SimulationState, i: int) -> None:
-    """Remove a request from the running list of its scheduler.
-
-    Args:
-        sim: The simulation.
-        i: The request.
-    """
+    """Remove a request from the running list of its scheduler."""
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     if request.before != NO_INDEX:
@@ -299,7 +234,6 @@ def leave_queue(sim: SimulationState, i: int) -> None:
     """Remove a preempted request from the queue of its scheduler.
 
     Args:
-        sim: The simulation.
         i: The request, near the head of the queue.
     """
     scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
@@ -320,12 +254,7 @@ def leave_queue(sim: SimulationState, i: int) -> None:
 
 @part
 def take_finishing(sim: SimulationState, s: int) -> int:
-    """Stop decoding a request that has its last token, and return it; NO_INDEX if there is none.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Stop decoding a request that has its last token, and return it; NO_INDEX if there is none."""
     scheduler = sim.scheduler_S[s]
     if scheduler.heap == 0 or sim.finishing_SH[s, 0].key != scheduler.step:
         return NO_INDEX
@@ -347,7 +276,6 @@ def start_decoding(sim: SimulationState, i: int, steps: int) -> None:
     """Start decoding a request whose prompt and next token are computed.
 
     Args:
-        sim: The simulation.
         i: The request; the step counter is after the last step of its prompt.
         steps: Remaining decode steps.
     """
@@ -371,7 +299,6 @@ def stop_decoding(sim: SimulationState, i: int) -> None:
     """Stop decoding a request.
 
     Args:
-        sim: The simulation.
         i: The request; `computed` is set to its tokens in the KV cache.
     """
     request = sim.request_N[i]

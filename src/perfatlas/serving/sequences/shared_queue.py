@@ -21,7 +21,6 @@ def take_shared(sim: SimulationState, r: int) -> None:
 
     Args:
         sim: The simulation, with pipeline stages.
-        r: The row of the batch.
     """
     replicas = sim.stage_free_RP.shape[0]
     home = r % replicas

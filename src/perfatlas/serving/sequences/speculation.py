@@ -41,8 +41,6 @@ def tokens_produced(sim: SimulationState, i: int, output: int) -> int:
     """Return the number of tokens that a decode step of a request produces.
 
     Args:
-        sim: The simulation.
-        i: The request.
         output: Output tokens so far, at least 1 and not all.
     """
     drawn = mixed(mixed(np.uint64(sim.draft_seed)) + np.uint64(i))  # seeds share no draws
@@ -61,8 +59,6 @@ def decode_steps(sim: SimulationState, i: int, output: int) -> int:
     """Return the number of decode steps until a request ends.
 
     Args:
-        sim: The simulation.
-        i: The request.
         output: Output tokens so far, at least 1.
     """
     steps = 0
@@ -77,10 +73,6 @@ def reserve(sim: SimulationState, s: int) -> None:
     """Allocate blocks for a step and the following drafts, in order of admission.
 
     The last admitted sequences are preempted while blocks are missing.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
     """
     scheduler = sim.scheduler_S[s]
     i = scheduler.running_tail
@@ -107,7 +99,6 @@ def advance_each(sim: SimulationState, s: int) -> None:
     """Advance all decoding sequences by the tokens of the step.
 
     Args:
-        sim: The simulation.
         s: The scheduler; its step counter is after the step.
     """
     scheduler = sim.scheduler_S[s]

@@ -36,34 +36,19 @@ if TYPE_CHECKING:
 
 @part
 def first_batch(sim: SimulationState, r: int) -> int:
-    """Return the row of the first batch of a replica, which has what its batches share.
-
-    Args:
-        sim: The simulation.
-        r: The row of any of its batches.
-    """
+    """Return the row of the first batch of a replica, which has what its batches share."""
     return int(r % sim.stage_free_RP.shape[0]) if sim.stages > 0 else r
 
 
 @part
 def cache_owner(sim: SimulationState, s: int) -> int:
-    """Return the scheduler whose tables hold the named blocks of a scheduler.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Return the scheduler whose tables hold the named blocks of a scheduler."""
     return int(s % (sim.stage_free_RP.shape[0] * sim.ranks)) if sim.stages > 0 else s
 
 
 @part
 def queue_owner(sim: SimulationState, s: int) -> int:
-    """Return the scheduler that holds the queue of a scheduler: of the last scheduled batch.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-    """
+    """Return the scheduler that holds the queue of a scheduler: of the last scheduled batch."""
     if sim.stages == 0:
         return s
     replicas = sim.stage_free_RP.shape[0]
@@ -73,12 +58,7 @@ def queue_owner(sim: SimulationState, s: int) -> int:
 
 @part
 def in_flight(sim: SimulationState, r: int) -> int:
-    """Return the batches in flight of a replica with stages.
-
-    Args:
-        sim: The simulation.
-        r: The row of any of its batches.
-    """
+    """Return the batches in flight of a replica with stages."""
     replicas = sim.stage_free_RP.shape[0]
     running = 0
     for slot in range(sim.stages):

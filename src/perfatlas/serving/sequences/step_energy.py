@@ -26,8 +26,6 @@ def rank_energy(sim: SimulationState, scheduler: Any, linear: int) -> EnergyLine
     """Return the dynamic energy of one rank's step, whose time is known.
 
     Args:
-        sim: The simulation.
-        scheduler: A scheduler with a priced step.
         linear: Energy of the linear layers of the step [nJ].
     """
     base = linear + sim.head_energy_B[scheduler.decodes * sim.tokens_per_decode + scheduler.fresh]
@@ -46,8 +44,6 @@ def decode_energy(sim: SimulationState, scheduler: Any, linear: int) -> int:  # 
     """Return the dynamic energy of one rank's step without its prompts [nJ].
 
     Args:
-        sim: The simulation.
-        scheduler: A scheduler with a priced step.
         linear: Energy of the linear layers of the step without prompts [nJ].
     """
     energy = linear + sim.head_energy_B[scheduler.decodes * sim.tokens_per_decode]
@@ -71,8 +67,6 @@ def batch_energy(sim: SimulationState, r: int, steps: int) -> float:
     """Return the dynamic energy of the first of a replica's running steps [nJ].
 
     Args:
-        sim: The simulation.
-        r: The replica.
         steps: Number of steps, at least 1.
     """
     replica = sim.replica_R[r]
@@ -111,8 +105,6 @@ def line_sum(base: float, rise: float, steps: int) -> float:
     """Return the sum of base + rise j over the first steps.
 
     Args:
-        base: Value of the first step.
         rise: Increase per step.
-        steps: Number of steps.
     """
     return steps * base + rise * (0.5 * steps * (steps - 1))

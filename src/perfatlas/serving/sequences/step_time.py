@@ -61,14 +61,7 @@ class ChunkPlace(NamedTuple):
 
 @part
 def add_chunk(sim: SimulationState, s: int, queries: int, before: int) -> None:
-    """Add the time and energy of a prompt chunk to the step of a scheduler.
-
-    Args:
-        sim: The simulation.
-        s: The scheduler.
-        queries: Tokens of the chunk.
-        before: Keys before the chunk.
-    """
+    """Add the time and energy of a prompt chunk to the step of a scheduler."""
     scheduler = sim.scheduler_S[s]
     q = min(cell(sim.queries_Q, queries), sim.queries_Q.shape[0] - 2)
     p = min(cell(sim.before_P, before), sim.before_P.shape[0] - 2)
@@ -96,7 +89,6 @@ def chunk_value(table_QP: NDArray[np.int64], place: ChunkPlace) -> int:
 
     Args:
         table_QP: The table (Q, P) [ps or nJ].
-        place: The chunk.
     """
     q, p = place.q, place.p
     near = table_QP[q, p]
@@ -112,8 +104,6 @@ def chunk_energy(energy_QP: NDArray[np.int64], q: int, p: int, shares: tuple[flo
 
     Args:
         energy_QP: The table (Q, P) [nJ].
-        q: Row of the cell.
-        p: Column of the cell.
         shares: Place in the cell along both axes, as a share of its width.
     """
     along, beyond = shares
@@ -127,7 +117,6 @@ def decode_attention(sim: SimulationState, sequences: int, keys: int, k: int) ->
     """Return decode attention as a linear function up to the end of its table cell.
 
     Args:
-        sim: The simulation.
         sequences: Number of sequences, at least 1.
         keys: Total keys, including those the step writes.
         k: The cell of the mean context.
@@ -146,8 +135,6 @@ def rank_line(sim: SimulationState, scheduler: Any, linear: int) -> Line:  # noq
     """Return the linear time of one rank's step, including host time unless overlapped.
 
     Args:
-        sim: The simulation.
-        scheduler: A scheduler with a scheduled step.
         linear: Linear layers of the step [ps].
     """
     base = (
@@ -177,8 +164,6 @@ def decode_time(sim: SimulationState, scheduler: Any, linear: int) -> int:  # no
     """Return the time of one rank's step without its prompts [ps].
 
     Args:
-        sim: The simulation.
-        scheduler: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
     device = decode_kernels(sim, scheduler, linear)
@@ -191,7 +176,6 @@ def decode_kernels(sim: SimulationState, scheduler: Any, linear: int) -> int:  #
     """Return the part of `decode_time` in which kernels run [ps].
 
     Args:
-        sim: The simulation.
         scheduler: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
@@ -203,12 +187,7 @@ def decode_kernels(sim: SimulationState, scheduler: Any, linear: int) -> int:  #
 
 @part
 def host_work(sim: SimulationState, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the host time of one rank's step [ps].
-
-    Args:
-        sim: The simulation.
-        scheduler: A scheduler with a scheduled step.
-    """
+    """Return the host time of one rank's step [ps]."""
     work = sim.host_step + sim.host_sequence * (scheduler.decodes + scheduler.chunks)
     if scheduler.chunks > 0:
         work += sim.host_prefill
@@ -217,12 +196,7 @@ def host_work(sim: SimulationState, scheduler: Any) -> int:  # noqa: ANN401 - a 
 
 @part
 def longest(line: Line, other: Line) -> Line:
-    """Return the line that is higher at the start, limited to the steps where it is higher.
-
-    Args:
-        line: One line.
-        other: Another.
-    """
+    """Return the line that is higher at the start, limited to the steps where it is higher."""
     above = line
     below = other
     if other.base > line.base or (other.base == line.base and other.rise > line.rise):
@@ -241,7 +215,6 @@ def batch_time(base: int, rise: int, steps: int) -> int:
     Args:
         base: Time of the first step [ps].
         rise: Increase per step [ps].
-        steps: Number of steps.
     """
     return steps * base + rise * (steps * (steps - 1) // 2)
 

@@ -56,7 +56,6 @@ def refuse(path: str | Path, place: str, problem: str) -> InvalidSpecError:
     """Return the error for a location in a trace.
 
     Args:
-        path: The file.
         place: Line or row and its number, "" for the whole file.
         problem: The problem, and how to fix it.
     """
@@ -68,7 +67,6 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]
     """Yield the objects of a JSON Lines file.
 
     Args:
-        path: The file.
         schema: Keys to read, with their Arrow types.
 
     Raises:
@@ -90,9 +88,7 @@ def csv_blocks(
     """Yield the records of a CSV file with a header.
 
     Args:
-        path: The file.
         schema: Columns to read, with their Arrow types; missing columns are skipped.
-        required: Required columns.
 
     Raises:
         InvalidSpecError: The file cannot be read, has no rows, or lacks a column; later, when a
@@ -124,9 +120,7 @@ def parquet_blocks(
     """Yield the rows of a Parquet file, numbered from 1.
 
     Args:
-        path: The file.
         names: Columns to read; missing columns are skipped.
-        required: Required columns.
 
     Raises:
         InvalidSpecError: The file cannot be read, is not Parquet or lacks a column.
@@ -160,9 +154,6 @@ def _batch_rows(batch: Any, first: int) -> Iterator[tuple[int, Mapping[str, obje
 
 def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Yield blocks of whole lines, with the number of their first line.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: The file cannot be read, is empty, not gzip-compressed but otherwise

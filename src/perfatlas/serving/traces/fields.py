@@ -101,7 +101,6 @@ def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Col
 
     Args:
         path: The file, for messages.
-        block: The block of rows.
         fields: Columns to read; optional ones are skipped if the first row lacks them.
 
     Raises:
@@ -118,9 +117,6 @@ def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Col
 
 def label_of(text: str) -> int:
     """Return a 64-bit hash of a text.
-
-    Args:
-        text: The identifier.
 
     Limits: Two of n texts collide with probability n^2 / 2^65.
 

@@ -36,11 +36,6 @@ def read_requests(
 ) -> Trace:
     r"""Return the requests of a file, with warnings.
 
-    Args:
-        path: The file.
-        request_format: One of REQUEST_FORMATS.
-        window: Part to read.
-
     Raises:
         InvalidSpecError: The format is unknown, the file cannot be read, or a row is invalid; the
             message contains the line.

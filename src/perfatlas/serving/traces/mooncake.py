@@ -44,7 +44,6 @@ def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
 
     Args:
         path: A JSON Lines file.
-        window: Part to read.
 
     Raises:
         InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the

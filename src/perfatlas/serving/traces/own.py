@@ -60,7 +60,6 @@ def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> T
 
     Args:
         path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
-        window: Part to read.
         hash_block: Tokens per hashed block; 0 infers it from the numbers of hashes.
 
     Raises:

@@ -37,7 +37,6 @@ class Trace(NamedTuple):
     """The requests of a trace, with warnings.
 
     Args:
-        requests: The requests.
         warnings: One sentence each.
     """
 
@@ -196,11 +195,7 @@ class GrowingTrace:
         return {name: self._parts.pop(name).whole() for name in list(self._parts)}
 
     def place_of(self, number: int) -> str:
-        """Return the name of a row in messages.
-
-        Args:
-            number: Its number.
-        """
+        """Return the name of a row in messages."""
         return f"{self._place} {number}"
 
 
@@ -287,7 +282,6 @@ def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> 
     """Return the finished trace, sorted by arrival, starting at 0 for absolute times.
 
     Args:
-        trace: The trace.
         columns: arrival, isl, osl, count and hash; session (numbers) and think if available.
         hash_block: Tokens per hashed block, 0 without hashes.
     """
@@ -315,10 +309,7 @@ def check_hash_counts(path: str | Path, columns: Columns, isl_B: Int, block: int
     """Check that each prompt has one hash per started block.
 
     Args:
-        path: The file.
-        columns: The block of rows.
         isl_B: Prompt tokens (B,).
-        block: Tokens per hashed block.
 
     Raises:
         InvalidSpecError: A count differs; the message contains the row.

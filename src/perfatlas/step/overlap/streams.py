@@ -137,9 +137,6 @@ def _run_all(at: _Running) -> None:
 def exposed_communication(streams: Streams) -> Exposed:
     """Return what communication adds to computation, exactly for the given rates.
 
-    Args:
-        streams: The candidates.
-
     Raises:
         InvalidSpecError: A duration is negative or not finite, a rate is not in (0, 1], or a window
             waits for a transfer that only starts after it.

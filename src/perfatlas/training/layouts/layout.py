@@ -97,7 +97,6 @@ def take_layouts(layouts: Layouts, index: IntArray) -> Layouts:
 
     Args:
         layouts: The layouts (C,).
-        index: Positions.
     """
     return replace(layouts, **{name: values[index] for name, values in vars(layouts).items()})
 

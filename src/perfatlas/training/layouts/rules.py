@@ -47,9 +47,7 @@ def layout_problems(network: Network, layouts: Layouts, schedule: str) -> list[P
     """Return the rules that some candidates break, each with a message.
 
     Args:
-        network: The network.
         layouts: The layouts (C,).
-        schedule: Pipeline schedule.
     """
     rules = (
         *_size_rules(network, layouts, _LAYER_SIZES),
@@ -61,12 +59,7 @@ def layout_problems(network: Network, layouts: Layouts, schedule: str) -> list[P
 
 
 def nearest_divisor(number: int, wanted: float) -> int:
-    """Return the divisor of a number that is nearest to another number, the smaller of two.
-
-    Args:
-        number: The number to divide.
-        wanted: The number asked for.
-    """
+    """Return the divisor of a number that is nearest to another number, the smaller of two."""
     divisors = [n for n in range(1, min(number, 65536) + 1) if number % n == 0]
     return min(divisors, key=lambda n: (abs(n - wanted), n))
 
@@ -96,7 +89,6 @@ def _size_rules(network: Network, layouts: Layouts, fields: Mapping[str, str]) -
     """Yield the rules of the sizes of layers that some fields of a plan divide.
 
     Args:
-        network: The network.
         layouts: The layouts (C,).
         fields: Sizes of layouts by the fields of plans that are them.
     """

@@ -28,7 +28,6 @@ class TrainingEngine:
 
     Args:
         id: Name and version, as in "megatron@26.04".
-        name: Name.
         date: Month of the release.
         kernel_family: Kernel family of the calibrations, "" for the fastest of all.
         tiled_tensor_overlap: Whether gathers and scatters of tensor parallelism run in tiles beside
@@ -167,19 +166,11 @@ class TrainingEngine:
     recipes: tuple[ModelRecipe, ...] = ()
 
     def recipe_of(self, network: Network) -> ModelRecipe | None:
-        """Return the documented recipe of a model, None without one.
-
-        Args:
-            network: The network.
-        """
+        """Return the documented recipe of a model, None without one."""
         return next((one for one in self.recipes if one.covers(network)), None)
 
     def default_gradient_format(self, network: Network) -> str:
-        """Return the format of accumulated gradients of the model's recipe, else the engine's.
-
-        Args:
-            network: The network.
-        """
+        """Return the format of accumulated gradients of the model's recipe, else the engine's."""
         recipe = self.recipe_of(network)
         return (recipe.gradient_format if recipe else "") or self.gradient_format
 
@@ -190,9 +181,7 @@ class TrainingEngine:
         layers. Interleaving needs a multiple of pp micro-batches.
 
         Args:
-            network: The network.
             pp: Pipeline stages.
-            micro_batches: Micro-batches of a step.
         """
         if pp == 1 or self.layers_per_chunk == 0 or micro_batches % pp:
             return 1
@@ -234,9 +223,6 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
 
     Its steps are lower limits: kernels and collectives run as fast as they are priced, collectives
     take no SMs, and the host and slower ranks cost nothing.
-
-    Args:
-        engine: The engine.
     """
     return replace(
         engine,
@@ -268,7 +254,6 @@ def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
 
     Args:
         engine: The newest release whose runs are known.
-        version: The later release.
     """
     fit = f"no runs of {engine.name}@{version} are known: numbers of {engine.id}, wider by the"
     return replace(

@@ -31,11 +31,7 @@ class ModelRecipe:
     gradient_format: str = ""
 
     def covers(self, network: Network) -> bool:
-        """Return whether the recipes are those of a model.
-
-        Args:
-            network: The network.
-        """
+        """Return whether the recipes are those of a model."""
         return any(resolve_model(name).network == network for name in self.models)
 
 

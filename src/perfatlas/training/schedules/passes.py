@@ -38,11 +38,6 @@ def put(pass_PNA: Passes, i: int, n: int, kind: int, stage: int, micro_batch: in
 
     Args:
         pass_PNA: The passes of all ranks (P, N, A).
-        i: Rank.
-        n: Passes of the rank before it.
-        kind: Kind of the pass.
-        stage: Pipeline stage.
-        micro_batch: Micro-batch.
     """
     pass_PNA[i, n, KIND] = kind
     pass_PNA[i, n, STAGE] = stage

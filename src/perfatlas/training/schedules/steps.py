@@ -30,9 +30,6 @@ AT_ONCE: Final = 1024  # candidates whose columns are made together, for the mem
 def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
     """Return the steps of candidates: the longest path through the passes of all ranks.
 
-    Args:
-        pipelines: The candidates.
-
     Raises:
         InvalidSpecError: A schedule refuses the sizes of a candidate (`pipeline_refusals` has the
             reasons of all), or a duration is negative or not finite.
@@ -124,11 +121,7 @@ def peak_activations(pipelines: Pipelines, activation_bytes_CS: FloatArray) -> F
 
 
 def programs(pipelines: Pipelines) -> Iterator[tuple[Program, IntArray]]:
-    """Yield each distinct program and candidates that run it (G,), at most `AT_ONCE` of them.
-
-    Args:
-        pipelines: The candidates.
-    """
+    """Yield each distinct program and candidates that run it (G,), at most `AT_ONCE` of them."""
     _, name_C = np.unique(np.asarray(pipelines.schedule_C, dtype=np.str_), return_inverse=True)
     sizes = (pipelines.ranks_C, pipelines.micro_batches_C, pipelines.chunks_C)
     key_C4 = np.stack([name_C, *sizes], axis=1).astype(np.int64)
@@ -147,8 +140,6 @@ def durations(
     """Return the durations (G, D) and transfers (G, E) that passes of a program refer to [s].
 
     Args:
-        pipelines: The candidates.
-        program: A program.
         at_G: The candidates that run it (G,).
     """
     stages = program.stages
@@ -174,9 +165,6 @@ def durations(
 
 def check(pipelines: Pipelines) -> None:
     """Refuse candidates that cannot run.
-
-    Args:
-        pipelines: The candidates.
 
     Raises:
         InvalidSpecError: A schedule refuses the sizes of a candidate, or a duration is negative

@@ -37,10 +37,6 @@ COLUMNS: Final = ("rank", "stage", "chunk", "micro_batch", "pass", "overlapped",
 def pipeline_timeline(pipelines: Pipelines, candidate: int = 0) -> Mapping[str, NDArray[Any]]:
     """Return the passes of a candidate as columns (N,), by rank and start.
 
-    Args:
-        pipelines: Candidates.
-        candidate: Which of them.
-
     Returns:
         The columns rank, stage, chunk (of the stages that the rank holds), micro_batch, pass (a
         name of `KINDS` without pair), overlapped (whether the pass is one of a pair that starts

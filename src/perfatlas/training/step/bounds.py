@@ -55,10 +55,7 @@ class _RankLayers(NamedTuple):
 
     Args:
         which_C: Distinct sizes of each candidate (C,).
-        first_D: Layers of the first rank.
-        most_D: Layers of the rank with most.
         most_before_D: Layers in the stages before the first one of that rank.
-        last_D: Layers of the last rank.
         last_before_D: Layers in the stages before its first one.
     """
 
@@ -89,7 +86,6 @@ def lower_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> StepBoun
 
     Args:
         question: The candidates, which keep all rules of layouts.
-        costs: Their micro-batches.
 
     Source: derived. The busiest rank works at least as long as a mean one. In a schedule with
         whole backward passes, a rank starts after a forward pass through the stages before its
@@ -106,7 +102,6 @@ def sharper_step_bounds(question: TrainingQuestion, costs: MicroBatchCosts) -> F
 
     Args:
         question: The candidates, which keep all rules of layouts.
-        costs: Their micro-batches.
 
     Source: derived. What ZeRO-3 exposes in a mean layer is what it exposes in a step. A rank holds
         at least the mean of all parameters, so that its collectives last at least as long, and
@@ -184,8 +179,6 @@ def _step_s(
     """Return the lower bound of the step time (C,) [s].
 
     Args:
-        question: The candidates.
-        costs: Their micro-batches.
         sharding_s_C: Exposed collectives of a layer and micro-batch (C,) [s].
         collectives_s_C: Exposed collectives of the step (C,) [s].
     """
@@ -230,7 +223,6 @@ def _pipeline_s(
     passes all stages before its first one.
 
     Args:
-        question: The candidates.
         layer_s_C: Both passes of a layer (C,) [s].
         embedding_s_C: Both passes of the embedding (C,) [s].
         head_s_C: Both passes of the head (C,) [s].

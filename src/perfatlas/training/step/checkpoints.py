@@ -50,8 +50,6 @@ def checkpoint_times(
     cut from.
 
     Args:
-        question: The candidates.
-        stages: The pipeline stages.
         bytes_per_s: Rate at which storage takes and gives the data of the whole job [bytes/s].
         asynchronous: Whether steps go on while storage writes.
 

@@ -115,11 +115,7 @@ class MicroBatchCosts:
 
 
 def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
-    """Return the costs of a micro-batch, priced once per distinct shape, at the clock it leaves.
-
-    Args:
-        question: The candidates.
-    """
+    """Return the costs of a micro-batch, priced once per distinct shape, at the clock it leaves."""
     layouts = question.layouts
     keys_CD = np.stack(
         [
@@ -329,11 +325,7 @@ def _exposed(
 
 
 def taken_sms(question: TrainingQuestion) -> FloatArray:
-    """Return the share of the SMs that a collective takes from the kernels beside it (C,).
-
-    Args:
-        question: The candidates.
-    """
+    """Return the share of the SMs that a collective takes from the kernels beside it (C,)."""
     if question.tier == "bound":
         return np.zeros(question.layouts.size)
     share_C = communication_share(question.devices(), question.engine.communication_sms)

@@ -53,9 +53,6 @@ def reduced_per_micro_batch(question: TrainingQuestion) -> NDArray[np.bool_]:
 
     Elsewhere ranks keep whole gradients, and with ZeRO-3 whole weights, until the last micro-batch.
 
-    Args:
-        question: The candidates.
-
     Source: PyTorch FSDP2, `set_requires_gradient_sync` and `set_reshard_after_backward`: both are
         the choice of the training loop; torch.distributed.pipelining turns them off for all but
         the last backward pass of a stage. Megatron-FSDP reduces every micro-batch.
@@ -82,8 +79,6 @@ def sharded_layers(
     again backward, where gradients are also scattered.
 
     Args:
-        question: The candidates.
-        stages: Parameters of a layer.
         forward_s_C: Forward pass of a layer without it (C,) [s].
         backward_s_C: Backward pass of a layer without it (C,) [s].
 
@@ -129,8 +124,6 @@ def step_collectives(
     their shards once per step, beside what the collectives of the last backward pass leave of it.
 
     Args:
-        question: The candidates.
-        stages: Parameters of the stages.
         forward_s_CR: Forward passes of one micro-batch on each rank (C, R) [s].
         backward_s_CR: Backward passes of one micro-batch on each rank (C, R) [s].
         send_s_C: Transfer of activations between two stages (C,) [s].
@@ -194,7 +187,6 @@ def _beside_passes_s(
     """Return what collectives add, of which a share can run beside a window of passes (C,) [s].
 
     Args:
-        question: The candidates.
         moved: Their time and the work that they hold back, as `_Collectives`.
         window_s_C: The passes (C,) [s].
         share: Share of the buckets that are not the last one.

@@ -59,10 +59,8 @@ def pass_energy(
     """Return the dynamic energy of one micro-batch.
 
     Args:
-        rows: The operators.
         prices: Their prices, with energies (U, O).
         time_s_UO: Their times per layer (U, O) [s].
-        exchanges: The collectives.
         link_j_UE: Energy of their links per layer (U, E) [J].
         segments: Groups of layers, with the embedding and the head.
 
@@ -90,22 +88,14 @@ def pass_energy(
 
 
 def link_j_per_byte(question: TrainingQuestion) -> FloatArray:
-    """Return the energy of a byte that the device of each candidate sends (C,) [J/byte].
-
-    Args:
-        question: The candidates.
-    """
+    """Return the energy of a byte that the device of each candidate sends (C,) [J/byte]."""
     boards = [board_energy(system.device) for system in question.systems]
     each_C: FloatArray = np.array([board.link_j_per_byte for board in boards])[question.index_C]
     return each_C
 
 
 def layer_counts(question: TrainingQuestion) -> FloatArray:
-    """Return the layers of each segment of the whole model (G,).
-
-    Args:
-        question: The candidates.
-    """
+    """Return the layers of each segment of the whole model (G,)."""
     layers = [float(group.count) for group in question.network.layers]
     return np.array([1.0, *layers, 1.0])
 
@@ -121,12 +111,9 @@ def pass_totals(
     """Return the totals of one micro-batch through all layers, which decide the clock (U,).
 
     Args:
-        question: The candidates.
-        rows: The operators.
         prices: Their prices (U, O).
         time_s_UO: Their times per layer (U, O) [s].
         pass_s_UG: Time of all passes of a layer, with exposed collectives (U, G) [s].
-        energy: Its energy.
     """
     layers_G = layer_counts(question)
     runs_O = np.array([row.role != "again" for row in rows]) * layers_G[[r.segment for r in rows]]
@@ -152,7 +139,6 @@ def pass_clock(
     until a micro-batch draws no more.
 
     Args:
-        question: The shapes.
         full: Totals of a micro-batch at the sustained clock.
         at: Totals at other clocks.
 

@@ -25,7 +25,6 @@ def launch_s(question: TrainingQuestion, layers_CS: FloatArray) -> FloatArray:
     """Return the host time of each part of a micro-batch on stages (P, C, S) [s].
 
     Args:
-        question: The candidates.
         layers_CS: Layers of each stage (C, S).
 
     Limits: The three parts launch equally many kernels (assumption). Graphs of attention and router
@@ -46,7 +45,6 @@ def launch_waits_s(
     pass is one pass, unless the schedule splits it.
 
     Args:
-        question: The candidates.
         kernels_PCS: Kernels and exposed collectives of each part (P, C, S) [s].
         launched_PCS: Their launches, from `launch_s` (P, C, S) [s].
     """

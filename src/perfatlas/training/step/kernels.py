@@ -50,10 +50,6 @@ def price_rows(question: TrainingQuestion, rows: Sequence[Row]) -> PricedOperato
     `efficiency_experts` is part of the time of experts' products. In tier bound they are one
     operator with its minimum work. FLOP are those of the kernels: attention that is not fused
     computes masked scores too.
-
-    Args:
-        question: The candidates.
-        rows: The operators.
     """
     kernels = [_kernels(question, row) for row in rows]
     operators, devices = [one for own in kernels for one in own], question.devices()

@@ -21,11 +21,7 @@ ACTIVATION_BYTES: Final = 2.0
 
 
 def stage_send_s(question: TrainingQuestion) -> FloatArray:
-    """Return the transfer of activations between two stages (C,) [s].
-
-    Args:
-        question: The candidates.
-    """
+    """Return the transfer of activations between two stages (C,) [s]."""
     layouts = question.layouts
     hidden = question.network.hidden_size
     bytes_C = layouts.tokens / layouts.token_ranks * hidden * ACTIVATION_BYTES
@@ -46,7 +42,6 @@ def with_sends_s(
     has what is left. Groups inside a scale-up domain do not use NICs.
 
     Args:
-        question: The candidates.
         time_s_C: The collective alone (C,) [s].
         sends_s_C: Pipeline transfers beside it, one after the other (C,) [s].
 
@@ -70,7 +65,6 @@ def between_sites_s(
     share. Buckets travel between sites while the next ones are reduced inside.
 
     Args:
-        question: The candidates.
         gradients: Gradients of a rank, dense and of experts (C,) [bytes].
         inside_s_C: Reduction inside a site (C,) [s].
 

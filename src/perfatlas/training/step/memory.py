@@ -36,7 +36,6 @@ class TrainingMemory:
     """Memory of the rank that needs most, by part (C,) [bytes].
 
     Args:
-        weights_bytes: Weights.
         gradients_bytes: Accumulated gradients.
         optimizer_bytes: Master weights and optimizer states.
         activations_bytes: Activations kept for the backward pass, at the peak.
@@ -77,7 +76,6 @@ def training_memory(
     """Return the memory of the fullest rank of each candidate.
 
     Args:
-        question: The candidates.
         stages: Parameters and activations of the pipeline stages.
         activations_CR: Most activations that a rank keeps at once (C, R) [bytes].
 
@@ -114,7 +112,6 @@ def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArr
     """Return the activations that a micro-batch leaves in each stage (C, S) [bytes].
 
     Args:
-        question: The candidates.
         stages: Activations of the pipeline stages by recompute level.
     """
     at = np.arange(question.layouts.size)
@@ -124,12 +121,7 @@ def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArr
 
 
 def offloaded_bytes(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
-    """Return the activations of a layer and micro-batch that are moved to the host (C,) [bytes].
-
-    Args:
-        question: The candidates.
-        stages: The pipeline stages.
-    """
+    """Return the activations of a layer and micro-batch that are moved to the host (C,) [bytes]."""
     at = np.arange(question.layouts.size)
     moved_C: FloatArray = (
         question.recipe.activation_offload * stages.layer_saved_LC[question.layouts.recompute, at]

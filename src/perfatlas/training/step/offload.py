@@ -37,8 +37,6 @@ def offloaded_layers(
     pass of the one before; they take memory bandwidth and no SMs.
 
     Args:
-        question: The candidates.
-        stages: Activations of a layer.
         forward_s_C: Forward pass of a layer without it, with exposed collectives (C,) [s].
         backward_s_C: Backward pass of a layer without it, with exposed collectives (C,) [s].
 

@@ -69,9 +69,7 @@ def optimizer_cost(
     weights come back over its link while the host updates what it has, beside the device.
 
     Args:
-        question: The candidates.
         costs: Costs of a micro-batch, for the shapes of matrices.
-        stages: The pipeline stages.
     """
     dense_CR = stages.over_ranks(stages.trained_dense_CS)
     expert_CR = stages.over_ranks(stages.trained_expert_CS)
@@ -166,9 +164,7 @@ def newton_schulz(
     tensor-parallel ranks gather a matrix and multiply it whole.
 
     Args:
-        question: The candidates.
         costs: Costs of a micro-batch, for the shapes of matrices.
-        stages: The pipeline stages.
 
     Source: Jordan et al. 2024, "Muon"; Liu et al., "Muon is scalable for LLM training" (arXiv
         2502.16982), section 2.3; Megatron-LM, `--muon-tp-mode duplicated`, `--muon-split-qkv`.

@@ -75,10 +75,6 @@ class LayerParts:
 def layer_parts(question: TrainingQuestion, costs: MicroBatchCosts) -> LayerParts:
     """Return the parts of the mean layer of each distinct shape.
 
-    Args:
-        question: The candidates.
-        costs: Costs of a micro-batch per layer.
-
     Limits: Layers without experts count as attention. Parts of collectives of tensor and context
         parallelism that nothing hides belong to attention.
     """
@@ -134,7 +130,6 @@ def paired_stages(
     the head run one after the other.
 
     Args:
-        question: The candidates.
         costs: Costs of a micro-batch per layer.
         stages: The pipeline stages; a rank holds stages s and P - 1 - s.
         kernels_PCS: Kernels of each part of a micro-batch alone, with recomputation (P, C, S) [s].
@@ -203,7 +198,6 @@ def pair_savings(
     """Return what pairs of passes save over one pass after the other (C, S) [s].
 
     Args:
-        question: The candidates.
         costs: Costs of a micro-batch per layer.
         layers_CS: Layers of each pair (C, S).
 
@@ -233,12 +227,7 @@ def pair_savings(
 
 
 def pair_of_layers(question: TrainingQuestion, layers: int) -> PairParts:
-    """Return the overlapped layers of a pair of the first candidate, without recomputation.
-
-    Args:
-        question: The candidates.
-        layers: Layers of the pair.
-    """
+    """Return the overlapped layers of a pair of the first candidate, without recomputation."""
     costs = micro_batch_costs(question)
     parts, first_D = layer_parts(question, costs), costs.index_C[:1]
     rate_D6 = _rates(question, parts, first_D, np.zeros(1, np.int64))

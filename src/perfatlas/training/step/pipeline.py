@@ -40,7 +40,6 @@ def stages_held(schedule: str, layouts: Layouts) -> HeldStages:
     """Return the stages that each rank holds.
 
     Args:
-        schedule: Pipeline schedule.
         layouts: The layouts (C,).
     """
     sizes_C2 = np.stack([layouts.pp, layouts.vpp], axis=1).astype(np.int64)
@@ -65,7 +64,6 @@ def sum_over_ranks(values_CS: FloatArray, held: HeldStages) -> FloatArray:
 
     Args:
         values_CS: A value of each stage (C, S).
-        held: Stages of each rank.
     """
     candidates, ranks = held.shape
     sums_A: NDArray[Any] = np.bincount(
@@ -78,11 +76,7 @@ def sum_over_ranks(values_CS: FloatArray, held: HeldStages) -> FloatArray:
 
 
 def copies_of_layers(schedule: str) -> int:
-    """Return how many ranks hold every layer: 2 in a schedule with both directions, else 1.
-
-    Args:
-        schedule: Pipeline schedule.
-    """
+    """Return how many ranks hold every layer: 2 in a schedule with both directions, else 1."""
     return 2 if find_schedule(schedule).overlaps_pairs else 1
 
 
@@ -98,7 +92,6 @@ def pipelines_of(
     """Return the pipelines of the candidates.
 
     Args:
-        schedule: Pipeline schedule.
         layouts: The layouts (C,).
         stage_s_PCS: Forward pass, input gradient and weight gradient of each stage (3, C, S) [s].
         send_s_C: Transfer between two stages (C,) [s].

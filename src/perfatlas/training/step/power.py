@@ -82,7 +82,6 @@ class _Dynamic(NamedTuple):
     Args:
         classes_NC: Energy by class (N, C).
         again_C: Energy of recomputation.
-        optimizer_C: Energy of the optimizer.
         chip_C: Part of all of these that scales with the squared voltage.
     """
 
@@ -106,11 +105,7 @@ def step_power(
     power alone.
 
     Args:
-        question: The candidates.
-        costs: Costs of a micro-batch.
-        stages: The pipeline stages.
         waterfall: Parts of the step (C,) [s].
-        optimizer: Cost of the optimizer.
 
     Source: data/energy/energies.toml and boards.toml, as in inference.
     Limits: The work of a mean GPU and the waterfall of the busiest pipeline rank. The power of the

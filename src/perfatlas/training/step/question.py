@@ -39,15 +39,12 @@ class TrainingQuestion:
     """Candidates that share model, engine, formats and schedule; layouts and systems vary.
 
     Args:
-        network: The network.
-        engine: The training engine.
         formats: Number formats of products; weights are stored in bf16.
         tier: Pricing tier.
         systems: Distinct systems.
         index_C: System of each candidate (C,).
         layouts: The layouts (C,).
         schedule: Pipeline schedule.
-        optimizer: Optimizer.
         gradient_format: Format of accumulated gradients.
         distribution: Routing of tokens to experts.
         expert_overlap: Whether a forward pass runs beside a backward pass of another micro-batch

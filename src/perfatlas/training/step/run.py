@@ -67,7 +67,6 @@ class TrainingSteps:
         peak_flop_per_s_C: Peak of one GPU (C,) [FLOP/s].
         memory: Memory of the fullest rank.
         power: Power and energy of a mean GPU.
-        costs: Costs of a micro-batch.
         stages: The pipeline stages.
         pipelines: The passes of their pipelines.
         busiest_C: Rank with most work (C,).
@@ -218,11 +217,8 @@ def _parts(
     """Return the parts of all micro-batches, from those of the busiest rank alone (C,) [s].
 
     Args:
-        question: The candidates.
-        costs: Costs of a micro-batch.
         busy: Parts of the busiest rank with passes one after the other (C,) [s].
         spare_s_C: The part of that time beyond its launches (C,) [s].
-        pipelines: The pipelines.
         busiest_C: Rank with most work (C,).
     """
     piped, parts = pipeline_steps(pipelines), dict(busy)
@@ -350,8 +346,6 @@ def _spread(
     Devices without calibrations have no upper end, and neither have lower limits.
 
     Args:
-        question: The candidates.
-        costs: Costs of a micro-batch.
         each_VC: A micro-batch on the busiest rank (V, C) [s].
     """
     low_C, high_C = each_VC[1] / each_VC[0], each_VC[2] / each_VC[0]
@@ -388,8 +382,6 @@ def layers_of_busiest(question: TrainingQuestion, steps: TrainingSteps, at: int)
     """Return the layers of each segment on the rank with most work (G,); fractions for mixed kinds.
 
     Args:
-        question: The candidates.
-        steps: Their steps.
         at: Position of the candidate.
     """
     stages, rank = steps.stages, int(steps.busiest_C[at])

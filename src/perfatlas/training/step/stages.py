@@ -81,22 +81,14 @@ class StageColumns:
 
 
 def group_shares(network: Network) -> FloatArray:
-    """Return the share of the layers in each group (G - 2,).
-
-    Args:
-        network: The network.
-    """
+    """Return the share of the layers in each group (G - 2,)."""
     counts = np.array([float(group.count) for group in network.layers])
     shares: FloatArray = counts / counts.sum()
     return shares
 
 
 def moe_share(network: Network) -> float:
-    """Return the share of the layers that have routed experts.
-
-    Args:
-        network: The network.
-    """
+    """Return the share of the layers that have routed experts."""
     shares_G = group_shares(network)
     return sum(
         float(share)
@@ -111,7 +103,6 @@ def spread_over_stages(
     """Return a value of each stage (..., C, S).
 
     Args:
-        stages: The stages.
         embedding: Value of the embedding (..., C).
         layer: Value of a mean layer (..., C).
         head: Value of the head (..., C).
@@ -131,7 +122,6 @@ def _embeddings_of_head(question: TrainingQuestion, embedding_C: FloatArray) -> 
     read the embedding, of which the rank that does not hold the first stage needs a copy.
 
     Args:
-        question: The candidates.
         embedding_C: Parameters of the embedding (C,).
     """
     pp_C, vpp_C = question.layouts.pp, question.layouts.vpp
@@ -147,7 +137,6 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
     """Return the stages of each candidate.
 
     Args:
-        question: The candidates.
         costs: Costs of a micro-batch per layer.
 
     Source: copies of the embedding: Megatron-LM, `GPTModel`, on ranks with layers of multi-token

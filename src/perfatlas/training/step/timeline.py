@@ -58,11 +58,6 @@ def step_timeline(
 ) -> StepTimeline:
     """Return the course of the step of a candidate.
 
-    Args:
-        question: The candidates.
-        steps: Their steps.
-        candidate: Which of them.
-
     Limits: `expert_overlap` shortens all passes by the same factor. Memory has the activations that
         passes take and free; gathered weights and the workspace of the loss count all the time.
     """

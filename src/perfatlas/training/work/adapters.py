@@ -41,7 +41,6 @@ def adapters_of(operator: Operator, rank: int, targets: str) -> tuple[Gemm, ...]
 
     Args:
         operator: An operator of a rank.
-        rank: Rank r of the adapters.
         targets: "qkv", "attention" or "all".
 
     Source: Hu et al. 2021 (arXiv 2106.09685), section 4.1.

@@ -71,7 +71,6 @@ def rank_exchanges(
     """Return the collectives of one micro-batch, segment by segment.
 
     Args:
-        network: The network.
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
         engine: The training engine, with its overlaps.
@@ -316,12 +315,7 @@ def _journeys(
 
 
 def layer_of(network: Network, segment: int) -> Segment:
-    """Return the layers of a segment; multi-token prediction has those of the last group.
-
-    Args:
-        network: The network.
-        segment: Position of the segment.
-    """
+    """Return the layers of a segment; multi-token prediction has those of the last group."""
     return network.layers[min(segment, len(network.layers)) - 1]
 
 

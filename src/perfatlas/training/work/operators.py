@@ -85,11 +85,7 @@ class Row(NamedTuple):
 
 
 def repeated_shares(row: Row) -> Iterator[tuple[int, float]]:
-    """Yield the recompute levels that repeat an operator of the forward pass, and its shares.
-
-    Args:
-        row: The operator.
-    """
+    """Yield the recompute levels that repeat an operator of the forward pass, and its shares."""
     for level in range(row.recomputed_at, NEVER):
         if level == SELECTIVE or row.role != "again":
             yield level, row.selective_share if level == SELECTIVE else 1.0
@@ -99,7 +95,6 @@ class Work(NamedTuple):
     """What a micro-batch computes.
 
     Args:
-        network: The network.
         formats: Number formats.
         distribution: Routing of tokens to experts.
         modules: What selective recomputation runs again.
@@ -122,7 +117,6 @@ def model_operators(work: Work, layouts: Layouts) -> tuple[Row, ...]:
     the head.
 
     Args:
-        work: What the micro-batch computes.
         layouts: Layouts; only sizes that change the shapes on a rank are read (C,).
 
     Source: Megatron-LM (arXiv 1909.08053) for the division by tensor parallelism; sequence
@@ -163,7 +157,6 @@ def accumulation_of(operator: Operator, segment: int, work: Work) -> Iterator[Ro
 
     Args:
         operator: The forward operator on a rank.
-        segment: Position of its segment.
         work: What the micro-batch computes.
 
     Source: Megatron-LM, `--no-gradient-accumulation-fusion`: a product writes the 16-bit gradient
@@ -287,8 +280,6 @@ def passes_of(
     """Yield the forward operator and its gradients, without those of frozen weights.
 
     Args:
-        operator: The forward operator.
-        segment: Position of its segment.
         level: Lowest recompute level at which the backward pass runs it again.
         frozen: Whether its weights have no gradients.
     """

@@ -40,7 +40,6 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
     """Return the parameters of one rank.
 
     Args:
-        network: The network.
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
 

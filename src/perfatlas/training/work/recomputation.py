@@ -56,7 +56,6 @@ def repetition(
     """Return the lowest recompute level that repeats an operator of a layer, and its share there.
 
     Args:
-        operator: The operator.
         modules: What selective recomputation runs again.
         key_share: Share of keys in a fused projection of queries, keys and values.
 

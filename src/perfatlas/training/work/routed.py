@@ -55,12 +55,9 @@ def expert_kernels(
     follow the rules of other operators.
 
     Args:
-        experts: The experts of a rank.
-        part: Part of the step.
         fused: Whether products activate and quantize what they write, and add biases.
         sorted_again: Whether the rank sorts rows by expert after they arrive and before they leave,
             beside the permutation of its own tokens, as the all-to-all dispatcher does.
-        biases: Whether experts have biases.
         recipe: Format that pads rows, where quantized experts are priced as another format.
 
     Source: Transformer Engine documentation, grouped GEMM: one cuBLAS product per expert on several

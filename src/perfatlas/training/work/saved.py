@@ -49,10 +49,8 @@ def saved_bytes(
     `dropped_share` says. Frozen layers keep no inputs, but their adapters do.
 
     Args:
-        network: The network.
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
-        engine: The training engine.
         modules: What selective recomputation runs again.
 
     Source: Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 to 4, for the rules; without

@@ -69,6 +69,12 @@ DECLARATION: Final = Declaration(
                 "--format fp8_block --tile-m 128 --tile-n 128"
             ),
         ),
+        Command(
+            name="kernel inspect",
+            help="Registers, instructions and occupancy of a compiled kernel, without a GPU.",
+            run="inspect:inspect",
+            needs="a cubin, PTX, AMD assembly, CUDA C++ or Triton file",
+        ),
     ),
     functions=(
         "kernel_attention",

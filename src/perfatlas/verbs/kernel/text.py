@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text import (
-    format_number,
     format_value,
     print_closing,
     print_line,
@@ -42,15 +41,8 @@ def print_design(
     print_results(console, {name: results[name] for name in results if name not in hidden})
     console.print()
     print_line(console, _tile_text(results))
-    units = [
-        {
-            "unit": row["unit"],
-            "cycles": format_number(row["cycles"]),
-            "share": share_text(row["share"]),
-        }
-        for row in results["units"]
-    ]
-    print_rows(console, units)
+    busy = (f"{row['unit']} {share_text(row['share'])}" for row in results["units"])
+    print_line(console, f"busy: {', '.join(busy)}")
     console.print()
     changes = [
         {
@@ -60,8 +52,12 @@ def print_design(
             "limiting unit": row["limiting_unit"] or f"impossible: {row['reason']}",
         }
         for row in results["what_if"]
+        if verbose or not row["reason"]
     ]
     print_rows(console, changes)
+    impossible = [row["change"] for row in results["what_if"] if row["reason"]]
+    if impossible and not verbose:
+        print_line(console, f"impossible (--verbose says why): {', '.join(impossible)}")
     print_closing(
         console,
         answer,
@@ -76,7 +72,9 @@ def _tile_text(results: Mapping[str, Any]) -> str:
     """Return the tile in a line."""
     sizes = " x ".join(str(results[name]) for name in ("tile_m", "tile_n", "tile_k"))
     pair = ", 2-CTA MMA" if results["ctas_per_mma"] > 1 else ""
+    plural = "s" if results["warpgroups"] > 1 else ""
     return (
         f"{results['tiles']:,} tiles of {sizes}, {results['stages']} stages,"
-        f" {results['warpgroups']} warpgroups{pair}: {results['tile_cycles']:,.0f} cycles each"
+        f" {results['warpgroups']} warpgroup{plural}{pair}:"
+        f" {results['tile_cycles']:,.0f} cycles each"
     )

@@ -30,9 +30,6 @@ class Missing(NamedTuple):
 def is_set(value: object) -> bool:
     """Return whether a value is set: not None, False, or an empty text or collection.
 
-    Args:
-        value: Value of a field.
-
     Example:
         >>> from perfatlas.vocabulary.fields import is_set
         >>> is_set(0), is_set(False), is_set({})
@@ -106,7 +103,6 @@ class NotSet:
     """A field is not set.
 
     Args:
-        name: The field.
         why: What the field does, a clause that explains why it excludes the other.
     """
 
@@ -149,12 +145,7 @@ class Equals:
 
 @dataclass(frozen=True)
 class NotEqual:
-    """A field differs from one value.
-
-    Args:
-        name: The field.
-        value: The value.
-    """
+    """A field differs from one value."""
 
     name: str
     value: object
@@ -173,11 +164,7 @@ class NotEqual:
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact that follows from the question, such as that the model has experts.
-
-    Args:
-        fact: Its name.
-    """
+    """A fact that follows from the question, such as that the model has experts."""
 
     fact: str
 
@@ -229,7 +216,6 @@ class WithMessage:
     """A condition with its own message.
 
     Args:
-        condition: The condition.
         why: Reason, if it does not hold.
         remedy: How to make it hold.
         text: The condition in documents; by default, the text of `condition`.
@@ -257,9 +243,6 @@ class Noted:
     """A condition whose failure is a warning of the answer, not a refusal.
 
     Where a fact that it depends on is not known yet, it counts as met.
-
-    Args:
-        condition: The condition.
     """
 
     condition: Condition

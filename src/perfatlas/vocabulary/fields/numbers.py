@@ -38,7 +38,6 @@ def _counted(text: str, *, binary: bool = False) -> float:
     """Return a count; k, m, g and t are decimal, Ki, Mi, Gi and Ti binary.
 
     Args:
-        text: The count.
         binary: Whether K, M, G and T alone are binary too, as vLLM reads numbers of tokens.
     """
     found = _SUFFIXED.fullmatch(text)

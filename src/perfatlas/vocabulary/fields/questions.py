@@ -70,7 +70,6 @@ def canonical_name(name: str, known: Collection[str]) -> str:
 
     Args:
         name: Such as "tensor_parallel_size", with underscores or dashes.
-        known: Our names to search.
 
     Example:
         >>> from perfatlas.vocabulary.fields import canonical_name

@@ -153,7 +153,6 @@ class Field:
         hint: Annotated type.
         default: Default value; None if it is derived.
         required: Whether it must be set.
-        row: The row.
         group: The group it belongs to.
     """
 

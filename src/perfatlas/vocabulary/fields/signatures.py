@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 def annotation_of(field: Field) -> str:
     """Return the type of a field as Python source; numbers may be text with a unit.
 
-    Args:
-        field: A field.
-
     Example:
         >>> from perfatlas.vocabulary.fields import Lengths, annotation_of, fields_of
         >>> annotation_of(fields_of(Lengths)["isl"])
@@ -30,22 +27,12 @@ def annotation_of(field: Field) -> str:
 
 
 def is_required(field: Field, fields: Mapping[str, Field]) -> bool:
-    """Return whether a field must be set; fields that both pools may override need not be.
-
-    Args:
-        field: A field.
-        fields: All fields of the verb.
-    """
+    """Return whether a field must be set; fields that both pools may override need not be."""
     return field.required and not any(f"{pool}_{field.name}" in fields for pool in field.row.pools)
 
 
 def parameter_of(field: Field, fields: Mapping[str, Field]) -> inspect.Parameter:
-    """Return a field as a keyword argument.
-
-    Args:
-        field: With a row.
-        fields: All of the question.
-    """
+    """Return a field as a keyword argument."""
     annotation, default = annotation_of(field), field.default
     if is_required(field, fields):
         default = inspect.Parameter.empty

@@ -57,9 +57,6 @@ _JSON_TYPES: Final[dict[Any, str]] = {
 def default_text(field: Field) -> str:
     """Return the default of a field as text, "" if it has none.
 
-    Args:
-        field: A field.
-
     Example:
         >>> from perfatlas.vocabulary.fields import ESTIMATED, default_text, fields_of
         >>> fields = fields_of(*ESTIMATED)
@@ -73,9 +70,6 @@ def default_text(field: Field) -> str:
 
 def bounds_text(field: Field) -> str:
     """Return the allowed values of a field: its choices, or the bounds of its number; "" for any.
-
-    Args:
-        field: A field.
 
     Example:
         >>> from perfatlas.vocabulary.fields import ESTIMATED, bounds_text, fields_of
@@ -109,7 +103,6 @@ def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
     """Return the condition for a field to have an effect, "" for none.
 
     Args:
-        condition: The condition of a row.
         known: Fields of the verb; others are not named. By default all are named.
 
     Example:
@@ -192,10 +185,6 @@ def json_schema(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
     """Return the JSON schema of what a verb can be asked.
 
     Numbers may be text with a unit; bounds are those of the number in SI units.
-
-    Args:
-        question: The command that asks it.
-        fields: Fields of the command by name.
 
     Example:
         >>> from perfatlas.vocabulary.fields import GemmShape, fields_of, json_schema

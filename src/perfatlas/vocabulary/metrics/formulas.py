@@ -77,10 +77,6 @@ def output_tokens_per_s_per_user(tpot_s: FloatArray | float | None) -> FloatArra
 def share(part: float, whole: float) -> float | None:
     """Return part / whole, None if the whole is 0.
 
-    Args:
-        part: The part.
-        whole: The whole.
-
     Example:
         >>> from perfatlas.vocabulary.metrics import share
         >>> share(3, 4), share(0, 0)
@@ -128,7 +124,6 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float | None) -> f
 
     Args:
         usd_per_hour: Cost of the deployment [USD per hour].
-        tokens_per_s: Its tokens per second.
 
     Example:
         >>> from perfatlas.vocabulary.metrics import usd_per_million_tokens

@@ -72,9 +72,6 @@ class Metric:
 def ending_of_unit(unit: str) -> str:
     """Return the ending of the name of a metric in a unit, "" for a ratio and for no unit.
 
-    Args:
-        unit: As a row has it.
-
     Example:
         >>> from perfatlas.vocabulary.metrics import ending_of_unit
         >>> ending_of_unit("tokens/s/GPU"), ending_of_unit("B/s"), ending_of_unit("1/d")

@@ -69,9 +69,6 @@ def declare_metrics(*metrics: Metric) -> tuple[Metric, ...]:
 def stem_of(key: str) -> str:
     """Return the metric that a key belongs to, without the suffix of an interval.
 
-    Args:
-        key: Key of an answer.
-
     Example:
         >>> from perfatlas.vocabulary.metrics import stem_of
         >>> stem_of("ttft_s_low"), stem_of("ttft_s_seed_half_width"), stem_of("ttft_s")

@@ -164,10 +164,8 @@ def visible_blocks(
     """Return the key blocks that all query tiles of a sequence and head process (causal mask).
 
     Args:
-        tiles: Number of query tiles.
         q_len: Number of queries.
         tile: Queries per tile; below 1 where packed heads fill several tiles per query.
-        block: Keys per block.
         seen: Blocks before the first query, and maximum blocks of one tile (inf: no window).
     """
     prefix, limit = seen

@@ -81,11 +81,7 @@ def protocol_columns(operator: Attention | LatentAttention) -> dict[str, FloatAr
 
 
 def selects_keys(operator: LatentAttention) -> bool:
-    """Return whether attention runs over selected keys.
-
-    Args:
-        operator: Columns over candidates.
-    """
+    """Return whether attention runs over selected keys."""
     return bool(np.any(operator.selected > 0))
 
 

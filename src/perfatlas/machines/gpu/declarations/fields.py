@@ -23,17 +23,12 @@ def named(operator: Operator, names: tuple[str, ...]) -> dict[str, FloatArray | 
 
     Args:
         operator: Columns over candidates.
-        names: Names of fields.
     """
     return {name: getattr(operator, name) for name in names}
 
 
 def is_fp8(format_name: str) -> bool:
-    """Return whether products in a format run on fp8 tensor cores.
-
-    Args:
-        format_name: Name of a number format.
-    """
+    """Return whether products in a format run on fp8 tensor cores."""
     return get_format(format_name).tensor_peak == "fp8"
 
 
@@ -41,9 +36,6 @@ def kernel_phase(phase: Phase) -> str | None:
     """Return the phase whose measured kernels run an operator, None if there are none.
 
     The forward pass of training runs prefill kernels; gradients have kernels of their own.
-
-    Args:
-        phase: Phase of the operator.
     """
     return _MEASURED.get(phase)
 
@@ -52,9 +44,6 @@ def fitted_format(format_name: str) -> str:
     """Return the format whose measured rows a matrix product is fitted on.
 
     Static and dynamic scales use the same GEMM kernel; fp16 runs as bf16.
-
-    Args:
-        format_name: Name of a number format.
     """
     return {"fp8_static": "fp8_dynamic", "fp16": "bf16"}.get(format_name, format_name)
 
@@ -69,9 +58,5 @@ SUBSTITUTES: Final = {"nvfp4_wo": ("int4_wo",), "mxfp8": ("fp8_block",)}
 
 
 def fitted_formats(format_name: str) -> tuple[str, ...]:
-    """Return the formats whose fits can price a matrix product, best first.
-
-    Args:
-        format_name: Name of a number format.
-    """
+    """Return the formats whose fits can price a matrix product, best first."""
     return fitted_format(format_name), *SUBSTITUTES.get(format_name, ())

@@ -23,7 +23,6 @@ class KernelFamily:
     """A family of kernels on one architecture.
 
     Args:
-        name: Its name.
         operator: attention or gemm.
         architecture: Architecture of its devices.
         formats: Number formats that it multiplies.
@@ -68,20 +67,12 @@ class KernelFamily:
         return bool(architecture_limits(self.architecture)["tensor_memory_columns"])
 
     def factor_of(self, device: Device) -> float:
-        """Return the clock factor of a device; of another one that was measured, if it was not.
-
-        Args:
-            device: A device of the architecture.
-        """
+        """Return the clock factor of a device; of another one that was measured, if it was not."""
         (donor, *_) = self.clock_factor
         return self.clock_factor.get(device.name, self.clock_factor[donor])
 
     def width_of(self, device: Device) -> float:
-        """Return the half-width of ln(time) on a device.
-
-        Args:
-            device: A device of the architecture.
-        """
+        """Return the half-width of ln(time) on a device."""
         return self.half_width["fitted" if device.name in self.clock_factor else "transferred"]
 
 
@@ -98,11 +89,7 @@ def sm_constants() -> dict[str, float]:
 
 @cache
 def architecture_limits(architecture: str) -> dict[str, Any]:
-    """Return where an architecture accumulates, and the rows of its MMA instruction.
-
-    Args:
-        architecture: One that a family has.
-    """
+    """Return where an architecture accumulates, and the rows of its MMA instruction."""
     limits: dict[str, Any] = _data()["architecture"][architecture]
     return limits
 
@@ -122,8 +109,6 @@ def family_of(operator: str, device: Device, format_name: str) -> KernelFamily:
 
     Args:
         operator: attention or gemm.
-        device: The device.
-        format_name: Number format.
 
     Raises:
         UnsupportedError: No family has the architecture or the format.

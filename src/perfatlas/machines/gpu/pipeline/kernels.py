@@ -19,7 +19,6 @@ class Silicon:
     """One device as a pipeline sees it.
 
     Args:
-        architecture: Its architecture.
         sm_count: Streaming multiprocessors.
         clock_hz: Maximum clock.
         mma_flop: FLOP per cycle of the tensor cores of an SM, in the format.
@@ -41,7 +40,6 @@ def kernel_silicon(device: Device, tensor_peak: str) -> Silicon:
     """Return a device in a format.
 
     Args:
-        device: The device.
         tensor_peak: Name of its peak in the format, such as bf16 or fp8.
     """
     ratio = device.peak_flop_per_s[tensor_peak] / device.peak_flop_per_s["bf16"]
@@ -92,10 +90,8 @@ class AttentionWork:
         q_len: Queries of each.
         kv_len: Keys of each.
         heads: Query heads.
-        kv_heads: KV heads.
         head_dim: Head dimension.
         causal: Whether queries see only keys before them.
-        element_bytes: Bytes of an element.
     """
 
     batch: int
@@ -113,11 +109,7 @@ class AttentionWork:
         return self.batch * rows * self.head_dim * self.element_bytes
 
     def blocks(self, tile: KernelTile) -> dict[int, int]:
-        """Return the tiles by their number of key blocks.
-
-        Args:
-            tile: The tile.
-        """
+        """Return the tiles by their number of key blocks."""
         counts: dict[int, int] = {}
         tiles = math.ceil(self.q_len / tile.m)
         together = math.ceil(tiles / MOST_LENGTHS)
@@ -135,10 +127,7 @@ class GemmWork:
     """Matrix products of equal shapes, each with weights of its own.
 
     Args:
-        m: Rows of each.
-        n: Columns.
         k: Inner dimension.
-        groups: Products.
         element_bytes: Bytes of an element of the operands.
         promotes: Whether partial sums are added in registers.
         output_bytes: Bytes of an element of the output.
@@ -158,11 +147,7 @@ class GemmWork:
         return self.groups * (operands + self.m * self.n * self.output_bytes)
 
     def blocks(self, tile: KernelTile) -> dict[int, int]:
-        """Return the tiles by their number of blocks of the inner dimension.
-
-        Args:
-            tile: The tile.
-        """
+        """Return the tiles by their number of blocks of the inner dimension."""
         tiles = self.groups * math.ceil(self.m / tile.m) * math.ceil(self.n / tile.n)
         return {math.ceil(self.k / tile.k): tiles}
 

@@ -41,7 +41,6 @@ class AttentionLoop:
         copy: Copy of a tile of keys or values.
         latency: Latency of that copy.
         stages: Tiles of keys or values in shared memory.
-        warpgroups: Warpgroups.
         in_place: Whether probabilities replace the scores in tensor memory.
     """
 
@@ -59,11 +58,7 @@ class AttentionLoop:
     in_place: bool
 
     def programs(self, blocks: int) -> list[list[Step]]:
-        """Return the producer and the warpgroups of a tile.
-
-        Args:
-            blocks: Blocks of keys.
-        """
+        """Return the producer and the warpgroups of a tile."""
         return [self._producer(blocks), *(self._group(g, blocks) for g in range(self.warpgroups))]
 
     def _producer(self, blocks: int) -> list[Step]:
@@ -132,7 +127,6 @@ class GemmLoop:
         copy: Copy of a pair of operand tiles.
         latency: Latency of that copy.
         stages: Pairs of operand tiles in shared memory.
-        warpgroups: Warpgroups.
     """
 
     product: float
@@ -189,12 +183,7 @@ def _simulated(loop: Loop, blocks: int) -> Schedule:
 
 
 def tile_schedule(loop: Loop, blocks: int) -> Schedule:
-    """Return the schedule of one tile; a long one goes on as between `STEADY` blocks.
-
-    Args:
-        loop: The main loop.
-        blocks: Its blocks.
-    """
+    """Return the schedule of one tile; a long one goes on as between `STEADY` blocks."""
     first, last = STEADY
     if blocks <= last:
         return _simulated(loop, blocks)
@@ -205,14 +194,7 @@ def tile_schedule(loop: Loop, blocks: int) -> Schedule:
 
 
 def loop_of(work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon) -> Loop:
-    """Return the main loop of a kernel.
-
-    Args:
-        work: What it computes.
-        tile: Its tile.
-        family: Its family.
-        silicon: The device.
-    """
+    """Return the main loop of a kernel."""
     if isinstance(work, AttentionWork):
         return _attention_loop(work, tile, family, silicon)
     return _gemm_loop(work, tile, silicon)

@@ -37,12 +37,10 @@ class KernelDesign:
     """A kernel with its time.
 
     Args:
-        tile: Its tile.
         time_s: Its time [s].
         tiles: Number of its tiles.
         tile_cycles: Mean cycles of a tile.
         units: Mean cycles of a tile in which each unit works.
-        limiting_unit: What limits it.
     """
 
     tile: KernelTile
@@ -63,11 +61,7 @@ def design_kernel(
     """Return a kernel with its time, by default with the tile of the best known one.
 
     Args:
-        work: What it computes.
-        family: Its family.
-        silicon: The device.
         clock_factor: Sustained clock over the maximum one.
-        tile: Its tile.
 
     Raises:
         InvalidSpecError: The MMA instruction cannot compute the tile.
@@ -140,7 +134,6 @@ def sm_cycles(tiles: Mapping[float, int], sm_count: int) -> float:
     """Return the cycles of the last SM when the longest tiles start first.
 
     Args:
-        tiles: Number of tiles by their cycles.
         sm_count: Streaming multiprocessors.
 
     Example:
@@ -171,10 +164,6 @@ def what_ifs(
     """Return what changes of the tile and of the device would do, or why they are impossible.
 
     Args:
-        design: The kernel.
-        work: What it computes.
-        family: Its family.
-        silicon: The device.
         clock_factor: Sustained clock over the maximum one.
     """
     tile = design.tile

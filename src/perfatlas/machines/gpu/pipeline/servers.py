@@ -48,9 +48,6 @@ def run_programs(programs: Sequence[Sequence[Step]]) -> Schedule:
     Each program issues its steps in order. A unit serves the steps in the order in which they
     arrive, and equal arrivals in the order of the programs.
 
-    Args:
-        programs: Steps of each program.
-
     Raises:
         ValueError: Programs wait for events that never happen.
 

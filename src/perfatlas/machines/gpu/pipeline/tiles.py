@@ -31,8 +31,6 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
 
     Args:
         work: What the kernel computes.
-        tile: Its tile.
-        silicon: The device.
 
     Raises:
         InvalidSpecError: Rows, columns or depth are no multiple of those of the MMA instruction.
@@ -75,7 +73,6 @@ def shared_bytes(work: Work, tile: KernelTile) -> float:
 
     Args:
         work: What the kernel computes.
-        tile: Its tile.
     """
     if isinstance(work, AttentionWork):
         # outputs replace queries, or keys and values
@@ -119,10 +116,6 @@ def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
 def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
     """Return the tile of the best known attention kernel.
 
-    Args:
-        work: The attention.
-        family: The family of kernels.
-
     Raises:
         UnsupportedError: No kernel of the family has so large heads.
     """
@@ -138,13 +131,7 @@ def known_tile(work: AttentionWork, family: KernelFamily) -> KernelTile:
 
 
 def gemm_tiles(work: Work, family: KernelFamily, silicon: Silicon) -> Iterator[KernelTile]:
-    """Yield the tiles that GEMM libraries choose from, with as many stages as fit.
-
-    Args:
-        work: The product.
-        family: The family of kernels.
-        silicon: The device.
-    """
+    """Yield the tiles that GEMM libraries choose from, with as many stages as fit."""
     pairs = (False, True) if family.pairs else (False,)
     for m in GEMM_ROWS:
         for n in GEMM_COLUMNS:
@@ -162,7 +149,6 @@ def completed_tile(work: Work, silicon: Silicon, sizes: dict[str, Any]) -> Kerne
 
     Args:
         work: What the kernel computes.
-        silicon: The device.
         sizes: Some fields of the tile, with m and n.
     """
     rows = architecture_limits(silicon.architecture)["mma_rows"]

@@ -59,7 +59,6 @@ def octaves_outside(
     Uses the dimension farthest outside. 0 inside, and for calibrations without limits.
 
     Args:
-        operator: Calibration operator.
         shape_UD: Columns of its physics (U, D).
         match_U: Position in `limits_M` (U,).
         limits_M: Minimum and maximum by dimension, for each match.

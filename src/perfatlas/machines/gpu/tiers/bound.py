@@ -76,7 +76,6 @@ def bound_at_clock(
     Args:
         operators: The operators (O).
         devices: Device and clock of each candidate (C,).
-        full: Their prices at that clock.
         ratio_CO: Clock relative to that of the candidate (C, O).
     """
     return _roofline(operators, devices, full.flop_CO, full.memory_bytes_CO, ratio_CO)

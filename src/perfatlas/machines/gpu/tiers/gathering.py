@@ -107,7 +107,6 @@ class ModelRows:
 
         Args:
             some_X: Positions of the candidates (X,).
-            candidates: Number of all candidates.
         """
         place_C = np.full(candidates, -1)
         place_C[some_X] = np.arange(some_X.size)
@@ -134,7 +133,6 @@ def model_rows(table: RowTable, catalog: Matches) -> ModelRows:
     """Return the distinct rows of a table, and what does not depend on the clock.
 
     Args:
-        table: The rows.
         catalog: Calibrations of the operators.
     """
     first_U, inverse_R = unique_rows(np.take(table.key_RD, table.varying, axis=1))
@@ -211,8 +209,6 @@ def gather_rows(
         wanted: Operators of the model (G).
         columns_O: Their positions among all operators.
         match_GC: Calibration of each operator of each candidate, -1 for none.
-        catalog: The calibrations.
-        name: Name of the model.
     """
     model = physics_model(name)
     width = len(model.shape_names)

@@ -77,11 +77,7 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
 
 
 def residuals_of(match: CalibrationMatch) -> Residuals:
-    """Return the residuals of a match's table, from the user's cache or computed.
-
-    Args:
-        match: A match with a table.
-    """
+    """Return the residuals of a match's table, from the user's cache or computed."""
     cell = match.calibration
     parameters = tuple(cell.parameters[n] for n in physics_model(cell.operator).parameter_names)
     return _residuals(
@@ -102,11 +98,7 @@ def _residuals(
 
 @cache
 def producers(operator: str) -> str:
-    """Return a digest of the code and device values that residuals depend on.
-
-    Args:
-        operator: A calibration operator.
-    """
+    """Return a digest of the code and device values that residuals depend on."""
     physics = physics_model(operator).physics
     return producers_hash(fit_residuals, physics, by_value=(resolve_system,))
 
@@ -127,7 +119,6 @@ def fit_residuals(
 
     Args:
         cell: Device, operator, engine, format.
-        version: Version of the engine.
         silicon_S: Silicon columns (S,).
         parameters: Parameters in the order of the physics (P,).
     """

@@ -70,7 +70,6 @@ def _write(
         place_R: Shape of each row (R,).
         candidate_R: Its candidate (R,).
         operator_R: Its operator (R,).
-        found: Prices of the shapes.
         columns: Rooflines, overwritten where a row is.
     """
     for row in range(place_R.shape[0]):

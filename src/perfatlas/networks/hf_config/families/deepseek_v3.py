@@ -41,7 +41,6 @@ def experts(fields: Fields, *, shared: int = 1) -> MoeFfn:
     """Return DeepSeek's experts; each shared expert is as wide as a routed one.
 
     Args:
-        fields: The config.
         shared: Default of `n_shared_experts`; null means none.
     """
     routed = moe(fields, experts=("n_routed_experts", "num_experts", "num_local_experts"))
@@ -56,8 +55,6 @@ def sparse_layers(fields: Fields, depth: int, *, first_dense: int) -> tuple[bool
     """Return which layers have experts.
 
     Args:
-        fields: The config.
-        depth: Number of layers.
         first_dense: Default of `first_k_dense_replace`.
 
     Raises:

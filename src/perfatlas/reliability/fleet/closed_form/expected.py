@@ -81,8 +81,6 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
     """Return the long-run goodput of a job by the closed form that applies to it.
 
     Args:
-        fleet: The fleet.
-        units: Units of the job.
         strategy: Its fault-tolerance strategy.
 
     Example:
@@ -108,7 +106,6 @@ def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
     """Return the mean time to interruption of an exposed job [s], where rates determine it.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
 
     Returns:
@@ -158,8 +155,6 @@ def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float
     """Return the optimal work between checkpoints [s] and its basis, or why there is none.
 
     Args:
-        fleet: The fleet.
-        units: Units of the job.
         strategy: Its fault-tolerance strategy, without the interval.
 
     Returns:
@@ -178,8 +173,6 @@ def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[flo
     """Return the approximately optimal work between checkpoints [s], also without a closed form.
 
     Args:
-        fleet: The fleet.
-        units: Units of the job.
         strategy: Its fault-tolerance strategy, without the interval.
 
     Returns:

@@ -27,7 +27,6 @@ def late_share(law: Law, retained: int, period_s: float) -> float:
 
     Args:
         law: Distribution of the time to detection.
-        retained: Checkpoints kept.
         period_s: From one checkpoint to the next [s].
 
     Source: an error occurs uniformly in a segment, and its detection is late after k further
@@ -50,7 +49,6 @@ def kept_for(job: Job, strategy: Strategy) -> int:
     """Return the fewest retained checkpoints with which late detection is rare.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
 
     Returns:
@@ -71,7 +69,6 @@ def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]
     """Return the causes detected late, their share of late errors and the expected number of them.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
     """
     if strategy.verify_s:
@@ -84,7 +81,6 @@ def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
     """Return remarks on silent errors that restart the job from scratch, with a remedy.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
     """
     kept_s = strategy.retained * strategy.interval_s

@@ -40,7 +40,6 @@ def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) ->
     """Return the long-run share of useful time of a job with planned maintenance (C,).
 
     Args:
-        job: The job.
         every_s: Time between the starts of two maintenances [s] (C,).
         lasts_s: Duration of one [s] (C,), without failures.
 

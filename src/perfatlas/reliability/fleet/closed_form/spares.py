@@ -82,7 +82,6 @@ def spares_for(
     """Return the fewest cold spares that keep the waiting share of a job below a limit.
 
     Args:
-        nodes: Nodes the job needs.
         failure_per_s: Rate of one active node [1/s].
         repair_s: Mean repair [s].
         blocked: Largest allowed share of waiting time, such as 0.001.
@@ -126,7 +125,6 @@ def birth_death_blocked(
     """Return the share of time a job waits, with limited crews or spares that fail too.
 
     Args:
-        nodes: Nodes the job needs.
         spares: Spare nodes.
         failure_per_s: Rate of one powered node [1/s].
         repair_s: Mean of exponential repairs [s].

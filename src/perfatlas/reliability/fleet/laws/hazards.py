@@ -49,7 +49,6 @@ def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # 
     Args:
         law: Row of type `LAW`.
         knots_2K: Probabilities and ages of table laws (2, K).
-        hazard: Cumulative hazard.
     """
     if law.kind == EXPONENTIAL:
         return float(law.a * hazard)
@@ -72,7 +71,6 @@ def ticks_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> int:  # 
     Args:
         law: Row of type `LAW`.
         knots_2K: Probabilities and ages of table laws (2, K).
-        hazard: Cumulative hazard.
     """
     return int(min(age_at(law, knots_2K, hazard), LONGEST))
 
@@ -113,7 +111,6 @@ def between(
         to_K: Values at the knots (K,).
         first: First knot used.
         count: Knots used.
-        value: Argument.
     """
     low, high = first, first + count - 1
     if value <= from_K[low]:

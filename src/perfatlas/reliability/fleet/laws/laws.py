@@ -90,7 +90,6 @@ class Bathtub:
 
     Args:
         infant: Weibull with a shape below 1.
-        chance: Constant hazard.
         wear: Weibull with a shape above 1.
     """
 
@@ -129,9 +128,6 @@ Law = Constant | Exponential | Weibull | LogNormal | Bathtub | Empirical | Table
 def mean_s(law: Law) -> float:  # noqa: PLR0911 - a line per distribution
     """Return the mean of a distribution [s].
 
-    Args:
-        law: The distribution.
-
     Example:
         >>> from perfatlas.reliability.fleet.laws import Weibull, mean_s
         >>> mean_s(Weibull(shape=1.0, scale_s=7.0))
@@ -165,7 +161,6 @@ def weibull_of_mean(mean: float, shape: float) -> Weibull:
 
     Args:
         mean: Mean [s].
-        shape: k.
     """
     return Weibull(shape=shape, scale_s=mean / math.gamma(1.0 + 1.0 / shape))
 
@@ -174,7 +169,6 @@ def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per distri
     """Return a distribution of the same shape with all times multiplied by a factor.
 
     Args:
-        law: The distribution.
         factor: Above zero.
 
     Example:
@@ -247,7 +241,6 @@ def survival(law: Law, age: float) -> float:  # noqa: PLR0911 - a line per distr
     """Return the probability of surviving an age.
 
     Args:
-        law: The distribution.
         age: Age [s].
     """
     match law:
@@ -279,7 +272,6 @@ def check_law(law: Law, name: str) -> None:
     """Raise for a distribution with invalid parameters.
 
     Args:
-        law: The distribution.
         name: Quantity it describes, for the message.
 
     Raises:
@@ -337,7 +329,6 @@ class PackedLaws:
         """Add a distribution and return its index.
 
         Args:
-            law: The distribution.
             name: Quantity it describes, for the message.
 
         Raises:

@@ -37,8 +37,6 @@ def sample_s(law: Law, count: int, *, seed: int) -> FloatArray:
     """Return independent draws from a distribution [s] (N,).
 
     Args:
-        law: The distribution.
-        count: Number of draws.
         seed: The same seed gives the same draws.
 
     Raises:

@@ -135,9 +135,6 @@ def published_durations() -> dict[str, PublishedDuration]:
 def find_rate(name: str) -> PublishedRate:
     """Return a rate of the catalog.
 
-    Args:
-        name: Its name.
-
     Raises:
         InvalidSpecError: The name is unknown.
 
@@ -154,9 +151,6 @@ def find_rate(name: str) -> PublishedRate:
 def find_duration(name: str) -> PublishedDuration:
     """Return a duration of the catalog.
 
-    Args:
-        name: Its name.
-
     Raises:
         InvalidSpecError: The name is unknown.
     """
@@ -172,8 +166,6 @@ def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Caus
     A rate per job removes no unit and scales with the GPUs of the job.
 
     Args:
-        name: Name of the rate.
-        gpus_per_unit: GPUs of a unit.
         fields: Further fields of the cause; per_unit or shared override the number.
 
     Raises:

@@ -48,7 +48,6 @@ def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause
     Args:
         table: The parsed TOML table.
         origin: File name for messages.
-        gpus_per_unit: GPUs of a unit.
 
     Raises:
         InvalidSpecError: A key is unknown or missing, a time has no unit.
@@ -74,7 +73,6 @@ def cause_fields(
 
     Args:
         table: The parsed TOML table.
-        fields: Allowed fields.
         where: File and table, for messages.
 
     Raises:

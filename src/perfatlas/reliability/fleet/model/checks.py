@@ -44,8 +44,6 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
     """Raise for a job that does not fit its fleet, its strategy or the range of the clock.
 
     Args:
-        fleet: The fleet.
-        units: Units the job needs.
         strategy: Its fault-tolerance strategy.
         horizon_s: Simulated time [s].
 
@@ -75,9 +73,6 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
 
 def check_fleet(fleet: Fleet) -> None:
     """Raise for a fleet with invalid rates, shares or repairs.
-
-    Args:
-        fleet: The fleet.
 
     Raises:
         InvalidSpecError: A number outside its range.
@@ -114,7 +109,6 @@ def check_once(kind: str, names: Iterable[str]) -> None:
 
     Args:
         kind: Kind of the objects, for the message.
-        names: All names.
 
     Raises:
         InvalidSpecError: Two have the same name.
@@ -193,10 +187,6 @@ def _check_repair(repair: Repair) -> None:
 
 def check_strategy(strategy: Strategy, units: int) -> None:
     """Raise for a strategy with invalid times or levels.
-
-    Args:
-        strategy: The strategy.
-        units: Units of the job.
 
     Raises:
         InvalidSpecError: A number outside its range.
@@ -356,7 +346,6 @@ def cause_rate_per_s(cause: Cause, units: float) -> float:
     """Return the long-run rate of a cause over a number of units [1/s].
 
     Args:
-        cause: The cause.
         units: Units whose parts can fail.
     """
     extra = cause.lemons.share * (cause.lemons.factor - 1.0) if cause.lemons else 0.0

@@ -58,9 +58,6 @@ class Component:
 def counts_in(system: System) -> dict[tuple[str, str], int]:
     """Return the number of a kind per parent, by (kind, parent), from the hardware data.
 
-    Args:
-        system: A resolved system.
-
     Example:
         >>> from perfatlas.reliability.fleet.model.components import counts_in
         >>> from perfatlas.hardware import resolve_system
@@ -88,7 +85,6 @@ def causes_of(components: Sequence[Component], *, unit: str) -> tuple[Cause, ...
     it and takes down no unit.
 
     Args:
-        components: The tree.
         unit: Kind that a job is allocated in.
 
     Raises:

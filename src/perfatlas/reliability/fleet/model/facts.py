@@ -18,11 +18,7 @@ DAY_S: Final = 86400.0
 
 
 def initial_ages_text(fleet: Fleet) -> list[str]:
-    """Return the ages of ageing parts at the start of the job, as text.
-
-    Args:
-        fleet: The fleet.
-    """
+    """Return the ages of ageing parts at the start of the job, as text."""
     found: dict[str, list[str]] = {}
     for cause in fleet.causes:
         if isinstance(cause.lifetime, Exponential):
@@ -39,9 +35,6 @@ def initial_ages_text(fleet: Fleet) -> list[str]:
 
 def fleet_facts(fleet: Fleet) -> dict[str, Any]:
     """Return the facts about a fleet, as plain data.
-
-    Args:
-        fleet: The fleet.
 
     Returns:
         units, gpus_per_unit, gpus, events_per_day of a job on all of it, causes (name, meaning,
@@ -104,11 +97,7 @@ def _repair_name(cause: Cause, fleet: Fleet) -> str:
 
 
 def mean_repair_s(repair: Repair) -> float:
-    """Return the mean time of a repair over the stages reached [s].
-
-    Args:
-        repair: The repair.
-    """
+    """Return the mean time of a repair over the stages reached [s]."""
     total, reached = 0.0, 1.0
     for number, stage in enumerate(repair.stages):
         ends = stage.fixes + stage.false_fix

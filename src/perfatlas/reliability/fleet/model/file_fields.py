@@ -47,7 +47,6 @@ class Lifetime:
         """Return the distribution.
 
         Args:
-            value: As TOML has it.
             where: File, table and key, for messages.
 
         Raises:
@@ -141,7 +140,6 @@ def name_of(table: Mapping[str, Any], where: str, key: str = "name") -> str:
     Args:
         table: The parsed TOML table.
         where: File and table, for messages.
-        key: Key of the name.
 
     Raises:
         InvalidSpecError: It is missing, empty, not a string, or has control characters.

@@ -71,9 +71,6 @@ _STAGE: Final = Record(
 def read_fleet(path: Path) -> Fleet:
     """Return the fleet of a TOML file.
 
-    Args:
-        path: The file.
-
     Raises:
         InvalidSpecError: It cannot be read, a key is unknown or missing, a time has no unit, or a
             number is outside its range.

@@ -23,20 +23,12 @@ def units_change_places(strategy: Strategy) -> bool:
 
 
 def has_unit_lemons(cause: Cause) -> bool:
-    """Return whether the lemons of a cause are units.
-
-    Args:
-        cause: The cause.
-    """
+    """Return whether the lemons of a cause are units."""
     return cause.lemons is not None and cause.per_unit > 0.0 and cause.units == 1
 
 
 def has_unit_ages(cause: Cause) -> bool:
-    """Return whether ageing parts of a cause belong to units: a fraction of one, to some units.
-
-    Args:
-        cause: The cause.
-    """
+    """Return whether ageing parts of a cause belong to units: a fraction of one, to some units."""
     ages = not isinstance(cause.lifetime, Exponential)
     return ages and cause.per_unit > 0.0 and cause.units == 1
 
@@ -45,8 +37,6 @@ def units_differ(fleet: Fleet, spares: int, *, elastic: bool) -> bool:
     """Return whether it matters which spare joins a job.
 
     Args:
-        fleet: The fleet.
-        spares: Number of spares.
         elastic: Whether the job continues with fewer units.
     """
     return bool(spares or elastic) and bool(_differences(fleet))
@@ -56,7 +46,6 @@ def what_differs(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
     """Return in what units that change places differ, as text; empty where they do not.
 
     Args:
-        fleet: The fleet.
         strategy: The fault-tolerance strategy of the job.
     """
     return _differences(fleet) if units_change_places(strategy) else ()

@@ -20,7 +20,6 @@ class RecoveryPolicy:
     """The documented response of a launcher to the loss of a node.
 
     Args:
-        name: Name.
         does: What happens.
         detection_s: Time from the loss of a node to the response [s].
         elastic: Whether the job continues with fewer nodes.
@@ -71,7 +70,6 @@ def with_policy(fleet: Fleet, policy: RecoveryPolicy) -> Fleet:
 
     Args:
         fleet: The fleet; a cause with a detection of its own keeps it.
-        policy: The policy.
     """
     return replace(fleet, causes=tuple(_detected(cause, policy) for cause in fleet.causes))
 
@@ -87,8 +85,6 @@ def under_policy(strategy: Strategy, policy: RecoveryPolicy, step_s: float | Non
     """Return a strategy that follows a policy.
 
     Args:
-        strategy: The strategy.
-        policy: The policy.
         step_s: Time of a training step [s], lost where peers hold the state; None if unknown.
 
     Raises:

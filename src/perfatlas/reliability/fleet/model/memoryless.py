@@ -18,7 +18,6 @@ def not_memoryless(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
     form one Poisson process. With spares they leave when they fail, and return.
 
     Args:
-        fleet: The fleet.
         strategy: The fault-tolerance strategy of the job; corrupting causes count where it
             verifies.
     """

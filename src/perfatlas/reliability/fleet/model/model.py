@@ -30,7 +30,6 @@ class Lemons:
     several units or belongs to the whole job, are lemons one by one.
 
     Args:
-        share: Share of all units.
         factor: Failure rate relative to normal units.
         strikes: Failures after which one is replaced by a normal unit; 0 for never.
     """
@@ -129,10 +128,8 @@ class Fleet:
 
     Args:
         units: Number of units.
-        causes: Causes of failure.
         repairs: Repairs; the first is the default of a cause. Where they are not given, failed
             units return at once.
-        gpus_per_unit: GPUs of a unit.
         parts_per_unit: Parts of a unit that fail one by one (trays of a rack); 1 if none.
         parts_needed: Parts needed for the unit to be usable.
         crews: Maximum concurrent repairs; None for no limit.
@@ -154,9 +151,6 @@ class Fleet:
         """Return the spares of a job in the fleet's ratio of spares to other units, rounded up.
 
         At most the rest of the fleet.
-
-        Args:
-            units: Units of the job.
 
         Example:
             >>> from perfatlas.reliability.fleet.model import resolve_fleet
@@ -305,7 +299,6 @@ def collective_init_s(ranks: int, *, fixed_s: float, per_rank_s: float) -> float
     """Return the time to bring up the communicators of a job [s].
 
     Args:
-        ranks: Processes.
         fixed_s: Constant part [s].
         per_rank_s: Increase per rank [s].
 
@@ -320,8 +313,6 @@ def one_cause(mtti_s: float, units: int, **fields: object) -> Fleet:
 
     Args:
         mtti_s: Mean time between interruptions of a job on all units [s].
-        units: Units.
-        fields: Further fields of the cause.
     """
     lifetime = Exponential(mean_s=mtti_s * units)
     cause = Cause(name="failure", lifetime=lifetime, per_unit=1.0, **fields)  # type: ignore[arg-type]
@@ -333,7 +324,6 @@ class Job:
     """A job on a fleet.
 
     Args:
-        fleet: The fleet.
         units: Units it needs.
         horizon_s: Simulated time, after which it is abandoned [s].
         work_s: Work to complete, followed by a last checkpoint [s]; the last segment may be

@@ -50,7 +50,6 @@ class Stream(NamedTuple):
     """An event stream: a cause, the lemons of one, or a fractional part.
 
     Args:
-        cause: The cause.
         name: Name shown in tables.
         law: Distribution of a lifetime.
         parts: Expected number.
@@ -154,8 +153,6 @@ def pack(
     """Return a job for compiled code.
 
     Args:
-        fleet: The fleet.
-        units: Units the job needs.
         strategy: Its fault-tolerance strategy.
         horizon_s: Simulated time [s].
         work_s: Work to complete [s]; None runs until the horizon.
@@ -220,9 +217,6 @@ def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
 
 def grown(packed: Packed) -> Packed:
     """Return a job with heaps four times as large.
-
-    Args:
-        packed: The job.
 
     Raises:
         InvalidSpecError: More than 64 concurrent slowdowns, or too many failures.
@@ -410,12 +404,7 @@ def _pack_cause(
 
 
 def needed_level(cause: Cause, strategy: Strategy) -> int:
-    """Return the first checkpoint level that survives a cause, -1 where peers hold the state.
-
-    Args:
-        cause: The cause.
-        strategy: The strategy with the levels.
-    """
+    """Return the first checkpoint level that survives a cause, -1 where peers hold the state."""
     lost = REACHES.index(cause.loses)
     if strategy.step_s is not None and lost <= REACHES.index("unit"):
         return -1
@@ -437,10 +426,5 @@ def _pack_repairs(plan: Any, fleet: Fleet, laws: PackedLaws) -> None:  # noqa: A
 
 
 def fleet_rate_per_s(fleet: Fleet, units: int) -> float:
-    """Return the long-run rate of all events of a job [1/s].
-
-    Args:
-        fleet: The fleet.
-        units: Units of the job.
-    """
+    """Return the long-run rate of all events of a job [1/s]."""
     return sum(cause_rate_per_s(cause, units) for cause in fleet.causes)

@@ -58,8 +58,6 @@ def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
     """Return the uncertainty of the rate of a fleet.
 
     Args:
-        fleet: The fleet.
-        units: Units of the job.
         name: Name or file of the fleet; the evidence of a fitted one is read.
 
     Raises:
@@ -116,7 +114,6 @@ def scaled_rates(fleet: Fleet, factor: float) -> Fleet:
     """Return a fleet with all failure rates multiplied by a factor, at every age.
 
     Args:
-        fleet: The fleet.
         factor: Above zero.
 
     Source: the number of parts is multiplied, with unchanged lifetimes. Scaling lifetimes differs

@@ -139,7 +139,6 @@ class StrategyTable:
     """A strategy as written in a file.
 
     Args:
-        name: Name of the strategy.
         table: The parsed TOML table.
         origin: File name for messages.
     """
@@ -208,7 +207,6 @@ def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> S
 
     Args:
         found: Strategies of the file, at least one where `name` is None.
-        name: Name of the strategy.
         origin: File name for messages.
 
     Raises:

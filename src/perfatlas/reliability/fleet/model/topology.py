@@ -18,8 +18,6 @@ class FailureDomains:
     """GPUs of a system that fail, or are cut off, together.
 
     Args:
-        system: Name of the system.
-        gpus_per_node: GPUs of a node.
         gpus_per_domain: GPUs of a scale-up domain.
         nodes_per_leaf: Nodes below a leaf switch; None if the hardware data do not have it.
         domain_kind: Interconnect of the domain: nvlink, nvlink_mesh, pcie, infinity_fabric, ici or
@@ -57,9 +55,6 @@ class FailureDomains:
 
 def failure_domains(system: System) -> FailureDomains:
     """Return the failure domains of a system.
-
-    Args:
-        system: A resolved system.
 
     Source: the hardware files. A number of nodes per leaf switch that a file assumes, to price
         messages, is no knowledge of a switch and left out; one that the user sets is kept.

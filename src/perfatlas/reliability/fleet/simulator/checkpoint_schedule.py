@@ -15,12 +15,7 @@ from perfatlas.reliability.fleet.laws import CHECKPOINT, DEGRADED, LOST_WORK, NE
 
 @part
 def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
-    """Set the lengths of blocks of segments at the current speed of the job.
-
-    Args:
-        plan: The plan.
-        job: The job.
-    """
+    """Set the lengths of blocks of segments at the current speed of the job."""
     job.slow_work = plan.work
     if job.slowdown > 1.0:
         job.slow_work = int(plan.work * job.slowdown + 0.5)
@@ -36,9 +31,7 @@ def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
     """Return the position at which a number of segments is complete [ticks].
 
     Args:
-        plan: The plan.
         job: The job, for its speed.
-        index: Number of segments.
     """
     if plan.levels == 1:
         return int(index * job.length[0])
@@ -56,7 +49,6 @@ def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
     """Return the number of segments complete at a position.
 
     Args:
-        plan: The plan.
         job: The job, for its speed.
         place: Position in the schedule [ticks].
     """
@@ -75,12 +67,7 @@ def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
 
 @inlined
 def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Start a running period now.
-
-    Args:
-        plan: The plan.
-        job: The job.
-    """
+    """Start a running period now."""
     job.since = job.now
     into = _slowed(plan, job, job.offset)
     job.place = place_of(plan, job, job.index) + into
@@ -111,7 +98,6 @@ def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Account for the running period until now and update the durable checkpoints.
 
     Args:
-        plan: The plan.
         job: The job; a new running period starts.
     """
     ran = job.now - job.since
@@ -161,8 +147,6 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
     """Roll back to the last checkpoint of a level, or by one step where peers hold the state.
 
     Args:
-        plan: The plan.
-        job: A settled job.
         depth: Level the failure needs, -1 for none.
     """
     if depth < 0 and job.stepped == 1:
@@ -204,12 +188,7 @@ def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 @inlined
 def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
-    """Return whether the last, short segment must still be verified and saved, and start that.
-
-    Args:
-        plan: The plan.
-        job: A settled job at the end of its work.
-    """
+    """Return whether the last, short segment must still be verified and saved, and start that."""
     if job.last == 1 or plan.last_work == plan.work:
         return False
     job.last = 1
@@ -224,7 +203,6 @@ def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Restore the remaining work of a job that must redo work after its end.
 
     Args:
-        plan: The plan.
         job: The job, settled.
     """
     if job.last == 1:
@@ -238,7 +216,6 @@ def go_to(job: Any, index: int) -> None:  # noqa: ANN401
     """Move to a checkpoint.
 
     Args:
-        job: The job.
         index: Completed segments.
     """
     job.index = index

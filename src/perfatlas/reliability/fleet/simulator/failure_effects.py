@@ -35,7 +35,6 @@ def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # n
     """Apply the event that is due; return its cause if it stops the job, else -1.
 
     Args:
-        plan: The plan.
         job: The job, settled if it runs.
         stores: Its tables and heaps.
         running: Whether the job is running rather than recovering.
@@ -75,10 +74,8 @@ def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa:
     """Record the recovery that a failure requires and roll back to its checkpoint.
 
     Args:
-        plan: The plan.
         job: The job, settled.
         stores: Its tables and heaps.
-        cause: Cause of the failure.
     """
     row = plan.cause[cause]
     draw = 1.0
@@ -165,7 +162,6 @@ def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Set the speed of a settled job from its slowdowns and missing units.
 
     Args:
-        plan: The plan.
         job: The job; it continues at the new speed.
     """
     slowest = 1.0
@@ -185,7 +181,6 @@ def end_slowdowns(plan: Any, job: Any) -> bool:  # noqa: ANN401
     """End expired slowdowns; return whether a slow unit is to be replaced.
 
     Args:
-        plan: The plan.
         job: The job, settled.
     """
     kept, replaced = 0, False

@@ -33,8 +33,6 @@ def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 
     """Draw the first event of every cause.
 
     Args:
-        plan: The plan.
-        job: A job at its start.
         stores: Its tables and heaps.
     """
     job.merged_time = ENDLESS
@@ -56,8 +54,6 @@ def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Set the time and source of the next event.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
     """
     best = job.merged_time
@@ -79,8 +75,6 @@ def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
     A relapse is its cause plus MOST_CAUSES.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
     """
     job.struck = -1
@@ -165,8 +159,6 @@ def await_failure(
     """Schedule a failure at an exposed time, unless it is past the horizon.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
         time: Time of the failure [exposed ticks].
         failing: Birth of the part [exposed ticks] and its cause.

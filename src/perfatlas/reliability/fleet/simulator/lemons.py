@@ -23,8 +23,6 @@ def draw_lemons(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - 
     """Choose the lemons of every cause at random among all units of the job and spares.
 
     Args:
-        plan: The plan.
-        job: A job at its start.
         stores: Its tables and heaps.
 
     Source: Floyd's algorithm for a random subset (Bentley and Floyd, CACM 30(9), 1987).
@@ -57,10 +55,8 @@ def is_lemon(plan: Any, stores: Stores, cause: int, unit: int) -> bool:  # noqa:
     """Return whether a unit is a lemon of a cause, which fails in a stream of its own.
 
     Args:
-        plan: The plan.
         stores: Tables and heaps of the job.
         cause: The cause, other than its stream of lemons.
-        unit: The unit.
     """
     row = plan.cause[cause]
     if row.lemon_kind < 0 or row.lemons > 0:
@@ -73,10 +69,8 @@ def lemon_fails(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> b
     """Return whether a failure of a lemon counts: a retired one fails like a normal part.
 
     Args:
-        plan: The plan.
         job: The job; its unit that is struck is set where units have identity.
         stores: Its tables and heaps.
-        cause: Stream of the lemons.
         turn: Number of earlier failures of it.
     """
     row = plan.cause[cause]
@@ -103,7 +97,6 @@ def chosen_spare(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
     """Return the position of the idle unit that takes over.
 
     Args:
-        plan: The plan.
         job: The job, with an idle unit.
         stores: Its tables and heaps.
     """

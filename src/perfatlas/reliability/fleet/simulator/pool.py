@@ -45,8 +45,6 @@ def send_to_repair(
     """Start a repair: stages until a fix or false fix; it waits for a crew.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
         failure: Cause, number of the draw, and what returns: twice the unit, plus one for the whole
             unit; -1 where units are anonymous.
@@ -115,10 +113,7 @@ def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # 
     """Return whether a failure hits the running job, and remove the failed parts or units.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
-        cause: Cause of the failure.
         turn: Number of earlier failures of this cause.
     """
     row = plan.cause[cause]
@@ -175,12 +170,7 @@ def _hit_powered(
 
 @inlined
 def working(plan: Any, job: Any) -> int:  # noqa: ANN401
-    """Return the units of running replicas: a job that shrinks drops whole replicas.
-
-    Args:
-        plan: The plan.
-        job: The job.
-    """
+    """Return the units of running replicas: a job that shrinks drops whole replicas."""
     missing = plan.units - job.active
     if missing <= 0 or plan.replica_units == 0:
         return int(job.active)
@@ -193,10 +183,7 @@ def hits_work(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> boo
     """Return whether an event on the work of the full job hits a unit that works.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
-        cause: Cause of the event.
         turn: Number of earlier events of this cause.
     """
     if plan.cause[cause].shared == 1:
@@ -217,8 +204,6 @@ def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bo
     The fault of a unit that has left the job shows when it returns.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
         cause: Cause of the failure that was not fixed.
         turn: Number of earlier failures of this cause.
@@ -310,8 +295,6 @@ def swap(stores: Stores, one: int, two: int) -> None:
 
     Args:
         stores: The tables and heaps.
-        one: A position.
-        two: Another one.
     """
     first, second = stores.order_D[one], stores.order_D[two]
     stores.order_D[one], stores.order_D[two] = second, first
@@ -336,8 +319,6 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
     """Make all units repaired by now idle.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
         now: Current time [ticks].
     """
@@ -382,8 +363,6 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Assign idle units to a job with missing units.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
     """
     come_back(plan, job, stores, job.now)
@@ -435,10 +414,7 @@ def begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # n
     """Schedule the relapses of a named unit that joined the job.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
-        unit: The unit.
     """
     for cause in range(plan.causes):
         lurks = plan.cause[cause].lurks
@@ -468,12 +444,7 @@ def _begin_relapse(
 
 @part
 def next_return(job: Any, stores: Stores) -> int:  # noqa: ANN401
-    """Return when the next repair ends [ticks].
-
-    Args:
-        job: The job.
-        stores: Its heaps.
-    """
+    """Return when the next repair ends [ticks]."""
     if job.repairing == 0:
         return NEVER
     return int(stores.return_G[0].time) + 1

@@ -36,6 +36,5 @@ def stream(cause: int, purpose: int) -> int:
 
     Args:
         cause: Index in the plan.
-        purpose: Purpose of the draws.
     """
     return FIRST_OF_CAUSES + 16 * cause + purpose

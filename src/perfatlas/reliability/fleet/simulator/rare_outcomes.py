@@ -40,7 +40,6 @@ class _Aim(NamedTuple):
     Args:
         loss: Requested loss [ticks].
         mean: Mean loss of replicas [ticks].
-        variance: Variance of the loss.
     """
 
     loss: int
@@ -52,7 +51,6 @@ class _Kept(NamedTuple):
     """A replica that reached a level.
 
     Args:
-        state: State at that level.
         weight: Statistical weight; 1 on average.
         promise: Approximate probability that it reaches the requested loss.
     """
@@ -160,11 +158,9 @@ def loss_probability(
     that runs to its horizon that of a goodput of at most 1 - loss_s / horizon_s.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
         loss_s: Lost time [s].
         replicas: Replicas per level.
-        seed: Random seed.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.

@@ -41,7 +41,6 @@ def allocate_anew(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Exchange units until the job runs on the usable ones with the lowest numbers.
 
     Args:
-        plan: The plan.
         job: A complete job that restarts.
         stores: Its tables and heaps.
     """
@@ -72,7 +71,6 @@ def spend(job: Any, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: AN
     """Advance time outside of work.
 
     Args:
-        job: The job.
         ticks: Duration [ticks].
         bucket: Category it is accounted to.
         exposed: Whether failures can occur in it.
@@ -110,10 +108,8 @@ def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN4
     """Stop the job for a failure, together with all failures at the same instant.
 
     Args:
-        plan: The plan.
         job: The running job, settled.
         stores: Its tables and heaps.
-        cause: Cause of the failure.
     """
     job.interruptions += 1
     clear(job)
@@ -123,11 +119,7 @@ def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN4
 
 @inlined
 def clear(job: Any) -> None:  # noqa: ANN401
-    """Clear the requirements of an earlier recovery.
-
-    Args:
-        job: The job.
-    """
+    """Clear the requirements of an earlier recovery."""
     job.kind = 0
     job.depth = -1
     job.detect = 0
@@ -139,7 +131,6 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Recover until the job is back at work, or to the horizon.
 
     Args:
-        plan: The plan.
         job: The job, with the requirements of its recovery.
         stores: Its tables and heaps.
     """
@@ -227,7 +218,6 @@ def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Save a job that is to pause at the most durable level.
 
     Args:
-        plan: The plan.
         job: The job at a checkpoint, settled; its recovery requires only a read.
     """
     widest = plan.levels - 1
@@ -243,8 +233,6 @@ def perform_maintenance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: A
     """Perform the planned maintenance that is due.
 
     Args:
-        plan: The plan.
-        job: A stopped job.
         stores: Its tables and heaps.
     """
     _pass(plan, job, stores, plan.maintenance, (MAINTENANCE, False))
@@ -260,9 +248,7 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Set the time of the next event of a running job other than a failure.
 
     Args:
-        plan: The plan.
         job: The job at the start of a running period.
-        stores: Its heaps.
     """
     from_now = job.now - job.place
     job.work_end = NEVER

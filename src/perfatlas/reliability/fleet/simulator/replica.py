@@ -70,7 +70,6 @@ def run_replicas(
     Args:
         plan_1: The plan (1,).
         job_1: Buffer for a job (1,); afterwards the final state of the last replica.
-        stores: Tables and heaps.
         drawn: Seed, and number of the first replica.
         until: Lost time at which a replica stops early [ticks], and whether it continues a copied
             replica, in `job_1` and `stores`, with its own random numbers.
@@ -111,7 +110,6 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
     """Initialise a job.
 
     Args:
-        plan: The plan.
         job: Buffer for it.
         stores: Tables and heaps.
         key: Key of its random numbers.
@@ -160,8 +158,6 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noq
     """Run a job to its end, or until its lost time reaches a limit.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
         most_loss: Lost time at which to stop [ticks].
     """
@@ -271,7 +267,6 @@ def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
     """Write the result of a job.
 
     Args:
-        job: The job at its end.
         row_F: Output, columns as `FIELDS` (F,).
     """
     last = len(BUCKETS)

@@ -33,10 +33,7 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> O
     numbers are indexed by seed, replica, cause and draw.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
-        replicas: Number of replicas.
-        seed: Random seed.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
@@ -76,12 +73,10 @@ def simulate_until(
     """Return enough replicas for a 95% interval of the mean goodput of the requested width.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
         half_width: Relative half-width of the interval, such as 0.002.
         relative_to: Goodput that it is relative to; None for the mean.
         most_replicas: Maximum number of replicas; `converged` is false where it is reached.
-        seed: Random seed.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
@@ -116,7 +111,6 @@ def packed_job(job: Job, strategy: Strategy) -> Packed:
     """Return a job for compiled code.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy.
 
     Raises:
@@ -134,9 +128,7 @@ def run(
     """Return rows of an outcome (R, F), and the job with sufficiently large heaps.
 
     Args:
-        packed: The job.
         drawn: Seed, and number of the first replica.
-        replicas: Number of replicas.
 
     Raises:
         InvalidSpecError: Too many concurrent slowdowns.

@@ -30,9 +30,7 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
     """Return the optimal work between checkpoints [s] and its basis, or why there is none.
 
     Args:
-        job: The job.
         strategy: Its fault-tolerance strategy, without the interval.
-        seed: Random seed.
 
     Returns:
         The closed-form optimum for memoryless failures; otherwise the best found by simulation,

@@ -26,10 +26,7 @@ def is_powered(plan: Any, job: Any, stores: Stores, unit: int) -> bool:  # noqa:
     """Return whether a unit can fail: it is in the job, or a powered spare.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
-        unit: The unit.
     """
     return bool(stores.spot_D[unit] < job.active + plan.warm * job.idle)
 
@@ -39,7 +36,6 @@ def reset_units(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Start the clocks of all units.
 
     Args:
-        plan: The plan.
         job: A job at its start; the units at the front of the order are powered.
         stores: Its tables and heaps.
     """
@@ -64,10 +60,7 @@ def power_down(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa:
     """Stop the clock of a unit.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
-        unit: The unit.
     """
     if plan.members > 0:
         stores.unit_D[unit].left = job.exposed
@@ -78,10 +71,7 @@ def power_up(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: A
     """Start the clock of a unit again; the failures of its parts are due from now on.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
-        unit: The unit.
     """
     row = stores.unit_D[unit]
     if row.left < 0:
@@ -178,8 +168,6 @@ def come_due(plan: Any, job: Any, stores: Stores, slot: int, time: float) -> int
     """Return the cause of the part that fails now, and start its next life; -1 if it does not.
 
     Args:
-        plan: The plan.
-        job: The job.
         stores: Its tables and heaps.
         slot: A slot taken from the heap.
         time: Time at which it waited there [exposed ticks].

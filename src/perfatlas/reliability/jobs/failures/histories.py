@@ -111,11 +111,9 @@ def failure_times(
     fraction.
 
     Args:
-        cause: Cause of failure.
         parts: Number of parts, may be fractional.
         blocks: Number of blocks over which they are distributed in order.
         horizon_s: Simulated time [s].
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: Too many failures.
@@ -230,9 +228,7 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
 
     Args:
         fleet: The fleet: units, causes and repairs.
-        cluster: The cluster.
         horizon_s: How long [s].
-        seed: Random seed.
 
     Raises:
         InvalidSpecError: The numbers of nodes and units differ, or there are too many failures.
@@ -286,11 +282,7 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
 
 
 def no_place(cause: Cause) -> str:
-    """Return why a schedule of many jobs does not support a cause, "" where it does.
-
-    Args:
-        cause: Cause of a fleet.
-    """
+    """Return why a schedule of many jobs does not support a cause, "" where it does."""
     if cause.effect != "stops":
         return "its effect is not to stop jobs"
     return "it does not take whole nodes" if cause.takes != "unit" else ""

@@ -55,7 +55,6 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
     week, and independent of size.
 
     Args:
-        mix: Parameters of the jobs.
         cluster: The cluster, for `load` and the kinds.
 
     Raises:
@@ -96,11 +95,6 @@ def with_running_jobs(jobs: Jobs, cluster: Cluster, seed: int) -> Jobs:
     Without a queue, the running jobs are a Poisson number of mean rate x mean run time. A job is
     among them in proportion to its run time, and is at a uniform point of it. Those that the
     cluster does not hold wait at the start, behind the others.
-
-    Args:
-        jobs: Generated jobs.
-        cluster: The cluster.
-        seed: Random seed.
 
     Source: the M/G/infinity queue in equilibrium (Ross, Introduction to Probability Models, 5.3).
 

@@ -42,7 +42,6 @@ class Cluster:
 
     Args:
         nodes: Number of nodes.
-        gpus_per_node: GPUs per node.
         nodes_per_domain: Nodes per rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; by default
             those of a leaf.
         nodes_per_leaf: Nodes below a leaf switch, a multiple of a domain; by default one leaf.
@@ -109,11 +108,7 @@ class Jobs:
         return int(np.asarray(self.submit_J).shape[0])
 
     def row(self, j: int) -> int:
-        """Return the input row of a job.
-
-        Args:
-            j: Index of the job.
-        """
+        """Return the input row of a job."""
         return j + 1 if self.row_J is None else int(self.row_J[j])
 
     def take(self, kept_J: NDArray[np.bool_]) -> Jobs:

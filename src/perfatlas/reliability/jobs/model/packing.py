@@ -51,10 +51,6 @@ def pack(
     """Return the records of compiled code.
 
     Args:
-        jobs: The jobs.
-        cluster: The cluster.
-        policy: The scheduling policy.
-        failures: Node failures.
         until: End of the simulation [ticks]; None runs until all jobs have ended.
 
     Raises:
@@ -75,9 +71,6 @@ def pack(
 
 def check_cluster(cluster: Cluster) -> tuple[int, int]:
     """Return the nodes per domain and per leaf.
-
-    Args:
-        cluster: The cluster.
 
     Raises:
         InvalidSpecError: A number outside its range, or leaves that split domains.
@@ -175,8 +168,6 @@ def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]
     """Return which jobs do not fit an empty cluster (J,).
 
     Args:
-        jobs: The jobs.
-        cluster: The cluster.
         policy: The policy, for required locality.
 
     Raises:

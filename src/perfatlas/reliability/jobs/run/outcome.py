@@ -31,8 +31,6 @@ class ScheduleOutcome:
     """A simulated schedule.
 
     Args:
-        jobs: The jobs.
-        cluster: The cluster.
         sim: Final state of the compiled code.
         interrupted: Whether Ctrl-C ended it early.
         before: The same schedule at the end of its warm-up: GPU-time and counters are those after
@@ -48,11 +46,7 @@ class ScheduleOutcome:
     measured_J: NDArray[np.bool_] | None = None
 
     def column(self, name: str) -> Ints:
-        """Return a field of all jobs (J,): ticks, counts or codes as in `state.JOB`.
-
-        Args:
-            name: Name of the field.
-        """
+        """Return a field of all jobs (J,): ticks, counts or codes as in `state.JOB`."""
         return np.asarray(self.sim.job_J[name], np.int64)
 
     @property
@@ -76,11 +70,7 @@ class ScheduleOutcome:
         return np.ones(self.jobs.size, np.bool_) if self.measured_J is None else self.measured_J
 
     def counter(self, name: str) -> int:
-        """Return a counter of the schedule, after the warm-up.
-
-        Args:
-            name: Name of the counter.
-        """
+        """Return a counter of the schedule, after the warm-up."""
         earlier = self.before.counter(name) if self.before else 0
         return int(self.sim.state_1[name][0]) - earlier
 

@@ -27,8 +27,6 @@ def schedule(
 
     Args:
         jobs: Jobs in the order of submission.
-        cluster: The cluster.
-        policy: The scheduling policy.
         failures: Node failures; None for none.
         until_s: End of the simulation [s]; None runs until no event is left. Ctrl-C ends it early,
             which the result states.

@@ -32,7 +32,6 @@ def begin(sim: ScheduleState, j: int) -> None:
     """Start a job on the nodes of `chosen_N`.
 
     Args:
-        sim: The schedule.
         j: A job removed from the queue.
     """
     job, state = sim.job_J[j], sim.state_1[0]
@@ -73,8 +72,6 @@ def resume(sim: ScheduleState, j: int, again: bool) -> None:  # noqa: FBT001 - c
     """Start or resume the work of a job on its nodes.
 
     Args:
-        sim: The schedule.
-        j: The job.
         again: Whether it restarts, which takes time and is counted.
     """
     job, now = sim.job_J[j], sim.state_1[0].now
@@ -92,7 +89,6 @@ def settle(sim: ScheduleState, j: int, done: bool) -> None:  # noqa: FBT001
     """Account for the GPU-time of a job since its last change.
 
     Args:
-        sim: The schedule.
         j: A job that holds nodes, before they are released.
         done: Whether all work is kept; otherwise work since the last checkpoint is lost.
     """
@@ -119,12 +115,7 @@ def settle(sim: ScheduleState, j: int, done: bool) -> None:  # noqa: FBT001
 
 @inlined
 def release(sim: ScheduleState, j: int) -> None:
-    """Release all nodes of a settled job.
-
-    Args:
-        sim: The schedule.
-        j: The job.
-    """
+    """Release all nodes of a settled job."""
     job, state = sim.job_J[j], sim.state_1[0]
     if job.state == WAITING:
         leave_waits(sim, j)
@@ -141,12 +132,7 @@ def release(sim: ScheduleState, j: int) -> None:
 
 @inlined
 def leave_waits(sim: ScheduleState, j: int) -> None:
-    """Remove a job from the list of those that wait for a node.
-
-    Args:
-        sim: The schedule.
-        j: The job.
-    """
+    """Remove a job from the list of those that wait for a node."""
     state, place = sim.state_1[0], 0
     while sim.job_J[place].wait_list != j:
         place += 1
@@ -160,8 +146,6 @@ def end(sim: ScheduleState, j: int, how: int) -> None:
     """End a job that holds nodes.
 
     Args:
-        sim: The schedule.
-        j: The job.
         how: Its final state.
     """
     job, state = sim.job_J[j], sim.state_1[0]
@@ -173,48 +157,27 @@ def end(sim: ScheduleState, j: int, how: int) -> None:
 
 @part
 def fail(sim: ScheduleState, j: int) -> None:
-    """End a job that failed permanently.
-
-    Args:
-        sim: The schedule.
-        j: The job.
-    """
+    """End a job that failed permanently."""
     end(sim, j, NODE_FAIL)
 
 
 @part
 def stop(sim: ScheduleState, j: int) -> None:
-    """Remove an unfinished job from its nodes.
-
-    Args:
-        sim: The schedule.
-        j: The job.
-    """
+    """Remove an unfinished job from its nodes."""
     settle(sim, j, False)  # noqa: FBT003
     release(sim, j)
 
 
 @part
 def regain(sim: ScheduleState, j: int, node: int) -> None:
-    """Add a node to a settled job.
-
-    Args:
-        sim: The schedule.
-        j: The job.
-        node: A free node.
-    """
+    """Add a node to a settled job."""
     attach(sim, j, node)
     sim.job_J[j].held += 1
 
 
 @part
 def give_up_nodes(sim: ScheduleState, j: int) -> None:
-    """Stop a job that lost a node and requeue it, or end it where that is not allowed.
-
-    Args:
-        sim: The schedule.
-        j: The job.
-    """
+    """Stop a job that lost a node and requeue it, or end it where that is not allowed."""
     job, rules, now = sim.job_J[j], sim.plan_1[0], sim.state_1[0].now
     if not job.requeue or job.counted >= rules.most_restarts:
         fail(sim, j)
@@ -239,7 +202,6 @@ def requeue(sim: ScheduleState, j: int) -> None:
     """Requeue a job.
 
     Args:
-        sim: The schedule.
         j: A job without nodes.
     """
     job = sim.job_J[j]

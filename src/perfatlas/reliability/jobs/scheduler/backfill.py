@@ -22,9 +22,6 @@ def easy(sim: ScheduleState) -> None:
     or returned, or the head changed; in between only jobs that are new in the queue or within the
     depth are tested, as what did not fit before does not fit now.
 
-    Args:
-        sim: The schedule.
-
     Source: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995 (EASY); node by node as Slurm's
         sched/backfill does it.
     """
@@ -128,9 +125,6 @@ def conservative(sim: ScheduleState) -> None:
     start ends no earlier. At its start its nodes are still free, as jobs started meanwhile avoided
     them. A first-fit choice is unchanged when other nodes are removed. A choice of the fullest
     nodes or of the domains with the most room is not: then a start recomputes all reservations.
-
-    Args:
-        sim: The schedule.
 
     Source: conservative backfill of Mualem & Feitelson, IEEE TPDS 12(6), 2001; reservations are
         recomputed at each pass, as in Slurm, for `depth` jobs.

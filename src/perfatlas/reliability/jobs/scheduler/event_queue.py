@@ -33,7 +33,6 @@ def plan(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, time: int) -> None
         heap_H: The heap (H,).
         spot_I: Position of each item in it, 0 absent (I,).
         time_I: Time of each item (I,).
-        item: The item.
         time: Its time [ticks].
     """
     time_I[item] = time
@@ -53,7 +52,6 @@ def cancel(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int) -> None:
         heap_H: The heap (H,).
         spot_I: Position of each item in it, 0 absent (I,).
         time_I: Time of each item (I,).
-        item: The item.
     """
     place = spot_I[item]
     if not place:

@@ -42,12 +42,7 @@ from perfatlas.reliability.jobs.scheduler.queue import age_usage, dequeue, enque
 
 @optimized_entry
 def run_world(sim: ScheduleState, most: int) -> bool:
-    """Run a schedule for a number of steps; return whether it is done.
-
-    Args:
-        sim: The schedule.
-        most: Maximum number of steps.
-    """
+    """Run a schedule for a number of steps; return whether it is done."""
     state, until = sim.state_1[0], sim.plan_1[0].until
     for _ in range(most):
         now = _next_time(sim)

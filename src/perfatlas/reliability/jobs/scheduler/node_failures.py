@@ -32,12 +32,7 @@ from perfatlas.reliability.jobs.scheduler.nodes import detach, repair, set_up
 
 @part
 def apply_failure(sim: ScheduleState, row: int) -> None:
-    """Apply a failure or a drain.
-
-    Args:
-        sim: The schedule.
-        row: Row of the failures.
-    """
+    """Apply a failure or a drain."""
     event = sim.failure_X[row]
     for node in range(event.node, event.node + event.width):
         it = sim.node_N[node]
@@ -100,7 +95,6 @@ def notice(sim: ScheduleState, j: int) -> None:
     """Apply the response of the launcher when it detects a lost node.
 
     Args:
-        sim: The schedule.
         j: A job with an undetected failure.
     """
     job, rules = sim.job_J[j], sim.plan_1[0]
@@ -139,12 +133,7 @@ def _wait(sim: ScheduleState, j: int) -> None:
 
 @part
 def run_out_of_patience(sim: ScheduleState, j: int) -> None:
-    """Stop a job that has waited for a node too long.
-
-    Args:
-        sim: The schedule.
-        j: A job that waits.
-    """
+    """Stop a job that has waited for a node too long."""
     if sim.plan_1[0].response == ELASTIC:
         fail(sim, j)
     else:
@@ -153,12 +142,7 @@ def run_out_of_patience(sim: ScheduleState, j: int) -> None:
 
 @part
 def come_back(sim: ScheduleState, node: int) -> None:
-    """Return a repaired node to service; elastic jobs that lost it add it again.
-
-    Args:
-        sim: The schedule.
-        node: The node.
-    """
+    """Return a repaired node to service; elastic jobs that lost it add it again."""
     gpus = sim.plan_1[0].gpus
     set_up(sim, node, UP)
     if sim.plan_1[0].response != ELASTIC:
@@ -187,11 +171,7 @@ def _take_in(sim: ScheduleState, j: int, node: int) -> None:
 
 @part
 def replace_nodes(sim: ScheduleState) -> None:
-    """Assign free nodes to jobs that wait for one, near the lost node first.
-
-    Args:
-        sim: The schedule.
-    """
+    """Assign free nodes to jobs that wait for one, near the lost node first."""
     state, place = sim.state_1[0], 0
     while place < state.waits:
         j = sim.job_J[place].wait_list

@@ -31,13 +31,7 @@ def _count_out(sim: ScheduleState, up: int, free: int) -> None:
 
 @inlined
 def set_free(sim: ScheduleState, node: int, free: int) -> None:
-    """Set the free GPUs of a node.
-
-    Args:
-        sim: The schedule.
-        node: The node.
-        free: Its free GPUs.
-    """
+    """Set the free GPUs of a node."""
     it = sim.node_N[node]
     if free > it.free:
         sim.state_1[0].stale = 1
@@ -55,8 +49,6 @@ def set_up(sim: ScheduleState, node: int, up: int) -> None:
     """Set whether a node is up.
 
     Args:
-        sim: The schedule.
-        node: The node.
         up: UP, DRAINING or DOWN.
     """
     it = sim.node_N[node]
@@ -78,8 +70,6 @@ def repair(sim: ScheduleState, node: int, ticks: int) -> None:
     """Start the repair of a node, or extend the current one.
 
     Args:
-        sim: The schedule.
-        node: The node.
         ticks: Repair time, below zero for never.
     """
     it = sim.node_N[node]
@@ -99,8 +89,6 @@ def attach(sim: ScheduleState, j: int, node: int) -> None:
     """Allocate the GPUs of a job on a node.
 
     Args:
-        sim: The schedule.
-        j: The job.
         node: A node with enough free GPUs.
     """
     job = sim.job_J[j]
@@ -119,8 +107,6 @@ def detach(sim: ScheduleState, j: int, node: int) -> None:
     """Release the GPUs of a job on a node.
 
     Args:
-        sim: The schedule.
-        j: The job.
         node: A node it holds, or -1 for all of them.
     """
     job, gpus = sim.job_J[j], sim.plan_1[0].gpus

@@ -16,12 +16,7 @@ Ints = NDArray[np.int64]
 
 @inlined
 def fits_by_count(sim: ScheduleState, j: int) -> bool:
-    """Return whether enough nodes have enough free GPUs now, in any location.
-
-    Args:
-        sim: The schedule.
-        j: The job.
-    """
+    """Return whether enough nodes have enough free GPUs now, in any location."""
     job = sim.job_J[j]
     wanted, found = job.nodes, 0
     for free in range(job.gpus, sim.plan_1[0].gpus + 1):
@@ -34,9 +29,7 @@ def choose(sim: ScheduleState, avail_N: Ints, j: int) -> bool:
     """Choose the nodes of a job, without other effects; `chosen_N` then holds them.
 
     Args:
-        sim: The schedule.
         avail_N: GPUs it may use on each node, below zero for none (N,).
-        j: The job.
 
     Source: the levels of Kueue's topology-aware scheduling: within one domain, else one level up,
         else over few domains, those with the most room first. `best_fit` takes the domain with the
@@ -134,7 +127,6 @@ def domains_of(sim: ScheduleState, j: int) -> int:
     """Return the number of domains of a job.
 
     Args:
-        sim: The schedule.
         j: A job that holds nodes.
     """
     plan = sim.plan_1[0]

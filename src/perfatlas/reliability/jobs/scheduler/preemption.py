@@ -18,10 +18,6 @@ def preempt(sim: ScheduleState, j: int) -> bool:
     Victims are chosen by lowest priority, then latest start; then unneeded victims are spared, last
     chosen first. Jobs that must not be requeued are cancelled.
 
-    Args:
-        sim: The schedule.
-        j: The job to start.
-
     Source: Slurm's PreemptMode REQUEUE and CANCEL with preempt_youngest_first; slurm.conf(5):
         REQUEUE preempts "by requeuing them (if possible) or canceling them".
     """

@@ -13,13 +13,7 @@ from perfatlas.reliability.jobs.model import FAIR_SHARE, FIFO, PRIORITY, QUEUED,
 
 @inlined
 def before(sim: ScheduleState, one: int, other: int) -> bool:
-    """Return whether a job precedes another in the queue.
-
-    Args:
-        sim: The schedule.
-        one: A job.
-        other: Another job.
-    """
+    """Return whether a job precedes another in the queue."""
     a, b = sim.job_J[one], sim.job_J[other]
     order = sim.plan_1[0].order
     if order == PRIORITY and a.priority != b.priority:
@@ -36,7 +30,6 @@ def enqueue(sim: ScheduleState, j: int) -> None:
     """Insert a job into the queue.
 
     Args:
-        sim: The schedule.
         j: A job without nodes.
     """
     state, queue_Q, job = sim.state_1[0], sim.queue_Q, sim.job_J[j]
@@ -59,12 +52,7 @@ def enqueue(sim: ScheduleState, j: int) -> None:
 
 @inlined
 def dequeue(sim: ScheduleState, place: int) -> None:
-    """Remove a job from the queue; those before it move up by one position.
-
-    Args:
-        sim: The schedule.
-        place: Its position.
-    """
+    """Remove a job from the queue; those before it move up by one position."""
     state, queue_Q = sim.state_1[0], sim.queue_Q
     job = sim.job_J[queue_Q[place]]
     job.waited += state.now - job.queued_at
@@ -77,9 +65,6 @@ def dequeue(sim: ScheduleState, place: int) -> None:
 @part
 def age_usage(sim: ScheduleState) -> None:
     """Update the usage of all users to the current time.
-
-    Args:
-        sim: The schedule.
 
     Source: usage that decays with a half-life, as Slurm's PriorityDecayHalfLife; GPUs held over dt
         add GPUs h / ln 2 (1 - 2^(-dt/h)).
@@ -99,11 +84,7 @@ def age_usage(sim: ScheduleState) -> None:
 
 @part
 def sort_queue(sim: ScheduleState) -> None:
-    """Sort the queue after usage has changed.
-
-    Args:
-        sim: The schedule.
-    """
+    """Sort the queue after usage has changed."""
     state, queue_Q = sim.state_1[0], sim.queue_Q
     if sim.plan_1[0].order == FIFO or sim.plan_1[0].order == PRIORITY:
         return

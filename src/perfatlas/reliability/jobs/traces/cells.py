@@ -60,27 +60,17 @@ class Cells:
         self.unread = tuple(n for n in table.columns if n not in (*required, *optional))
 
     def row(self, at: int) -> int:
-        """Return the row number in the file; the header of a CSV is row 1.
-
-        Args:
-            at: Index of the row.
-        """
+        """Return the row number in the file; the header of a CSV is row 1."""
         return at + self._first
 
     def wrong(self, at: int, problem: str) -> InvalidSpecError:
-        """Return an error for a row.
-
-        Args:
-            at: Index of the row.
-            problem: Description of the problem.
-        """
+        """Return an error for a row."""
         return InvalidSpecError(f"{self.what} '{self.path}', row {self.row(at)}: {problem}")
 
     def numbers(self, name: str, field: Number) -> Float:
         """Return a column as numbers (L,), NaN where empty.
 
         Args:
-            name: The column.
             field: Type of the cells.
 
         Raises:
@@ -92,7 +82,6 @@ class Cells:
         """Return a column of booleans (L,).
 
         Args:
-            name: The column.
             empty: Value of an empty cell.
 
         Raises:
@@ -104,11 +93,7 @@ class Cells:
         return lambda at, problem: self.wrong(at, f"{name}{problem}")
 
     def texts(self, name: str) -> list[str]:
-        """Return a column as text, "not recorded" where empty.
-
-        Args:
-            name: The column.
-        """
+        """Return a column as text, "not recorded" where empty."""
         return ["not recorded" if cell is None else str(cell) for cell in self._table.cells(name)]
 
 

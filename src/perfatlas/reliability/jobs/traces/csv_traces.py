@@ -29,9 +29,6 @@ _NOTHING: Final = ("", "none", "nan", "nat", "null", "unknown")
 def read_helios(path: Path) -> Reading:
     """Return the jobs of a `cluster_log.csv` of Helios.
 
-    Args:
-        path: The file.
-
     Raises:
         InvalidSpecError: A missing column, or an invalid field.
 
@@ -43,9 +40,6 @@ def read_helios(path: Path) -> Reading:
 
 def read_acme(path: Path) -> Reading:
     """Return the jobs of a `trace_seren.csv` or `trace_kalos.csv` of Acme.
-
-    Args:
-        path: The file.
 
     Raises:
         InvalidSpecError: A missing column, or an invalid field.

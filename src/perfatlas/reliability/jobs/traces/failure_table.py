@@ -47,7 +47,6 @@ def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> Fail
 
     Args:
         path: The file; its extension determines the format.
-        nodes: Nodes of the cluster.
         start_s: Time of the first submission in the clock of the table [s].
 
     Raises:

@@ -112,7 +112,6 @@ def runs_as_jobs(
     Args:
         runs: Columns as `telemetry.job_runs.JobRuns` has them; with the submission of each run.
         users: User of each run, or one text for all.
-        states: State of each run.
         path: The file, for messages.
         lines: Line of each run; by default counted from 1.
     """
@@ -139,9 +138,6 @@ def runs_as_jobs(
 
 def close(reading: Reading) -> Trace:
     """Return the trace of all rows read, sorted by submission.
-
-    Args:
-        reading: The rows.
 
     Raises:
         InvalidSpecError: A negative time, or no jobs.

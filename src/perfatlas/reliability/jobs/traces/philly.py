@@ -22,9 +22,6 @@ def read_philly(path: Path) -> Reading:
 
     A job with retried attempts is one job here: failures are modelled separately.
 
-    Args:
-        path: The file.
-
     Raises:
         InvalidSpecError: Not JSON, a missing key, or an invalid field.
 

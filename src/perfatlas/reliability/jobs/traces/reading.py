@@ -28,7 +28,6 @@ class Trace:
 
     Args:
         jobs: Jobs in the order of submission, the first at time 0.
-        total: Rows of the trace.
         ignored: Number of ignored rows by reason.
         first: First ignored row by reason.
         moved: Jobs that precede one submitted earlier in the trace.
@@ -78,9 +77,7 @@ class Row(NamedTuple):
         line: Line or record number, from 1.
         submit_s: Submission time [s].
         run_s: Run time [s].
-        gpus: GPUs.
         nodes: Nodes, 0 where not recorded.
-        user: User.
         kind: Class in the results, usually its final state.
         state: Recorded final state.
     """
@@ -113,9 +110,6 @@ class Reading:
     def add(self, row: Row) -> None:
         """Add a row as a job.
 
-        Args:
-            row: The row.
-
         Raises:
             InvalidSpecError: There are too many jobs for memory.
         """
@@ -125,20 +119,10 @@ class Reading:
         self.rows.append(row)
 
     def ignore(self, reason: str, line: int) -> None:
-        """Count an ignored row.
-
-        Args:
-            reason: Reason.
-            line: Its line.
-        """
+        """Count an ignored row."""
         self.ignored[reason] += 1
         self.first.setdefault(reason, line)
 
     def wrong(self, line: int, problem: str) -> InvalidSpecError:
-        """Return an error for a line.
-
-        Args:
-            line: Its line.
-            problem: Description of the problem.
-        """
+        """Return an error for a line."""
         return InvalidSpecError(f"trace '{self.path}', row {line}: {problem}")

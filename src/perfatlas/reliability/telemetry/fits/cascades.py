@@ -27,7 +27,6 @@ def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[His
     """Return the history with secondary failures marked as effects, and their number.
 
     Args:
-        history: The history.
         window_s: A failure of another cause within this time after the first one on its device is
             its effect [s]. Assumption: a minute, as drivers log consequences at once. 0 keeps every
             failure.

@@ -23,7 +23,6 @@ class CauseRow(NamedTuple):
 
     Args:
         component: Failed component.
-        cause: Cause.
         events: Number of events.
         units: Number of distinct units.
         share: Share of all events.
@@ -58,7 +57,6 @@ def rank_causes(
     """Return the causes of failures, the most frequent first.
 
     Args:
-        history: The history.
         exposure_s: Unit-time of observation [s], the same for all causes.
         kinds: Kinds of events that count as failures. The choice changes rates severalfold: state
             it with the result.

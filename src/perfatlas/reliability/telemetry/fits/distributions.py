@@ -43,7 +43,6 @@ class Family(NamedTuple):
 
     Args:
         name: exponential, weibull or lognormal.
-        parameters: Names of the parameters.
         outside: Converts internal parameters (P,) to named ones (P,).
         log_hazard: Log hazard at ages (L,) for internal parameters (P,).
         hazard_integral: Integral of the hazard up to ages (L,).
@@ -66,9 +65,7 @@ def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
     """Return the log-likelihood.
 
     Args:
-        family: The family.
         inside_P: Internal parameters (P,).
-        seen: The lifetimes.
     """
     failed_L = seen.failed_L
     # sum of products instead of @: BLAS threads cost more than they save on a column
@@ -93,7 +90,6 @@ def greatest(family: Family, seen: Lifetimes) -> Float:
     """Return the maximum-likelihood internal parameters (P,).
 
     Args:
-        family: The family.
         seen: The lifetimes; without units of unknown age the family's own method is exact.
 
     Raises:

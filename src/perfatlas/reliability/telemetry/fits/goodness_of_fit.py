@@ -38,7 +38,6 @@ class Fitness:
     """Result of a goodness-of-fit test.
 
     Args:
-        family: The family.
         edges_J: Cell boundaries, the first 0 (J+1,) [unit of the lifetimes].
         found_J: Observed failures (J,).
         expected_J: Expected failures of the units at risk (J,).
@@ -75,8 +74,6 @@ def fitness(fit: Fit, seen: Lifetimes, cells: int = _CELLS) -> Fitness:
     """Return the goodness of fit of a distribution to its lifetimes.
 
     Args:
-        fit: The distribution.
-        seen: The lifetimes.
         cells: Number of age cells with equal failures; fewer where failures are few.
 
     Raises:

@@ -44,7 +44,6 @@ def read_lifetimes(
     Args:
         path: A CSV table, plain or gzip, with a header line; or Parquet or JSON Lines, by its
             extension.
-        columns: Column names.
         where: Filter: required value by column, as text.
 
     Raises:

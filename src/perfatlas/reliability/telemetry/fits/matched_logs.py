@@ -73,7 +73,6 @@ def match_logs(history: History, window_s: float = MATCH_S) -> tuple[History, Lo
     """Return the history with each failure once, and the agreement of its logs, None for one log.
 
     Args:
-        history: The history of one cluster.
         window_s: An end of a job or a node state within this time after a device failure on the
             node is its effect [s]. Assumption: ten minutes, above Slurm's default SlurmdTimeout
             (300 s) and PyTorch's default NCCL timeout (600 s).
@@ -111,9 +110,6 @@ def of_accounting(history: History) -> Bool:
     """Return which events were observed because a job ran (E,).
 
     States of nodes, beside runs of pods in Kubernetes objects, are those of idle nodes too.
-
-    Args:
-        history: The history.
     """
     if history.occupancy is None:
         return np.zeros(history.size, bool)

@@ -87,9 +87,6 @@ class Comparison:
     def fit(self, family: str) -> Fit:
         """Return the fit of a family.
 
-        Args:
-            family: Name of the family.
-
         Raises:
             InfeasibleError: It has no fit.
         """
@@ -103,7 +100,6 @@ def compare_families(seen: Lifetimes, level: float = 0.95) -> Comparison:
     """Return the fits of all families by AIC, and a test for constant hazard.
 
     Args:
-        seen: The lifetimes.
         level: Confidence level of the intervals.
 
     Raises:
@@ -132,8 +128,6 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     """Return the maximum-likelihood fit of a family.
 
     Args:
-        family: The family.
-        seen: The lifetimes.
         level: Confidence level of the intervals.
 
     Raises:
@@ -189,7 +183,6 @@ def with_mean(fit: Fit, mean: float) -> Fit:
     """Return a distribution with the same shape and another mean; scale intervals are scaled too.
 
     Args:
-        fit: The distribution.
         mean: New mean lifetime [unit of the lifetimes].
 
     Example:

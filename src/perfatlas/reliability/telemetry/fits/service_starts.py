@@ -23,7 +23,6 @@ def with_service_starts(
     """Return the observation windows with the service starts of a table.
 
     Args:
-        watches: Observation windows by component.
         path: A table with the columns component, node and start, and device where a node holds
             several: one row per unit, named as in the history. Starts are seconds since 1970-01-01
                 UTC, or ISO 8601 text with time zone. Rows of components without failures have no

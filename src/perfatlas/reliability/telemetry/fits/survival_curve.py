@@ -74,7 +74,6 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
     """Return the survival curve of censored and left-truncated lifetimes.
 
     Args:
-        seen: The lifetimes.
         level: Pointwise confidence level.
 
     Raises:

@@ -65,7 +65,6 @@ class CauseRate(NamedTuple):
     Args:
         row: Its row in the ranking.
         rate: The rate with its interval.
-        intervals: Survival intervals.
         under_jobs: Whether it was seen only while jobs ran.
         events_E: The counted failures (E,).
         loaded: Remarks on busy nodes.
@@ -89,10 +88,7 @@ def rate_cause(
     """Return the failure rate of a cause.
 
     Args:
-        observed: What was observed.
         events_E: Its failures (E,).
-        row: Its row in the ranking.
-        watch: Observation window of its component.
         options: Assumptions that the logs do not contain.
     """
     history = observed.history
@@ -114,9 +110,6 @@ def fit_cause(
     """Return the fit of a cause.
 
     Args:
-        observed: What was observed.
-        found: Its failure rate.
-        watch: Observation window of its component.
         options: Assumptions that the logs do not contain.
     """
     row, rate, intervals, under_jobs, events_E, loaded = found

@@ -32,11 +32,7 @@ CURVE_POINTS: Final = 9  # points of a survival curve, spread over the ages at w
 
 
 def evidence_document(fit: FleetFit) -> dict[str, Any]:
-    """Return the evidence of a fitted fleet as a document for TOML.
-
-    Args:
-        fit: The fitted fleet.
-    """
+    """Return the evidence of a fitted fleet as a document for TOML."""
     level = fit.options.level
     return {
         "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
@@ -120,9 +116,6 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
     """Return the availability of a node, "unknown" where no log has repair times.
 
     Logs that report only failures after which the node goes on say nothing of its availability.
-
-    Args:
-        fit: The fitted fleet.
     """
     taken = repairs_taken(fit)
     by_name = {cause.name: cause.repair for cause in fit.causes if cause.repair is not None}
@@ -183,11 +176,7 @@ def _watch(fit: FleetFit, component: str) -> dict[str, Any]:
 
 
 def file_row(file: FileCounts) -> dict[str, Any]:
-    """Return the line counts of a file, with its hash.
-
-    Args:
-        file: Counts of the file.
-    """
+    """Return the line counts of a file, with its hash."""
     return {
         "path": file.path,
         "hash": file.data_hash,

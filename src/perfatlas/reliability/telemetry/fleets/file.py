@@ -61,8 +61,6 @@ def write_documents(
     Args:
         path: The file; the evidence goes to the same name with .evidence.toml.
         header: Comment lines at the top; {evidence} is replaced by the name of the evidence file.
-        fleet: Tables of the fleet.
-        evidence: Tables of the evidence.
 
     Raises:
         InvalidSpecError: A file cannot be written.
@@ -134,7 +132,6 @@ def place_of(component: str, parts: float) -> dict[str, Any]:
 
     Args:
         component: Failed component; "job" for the whole job.
-        parts: Parts per unit.
     """
     if component == JOB:
         return {"shared": 1.0, "takes": "nothing", "loses": "process"}

@@ -42,7 +42,6 @@ class FleetFit:
     """A fleet fitted to a history.
 
     Args:
-        nodes: Nodes of the fleet.
         watches: Component to when its units were watched.
         causes: One fit per component and cause, the most frequent first.
         repair: Time from failure to recovery of all causes except those of jobs, None where not
@@ -84,10 +83,8 @@ def fit_fleet(
     """Return the fleet fitted to a history.
 
     Args:
-        history: The history.
         watches: Observation window and number of units by component; `job` has one unit, for causes
             that stop the whole job.
-        nodes: Nodes of the fleet.
         options: Assumptions that the logs do not contain.
 
     Raises:
@@ -125,9 +122,7 @@ def fleet_rates(
     """Return the failure rates of `fit_fleet`, without distributions, lemons or repairs.
 
     Args:
-        history: The history.
         watches: Observation window and number of units by component.
-        nodes: Nodes of the fleet.
         options: Assumptions that the logs do not contain.
 
     Raises:

@@ -39,7 +39,6 @@ def time_text(value: float, unit: str = "s") -> str:
 
     Args:
         value: The time [unit].
-        unit: Unit of time.
     """
     return f"{value:.8g} {unit}"
 
@@ -50,17 +49,12 @@ def ends_text(low: float, high: float, unit: str = "s") -> list[str]:
     Args:
         low: Lower end [unit].
         high: Upper end [unit].
-        unit: Unit of time.
     """
     return [time_text(low, unit), time_text(high, unit)]
 
 
 def short(value: float) -> float:
-    """Return a number rounded to eight digits.
-
-    Args:
-        value: The number.
-    """
+    """Return a number rounded to eight digits."""
     return float(f"{value:.8g}")
 
 
@@ -69,7 +63,6 @@ def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
 
     Args:
         fit: Fit to times in `unit`.
-        unit: Unit of time.
 
     Example:
         >>> from perfatlas.reliability.telemetry.fits.distributions import EXPONENTIAL
@@ -97,7 +90,6 @@ def law_interval(fit: Fit, unit: str = "s") -> dict[str, Any]:
 
     Args:
         fit: Fit to times in `unit`.
-        unit: Unit of time.
     """
     low, high = fit.low, fit.high
     if fit.family == "exponential":

@@ -34,7 +34,6 @@ def fit_lifetimes(
     """Return the analysis of lifetimes.
 
     Args:
-        seen: The lifetimes.
         unit: Unit of their ages, as in fleet files.
         ages: Ages of the survival curve [unit]; by default nine at which units failed.
         level: Probability of the intervals.

@@ -34,7 +34,6 @@ class PartsOfFleet:
     Args:
         component: Component of the rows: gpu, nic, host, ...
         nodes: Nodes of the fleet.
-        gpus_per_node: GPUs per node.
         units: Number by component, where it is not one per GPU or per node.
         repair_s: Time from a failure until its node returns [s]; 0 for none.
         ages: Whether parts are new at the start of a job, or of mixed ages (steady state).
@@ -88,9 +87,7 @@ def write_lifetime_fleet(
     """Write the fleet and its evidence file; return the path of the evidence.
 
     Args:
-        path: The file.
         found: Result of `fit_lifetimes`.
-        file: Row counts of the table.
         parts: Inputs that the table does not contain.
 
     Raises:

@@ -77,7 +77,6 @@ class CauseFit:
 
     Args:
         component: Failed component.
-        cause: Cause.
         intervals: Survival intervals it was fitted to.
         rate: Rate per unit over all nodes, including lemons.
         comparison: Families fitted to intervals of known age, None where there are too few.
@@ -137,8 +136,6 @@ class Observed:
     """What was observed of a fleet.
 
     Args:
-        history: The history.
-        nodes: Nodes of the fleet.
         window_s: Start and end of the longest observation window [s since 1970-01-01 UTC].
         operating: Operating time of each node, None where no log has it.
         under_jobs_E: Which events were observed because a job ran (E,).

@@ -71,9 +71,7 @@ class Item:
     """One object of a log, with fields matched in any spelling.
 
     Args:
-        path: The log.
         number: Its line or record.
-        fields: Fields of the object.
         unit: Numbered unit: line or record.
     """
 
@@ -87,36 +85,20 @@ class Item:
         self.fields = {_letters(name): value for name, value in fields.items()}
 
     def get(self, name: str) -> Any:  # noqa: ANN401
-        """Return a field, None where it is missing.
-
-        Args:
-            name: Name of the field.
-        """
+        """Return a field, None where it is missing."""
         return self.fields.get(_letters(name))
 
     def inner(self, name: str) -> Item | None:
-        """Return a field that is an object, None where it is missing.
-
-        Args:
-            name: Name of the field.
-        """
+        """Return a field that is an object, None where it is missing."""
         value = self.get(name)
         return self.part(value) if isinstance(value, Mapping) else None
 
     def part(self, fields: Mapping[str, Any]) -> Item:
-        """Return an object inside this one, with the same position.
-
-        Args:
-            fields: Fields of the object.
-        """
+        """Return an object inside this one, with the same position."""
         return Item(self.path, self.number, fields, self.unit)
 
     def text(self, name: str, *, required: bool = False) -> str:
         """Return a text, "" where it is missing.
-
-        Args:
-            name: Name of the field.
-            required: Whether it is required.
 
         Raises:
             InvalidSpecError: It is not a string, or missing and required.
@@ -133,9 +115,6 @@ class Item:
     def flag(self, name: str) -> bool:
         """Return a boolean; false where missing, as protobuf omits defaults.
 
-        Args:
-            name: Name of the field.
-
         Raises:
             InvalidSpecError: It is not a boolean.
         """
@@ -148,7 +127,6 @@ class Item:
         """Return a time [s since 1970-01-01 UTC].
 
         Args:
-            name: Name of the field.
             zone: Time zone of a text without one.
 
         Raises:
@@ -166,7 +144,6 @@ class Item:
         """Return an error for a field.
 
         Args:
-            problem: Description of the problem.
             name: The field, "" for the object as a whole.
         """
         return refuse(self.path, self.number, problem, column=name, unit=self.unit)

@@ -45,7 +45,6 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     """Return the history in logs of this format.
 
     Args:
-        paths: The logs.
         options: Not used.
 
     Raises:

@@ -40,10 +40,6 @@ class LocalTime(NamedTuple):
 def local_time(text: str, zone: str) -> LocalTime | None:
     """Return a time of sacct in its time zone, None where not recorded.
 
-    Args:
-        text: The time as written.
-        zone: Time zone of the times.
-
     Raises:
         InvalidSpecError: It is not a time, or lies outside the years 1970 to 2199.
     """
@@ -68,7 +64,6 @@ def local_seconds(texts: Sequence[str], zone: str) -> NDArray[np.float64] | None
 
     Args:
         texts: The times as written (R,).
-        zone: Time zone of the times.
 
     Returns:
         None where a time is not in the usual form, ambiguous or nonexistent: such times are read

@@ -30,7 +30,6 @@ def node_event(
     """Return a state of a node as an event, None where the node can run jobs.
 
     Args:
-        node: The node.
         start_s: Start of the state [s since 1970-01-01 UTC].
         end_s: End [s], NaN while it lasts.
         state: Such as DOWN*, IDLE+DRAIN or MAINT.

@@ -31,7 +31,6 @@ def reason_of(source: Source, text: str) -> Reason | None:
 
     Args:
         source: Whose reasons: slurm, kubernetes or torchrun.
-        text: The reason.
 
     Source: data/telemetry/reasons.toml.
 

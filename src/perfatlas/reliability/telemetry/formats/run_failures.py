@@ -60,9 +60,6 @@ def run_failures(runs: JobRuns) -> History:
     A failure of the job ends when the job runs again. A node failure has no end: accounting has the
     restart of the job, after queueing and possibly on other nodes, not the return of the node.
 
-    Args:
-        runs: The runs.
-
     Limits: the node is known where Slurm names it or the job had only one. Recovery of a job is the
         next run with the same job id, including queueing; resubmitted jobs are not matched. Runs
         without a recorded end are no events. Other runs are counted as ignored.

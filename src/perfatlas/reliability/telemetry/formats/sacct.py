@@ -51,7 +51,6 @@ def run_columns(rows: Rows, zone: str) -> RunColumns | None:
     """Return the runs of rows, None where a row has to be read by itself.
 
     Args:
-        rows: The rows.
         zone: Time zone of the times.
     """
     try:
@@ -163,7 +162,6 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     """Return the history in logs of this format.
 
     Args:
-        paths: The logs.
         options: Information that the logs omit.
 
     Raises:

@@ -97,11 +97,6 @@ class Rows(NamedTuple):
 def sacct_rows(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Rows | Record]:
     """Yield the records of a file in its order, plain lines together; other lines are counted.
 
-    Args:
-        file: The log.
-        required: Required columns.
-        tally: Counts of the file.
-
     Raises:
         InvalidSpecError: The header is missing or lacks a column, or the file ends inside a record.
     """

@@ -42,7 +42,6 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     """Return the history in logs of this format.
 
     Args:
-        paths: The logs.
         options: The time zone.
 
     Raises:

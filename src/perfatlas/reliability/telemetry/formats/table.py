@@ -21,7 +21,6 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     """Return the events of tables, each event once.
 
     Args:
-        paths: The tables.
         options: Not used.
 
     Raises:

@@ -83,7 +83,6 @@ class Stamp(NamedTuple):
 
     Args:
         time_s: Time [s since 1970-01-01 UTC].
-        node: Host.
     """
 
     time_s: float
@@ -105,9 +104,6 @@ class LineClock:
 
     def stamp(self, text: str) -> Stamp:
         """Return time and host of a line.
-
-        Args:
-            text: The line.
 
         Raises:
             InvalidSpecError: The line has no time in a known format, or `clock` lacks a part that
@@ -185,7 +181,6 @@ def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     """Return the history in logs of this format.
 
     Args:
-        paths: The logs.
         options: Information that the logs omit.
 
     Raises:

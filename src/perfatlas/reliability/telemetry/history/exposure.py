@@ -32,9 +32,6 @@ def observation_windows(
     """Return the observation window of every component of a history.
 
     Args:
-        history: The history.
-        nodes: Nodes of the fleet.
-        gpus_per_node: GPUs per node.
         window_s: Start and end of the window [s since 1970-01-01 UTC].
         units: Number by component, where it is not one per GPU or per node.
 
@@ -67,9 +64,6 @@ def parts_per_node(
     """Return the mean number of parts of a component per node.
 
     Args:
-        component: Name of the component.
-        nodes: Nodes of the fleet.
-        gpus_per_node: GPUs per node.
         units: Number by component, where it is not one per GPU or per node.
 
     Raises:

@@ -25,9 +25,6 @@ MOST_DAYS: Final = 4000
 def history_facts(history: History) -> dict[str, Any]:
     """Return the facts about a history, as plain data.
 
-    Args:
-        history: The history.
-
     Returns:
         events, failures, first and last (UTC), kinds, causes (component, cause, meaning, kind,
         events, nodes, mean_down_s, the most frequent failure first), nodes (the most failures

@@ -117,11 +117,7 @@ class History:
         return int(self.start_s_E.shape[0])
 
     def unit(self, event: int) -> str:
-        """Return the unit of an event: its node, node/device, or job for job failures.
-
-        Args:
-            event: Index of the event.
-        """
+        """Return the unit of an event: its node, node/device, or job for job failures."""
         if self.component.at(event) == "job":
             return self.job.at(event)
         node, device = self.node.at(event), self.device.at(event)
@@ -132,11 +128,7 @@ class History:
         return [self.unit(event) for event in range(self.size)]
 
     def place(self, event: int) -> str:
-        """Return file and line of an event.
-
-        Args:
-            event: Index of the event.
-        """
+        """Return file and line of an event."""
         return f"{self.files[self.file_E[event]].path}:{self.line_E[event]}"
 
 
@@ -157,11 +149,7 @@ class HistoryBuilder:
         self._files: list[FileCounts] = []
 
     def add(self, event: Event) -> int:
-        """Append an event of the current file, and return its index.
-
-        Args:
-            event: The event.
-        """
+        """Append an event of the current file, and return its index."""
         self._start.append(event.start_s)
         self._detected.append(event.detected_s)
         self._recovered.append(event.recovered_s)
@@ -175,7 +163,6 @@ class HistoryBuilder:
         """Set the recovery time of an event.
 
         Args:
-            event: Index of the event.
             recovered_s: Recovery time [s].
         """
         self._recovered[event] = recovered_s
@@ -184,17 +171,12 @@ class HistoryBuilder:
         """Set the detection time of an event.
 
         Args:
-            event: Index of the event.
             detected_s: Detection time [s].
         """
         self._detected[event] = detected_s
 
     def end_file(self, counts: FileCounts) -> None:
-        """End a file: further events belong to the next one.
-
-        Args:
-            counts: Line counts of the file.
-        """
+        """End a file: further events belong to the next one."""
         self._files.append(counts)
 
     def close(self, occupancy: Occupancy | None = None) -> History:

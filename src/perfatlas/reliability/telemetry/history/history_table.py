@@ -37,7 +37,6 @@ def write_history(path: str | Path, history: History) -> None:
 
     Args:
         path: The table; its extension determines the format.
-        history: The history.
 
     Raises:
         InvalidSpecError: The extension is unknown or the file cannot be written.

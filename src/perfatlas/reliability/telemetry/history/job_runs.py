@@ -175,8 +175,6 @@ class RunsBuilder:
         """Add a record, or merge it with an earlier one.
 
         Args:
-            run: The run.
-            line: First line of the record.
             tally: Counts of the file.
         """
         submit_s = -1.0 if math.isnan(run.submit_s) else run.submit_s
@@ -198,7 +196,6 @@ class RunsBuilder:
         """Add records, or merge them with earlier ones.
 
         Args:
-            columns: The records.
             tally: Counts of the file.
         """
         for reason, line in columns.ignored:
@@ -224,11 +221,7 @@ class RunsBuilder:
         tally.parsed += len(rows)
 
     def end_file(self, counts: FileCounts) -> None:
-        """End a file: further runs belong to the next one.
-
-        Args:
-            counts: Line counts of the file.
-        """
+        """End a file: further runs belong to the next one."""
         self._files.append(counts)
 
     def close(self) -> JobRuns:
@@ -284,7 +277,6 @@ def why_no_run(step: str, state: str, written: str, *, waiting: bool) -> str:
     Args:
         step: Step of the job, "" for the job itself.
         state: State, "" where unknown.
-        written: State as written.
         waiting: Whether the record represents pending tasks.
     """
     if step:

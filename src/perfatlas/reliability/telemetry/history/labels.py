@@ -35,19 +35,11 @@ class Labels(NamedTuple):
         return [self.names[code] for code in self.code_E.tolist()]
 
     def at(self, row: int) -> str:
-        """Return the name of one row.
-
-        Args:
-            row: Index of the row.
-        """
+        """Return the name of one row."""
         return self.names[int(self.code_E[row])]
 
     def is_any(self, names: Sequence[str]) -> Bool:
-        """Return which rows have one of these names (E,).
-
-        Args:
-            names: The names.
-        """
+        """Return which rows have one of these names (E,)."""
         wanted = [code for code, name in enumerate(self.names) if name in names]
         return np.isin(self.code_E, wanted)
 
@@ -60,19 +52,11 @@ class LabelBuilder:
     known: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str) -> None:
-        """Append one row.
-
-        Args:
-            name: The name.
-        """
+        """Append one row."""
         self.codes.append(self.known.setdefault(name, len(self.known)))
 
     def extend(self, names: Sequence[str]) -> None:
-        """Append rows.
-
-        Args:
-            names: The names.
-        """
+        """Append rows."""
         known = self.known
         for name in dict.fromkeys(names):
             known.setdefault(name, len(known))
@@ -91,7 +75,6 @@ def joined_labels(columns: Sequence[Labels], order_E: NDArray[np.int64]) -> Labe
     """Return several columns of names as one.
 
     Args:
-        columns: The columns.
         order_E: Sort order of the joined rows (E,).
     """
     known: dict[str, int] = {}

@@ -123,7 +123,6 @@ class OperatingTime:
         """Return whether a node ran a job at a moment.
 
         Args:
-            node: Index of the node.
             time_s: The moment [s since 1970-01-01 UTC].
         """
         place = self._place(node, time_s)
@@ -133,7 +132,6 @@ class OperatingTime:
         """Return the operating time of a node until a moment [s].
 
         Args:
-            node: Index of the node.
             time_s: The moment [s since 1970-01-01 UTC].
         """
         place = self._place(node, time_s)
@@ -165,8 +163,6 @@ class OccupancyBuilder:
         Args:
             times_s: Start and end [s since 1970-01-01 UTC], NaN for no end.
             names: Host list, job and state.
-            file: Index of the file.
-            line: Line in the file.
         """
         for times, time_s in zip(self._times, times_s, strict=True):
             times.append(time_s)
@@ -232,7 +228,6 @@ def joined_occupancy(
     Args:
         parts: Runs of each history, None for none.
         shift: Number of files before each history.
-        joined: Joins columns of names.
     """
     told = [(part, first) for part, first in zip(parts, shift, strict=False) if part is not None]
     if not told:

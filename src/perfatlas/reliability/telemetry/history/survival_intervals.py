@@ -88,9 +88,7 @@ def failure_intervals(
     """Return the survival intervals between the failures of one cause in an observation window.
 
     Args:
-        history: The history.
         events_E: Which of its events are failures of the cause (E,).
-        watch: The observation window.
         repair: Whether a repaired unit is as good as new for this cause.
         open_is_down: Whether a unit without a recovery stayed down to the end; otherwise only a
             node in a state without an end did, and others are assumed up at once.
@@ -144,10 +142,8 @@ def operating_intervals(
     on an idle node has no record, and a node without a job has no exposure.
 
     Args:
-        history: The history.
         events_E: Which of its events are failures of the cause (E,).
         operating: Operating time of each node in the observation window.
-        units_per_node: Units per node.
         repair: Whether a repaired unit is as good as new for this cause.
 
     Limits: ages at the first run are unknown, also where the start of service is known.
@@ -191,9 +187,7 @@ def check_window(history: History, events_E: Bool, watch: ObservationWindow) -> 
     """Raise for an event outside an observation window.
 
     Args:
-        history: The history.
         events_E: The events (E,).
-        watch: The observation window.
 
     Raises:
         InvalidSpecError: An event lies outside it.
@@ -212,9 +206,6 @@ def lasting_states(history: History) -> Bool:
     """Return which events are states of a node, which last until a later one is recorded (E,).
 
     Notices about nodes, and events that a restart of the program ends, happen at a moment.
-
-    Args:
-        history: The history.
     """
     at_once_E = history.kind.is_any([NOTICE]) | history.action.is_any([PROCESS])
     return history.component.is_any([NODE_STATE]) & ~at_once_E
@@ -352,7 +343,6 @@ def repair_times(
     """Return the durations of events until recovery.
 
     Args:
-        history: The history.
         events_E: Selected events (E,).
         end_s: End of the window [s since 1970-01-01 UTC].
         open_is_down: Whether an event without a recovery was still down at the end; true for logs

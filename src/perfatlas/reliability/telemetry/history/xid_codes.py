@@ -46,9 +46,6 @@ class XidCode:
 def xid_code(xid: int) -> XidCode:
     """Return a code of the table; unknown codes are unclear events of the GPU.
 
-    Args:
-        xid: Number of the code.
-
     Source: data/telemetry/xid_codes.toml.
 
     Example:

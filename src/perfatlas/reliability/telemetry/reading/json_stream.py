@@ -33,7 +33,6 @@ def stream_items(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
 
     Args:
         file: The log: {"...": ..., key: [item, ...], ...} or [item, ...].
-        key: Name of the list.
 
     Raises:
         InvalidSpecError: It is not JSON, is truncated, or has no such list; the message names the

@@ -22,7 +22,6 @@ class FileCounts:
     """Line counts of one file.
 
     Args:
-        path: The file.
         data_hash: "sha256:" and the digest of its bytes.
         unit: Counted unit: lines or records.
         total: Number in the file.
@@ -68,12 +67,7 @@ class FileCounts:
 
 
 def reasons(counts: Mapping[str, int], first: Mapping[str, int]) -> str:
-    """Return the number by reason with the first line, as text.
-
-    Args:
-        counts: Number by reason.
-        first: First line number by reason.
-    """
+    """Return the number by reason with the first line, as text."""
     told = [f"{why} ({n:,}, first at {first[why]:,})" for why, n in counts.items()]
     total = f"{sum(counts.values()):,}"
     return f"{total}: {', '.join(told)}" if told else total
@@ -81,12 +75,7 @@ def reasons(counts: Mapping[str, int], first: Mapping[str, int]) -> str:
 
 @dataclass(kw_only=True)
 class Tally:
-    """Counts of a file while it is read.
-
-    Args:
-        path: The file.
-        unit: Counted unit.
-    """
+    """Counts of a file while it is read."""
 
     path: str | Path
     unit: str
@@ -100,9 +89,7 @@ class Tally:
         """Count duplicate lines.
 
         Args:
-            reason: Reason.
             line: Number of the first one.
-            count: Number of lines.
         """
         self._add(self.merged, reason, line, count)
 
@@ -110,9 +97,7 @@ class Tally:
         """Count ignored lines.
 
         Args:
-            reason: Reason.
             line: Number of the first one.
-            count: Number of lines.
         """
         self._add(self.ignored, reason, line, count)
 
@@ -120,9 +105,7 @@ class Tally:
         """Count repaired lines.
 
         Args:
-            reason: Kind of repair.
             line: Number of the first one.
-            count: Number of lines.
         """
         self._add(self.repaired, reason, line, count)
 

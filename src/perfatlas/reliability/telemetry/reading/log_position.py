@@ -16,7 +16,6 @@ def refuse(
     """Return an error for a position in a log.
 
     Args:
-        path: The file.
         line: Number of the line or record, 0 for the whole file.
         problem: Description of the problem and the remedy.
         column: Field, "" for none.

@@ -1,0 +1,17 @@
+"""Kernels inspected without running them: resources, instructions, occupancy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.interface import lazy_names
+
+if TYPE_CHECKING:
+    from perfatlas.lab.static.inspection import (
+        Compilation as Compilation,
+        Inspection as Inspection,
+        inspect as inspect,
+    )
+    from perfatlas.lab.static.reproducer import write_reproducer as write_reproducer
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,229 @@
+"""A file of kernels, compiled for targets where it is source, as facts of each kernel."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import check_regular
+from perfatlas.lab.static.amdgcn import amdgcn_kernels
+from perfatlas.lab.static.decisions import silent_decisions
+from perfatlas.lab.static.elf import (
+    CUDA,
+    FATBIN_MAGIC,
+    MAGIC,
+    cubin_kernels,
+    embedded_cubins,
+    read_elf,
+)
+from perfatlas.lab.static.kernel import Compiled
+from perfatlas.lab.static.nvrtc import compile_cuda
+from perfatlas.lab.static.occupancy import occupancy_of, plain_target, target_names
+from perfatlas.lab.static.ptx import ptx_kernels
+from perfatlas.lab.static.sass import disassemble, functions_of, with_instructions
+from perfatlas.lab.static.tools import PIP_CUDA, find_nvdisasm
+from perfatlas.lab.static.triton_source import compile_triton
+from perfatlas.quantities import InvalidSpecError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from perfatlas.lab.static.kernel import Kernel
+    from perfatlas.lab.static.program import Line
+
+MOST_BYTES: Final = 1 << 29  # of a file
+MOST_SOURCE_BYTES: Final = 1 << 24
+SOURCES: Final = (".cu", ".py", ".ttir", ".ttgir")
+ASSEMBLIES: Final = (".amdgcn", ".s")
+NO_TOOL: Final = (
+    "instructions, matrix instructions, TMA, setmaxnreg and tensor memory are not known: nvdisasm"
+    f" is not installed; {PIP_CUDA}"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compilation:
+    """What is asked of a file.
+
+    Args:
+        targets: Targets to compile for; a compiled file has its own.
+        function: The only kernel wanted: its name, or a part that no other has.
+        options: Options of Triton, such as num_warps.
+        threads: Threads of a block, where the file does not state them.
+        shared_memory_bytes: Dynamic shared memory of a launch [bytes].
+    """
+
+    targets: tuple[str, ...] = ()
+    function: str | None = None
+    options: Mapping[str, int] = field(default_factory=dict)
+    threads: int | None = None
+    shared_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """Facts of the kernels of a file as rows, and what compilers made of it."""
+
+    rows: list[dict[str, Any]]
+    compiled: dict[str, Compiled]
+    notes: list[str]
+
+
+def inspect(path: Path, asked: Compilation) -> Inspection:
+    """Return the facts of the kernels of a file.
+
+    A `.py` file is run, in a process of its own, to compile its kernels.
+
+    Args:
+        path: A cubin, fat binary, PTX, AMD assembly, CUDA C++, Triton or Gluon source.
+        asked: Targets, kernel and launch.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, is damaged, does not compile, or has no such
+            kernel or target.
+        MissingDependencyError: The compiler of the source is not installed.
+    """
+    asked = replace(asked, targets=tuple(map(plain_target, asked.targets)))
+    data = _contents(path)
+    notes: list[str] = []
+    compiled = _compiled(path, data, asked)
+    kernels = []
+    for products in compiled.values():
+        chosen = _chosen(products.kernels, asked.function, path)
+        kernels += [_launched(one, asked) for one in _disassembled(chosen, products, notes)]
+    if kernels and all(one.registers is None for one in kernels):
+        notes.append("PTX shows no registers, spills or occupancy: ptxas decides them")
+    return Inspection(
+        rows=[kernel_row(one, path.name) for one in kernels],
+        compiled=compiled,
+        notes=list(dict.fromkeys(notes)),
+    )
+
+
+def _contents(path: Path) -> bytes:
+    check_regular(path, "kernel file")
+    try:
+        size = path.stat().st_size
+        most = MOST_SOURCE_BYTES if path.suffix in SOURCES else MOST_BYTES
+        if size > most:
+            raise InvalidSpecError(
+                f"{printable(str(path))} has {size:,} bytes, more than {most:,}: extract its"
+                " kernels with `cuobjdump --extract-elf all FILE`"
+            )
+        data = path.read_bytes()
+    except OSError as problem:
+        raise InvalidSpecError(
+            f"kernel file {printable(str(path))} cannot be read: {problem.strerror}"
+        ) from problem
+    if not data.strip(b"\0 \t\r\n"):
+        raise InvalidSpecError(f"kernel file {printable(str(path))} is empty")
+    return data
+
+
+def _compiled(path: Path, data: bytes, asked: Compilation) -> dict[str, Compiled]:
+    """Return the products of each target; those of a compiled file are the file."""
+    if path.suffix in SOURCES:
+        if not asked.targets:
+            known = ", ".join(target_names())
+            raise InvalidSpecError(f"{path.suffix} is source: set --target to one of {known}")
+        return {target: _from_source(path, data, target, asked) for target in asked.targets}
+    products = _from_products(path, data)
+    found = {one.target for one in products.kernels}
+    wanted = set(asked.targets)
+    if missing := sorted(wanted - found):
+        raise InvalidSpecError(
+            f"{printable(path.name)} has code for {', '.join(sorted(found))}, none for"
+            f" {', '.join(missing)}: compile its source for that target"
+        )
+    kernels = [one for one in products.kernels if not wanted or one.target in wanted]
+    return {"": replace(products, kernels=kernels)}
+
+
+def _from_source(path: Path, data: bytes, target: str, asked: Compilation) -> Compiled:
+    if path.suffix == ".cu":
+        if not target.startswith("sm_"):
+            raise InvalidSpecError(f"NVRTC compiles CUDA C++ for sm_ targets, not for {target}")
+        return compile_cuda(path, data, target)
+    return compile_triton(path, target, function=asked.function, options=asked.options)
+
+
+def _from_products(path: Path, data: bytes) -> Compiled:
+    if data.startswith(MAGIC) and read_elf(data, path.name).machine == CUDA:
+        return Compiled(kernels=cubin_kernels(data, path.name), cubins=(data,))
+    if FATBIN_MAGIC in data:
+        cubins = embedded_cubins(data, path.name)
+        kernels = [kernel for one in cubins for kernel in cubin_kernels(one, path.name)]
+        return Compiled(kernels=kernels, cubins=tuple(cubins))
+    if data.startswith(MAGIC):
+        return Compiled(kernels=cubin_kernels(data, path.name))
+    text = data.decode("utf-8", "replace")
+    if ".amdgcn_target" in text or path.suffix in ASSEMBLIES:
+        return Compiled(kernels=amdgcn_kernels(text, path.name), texts={"amdgcn": text})
+    if path.suffix == ".ptx" or (".version" in text and ".entry" in text):
+        return Compiled(kernels=ptx_kernels(text, path.name), texts={"ptx": text})
+    raise InvalidSpecError(
+        f"{printable(path.name)} is none of the files that perfatlas inspects: a cubin, fat binary,"
+        f" PTX, AMD assembly, or a source ({', '.join(SOURCES)})"
+    )
+
+
+def _chosen(kernels: Sequence[Kernel], function: str | None, path: Path) -> list[Kernel]:
+    if function is None:
+        return list(kernels)
+    exact = [one for one in kernels if one.function == function]
+    found = exact or [one for one in kernels if function in one.function]
+    if len({one.function for one in found}) == 1:
+        return found
+    names = list(dict.fromkeys(one.function for one in found or kernels))
+    listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    what = f"{len(names)} kernels" if found else "no kernel"
+    raise InvalidSpecError(
+        f"{printable(path.name)} has {what} of the name {function!r}"
+        f"{'' if found else did_you_mean(function, names)}; kernels: {printable(listed)}"
+    )
+
+
+def _disassembled(kernels: Sequence[Kernel], products: Compiled, notes: list[str]) -> list[Kernel]:
+    """Return the kernels with their instructions, where the tool for it is there."""
+    tool = find_nvdisasm() if products.cubins else None
+    if tool is None:
+        notes += [NO_TOOL] if products.cubins else []
+        return list(kernels)
+    lines: dict[tuple[str, str], Sequence[Line]] = {}
+    for cubin in products.cubins:
+        target = f"sm_{read_elf(cubin, 'cubin').sm}"
+        if all(one.target != target for one in kernels):
+            continue
+        try:
+            functions = functions_of(disassemble(tool, cubin))
+        except InvalidSpecError as problem:
+            notes.append(f"instructions are not known: {problem}")
+            continue
+        lines |= {(name, target): found for name, found in functions.items()}
+    found = [(one, lines.get((one.function, one.target))) for one in kernels]
+    return [one if of_it is None else with_instructions(one, of_it) for one, of_it in found]
+
+
+def _launched(kernel: Kernel, asked: Compilation) -> Kernel:
+    """Return a kernel with what is known of its launch."""
+    if asked.threads is not None:
+        kernel = replace(kernel, threads=asked.threads)
+    if asked.shared_memory_bytes is not None:
+        total = (kernel.shared_memory_bytes or 0) + asked.shared_memory_bytes
+        kernel = replace(kernel, shared_memory_bytes=total, shared_memory_is_static=False)
+    return kernel
+
+
+def kernel_row(kernel: Kernel, file: str) -> dict[str, Any]:
+    """Return the facts of a kernel as JSON values; None where they are not known."""
+    facts = asdict(kernel)
+    found = kernel.instructions
+    return {
+        "file": file,
+        **{name: value for name, value in facts.items() if not name.startswith("asks_")},
+        "mma": dict(found.mma) if found else None,
+        "warp_specialized": None if kernel.setmaxnreg is None else kernel.setmaxnreg > 0,
+        "occupancy": occupancy_of(kernel),
+        "warnings": silent_decisions(kernel),
+    }

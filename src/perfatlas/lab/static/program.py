@@ -1,0 +1,129 @@
+"""Instructions of a function in any assembly: counted, and followed around its loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from perfatlas.lab.static.kernel import Instructions
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable, Sequence
+
+    from perfatlas.lab.static.kernel import Kernel
+
+
+class Line(NamedTuple):
+    """An instruction: whether it has a condition, its operation, operands, labels before it."""
+
+    conditional: bool
+    operation: str
+    operands: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How an assembly writes its instructions."""
+
+    label: re.Pattern[str]  # among operands
+    mma: re.Pattern[str]  # matrix instructions
+    ends: tuple[str, ...]  # operations that the next instruction does not follow
+    local_loads: str
+    local_stores: str
+    stem: Callable[[str], str]  # the operation without modifiers
+    mma_name: Callable[[str], str] = str
+    padding: str = ""
+
+
+def with_program(kernel: Kernel, lines: Sequence[Line], dialect: Dialect) -> Kernel:
+    """Return a kernel with its instructions and its loops.
+
+    The main loop is the innermost one with the most matrix instructions, or else the longest.
+    """
+    loops = sorted(natural_loops(_following(lines, dialect)), key=len, reverse=True)
+    matrix = {at for at, line in enumerate(lines) if dialect.mma.match(line.operation)}
+    with_mma = [loop for loop in loops if loop & matrix]
+    inner = [one for one in with_mma if not any(other < one for other in with_mma)]
+    main = max(inner or loops, key=lambda one: (len(one & matrix), len(one)), default=None)
+    counted = [_counted([lines[at] for at in sorted(loop)], dialect) for loop in loops]
+    return replace(
+        kernel,
+        instructions=_counted(lines, dialect),
+        main_loop=counted[loops.index(main)] if main else None,
+        loops=tuple(counted),
+    )
+
+
+def _counted(lines: Iterable[Line], dialect: Dialect) -> Instructions:
+    names = [line.operation for line in lines]
+    mix = Counter(map(dialect.stem, names))
+    mix.pop(dialect.padding, None)
+    mma = Counter(dialect.mma_name(name) for name in names if dialect.mma.match(name))
+    return Instructions(
+        count=mix.total(),
+        mix=dict(mix.most_common()),
+        mma=dict(mma.most_common()),
+        local_loads=sum(name.startswith(dialect.local_loads) for name in names),
+        local_stores=sum(name.startswith(dialect.local_stores) for name in names),
+    )
+
+
+def _following(lines: Sequence[Line], dialect: Dialect) -> list[list[int]]:
+    """Return, for each instruction, those that may follow it."""
+    place = {label: at for at, line in enumerate(lines) for label in line.labels}
+    found = []
+    for at, line in enumerate(lines):
+        after = [place[label] for label in dialect.label.findall(line.operands) if label in place]
+        ends = dialect.stem(line.operation) in dialect.ends and not line.conditional
+        found.append(after if ends or at + 1 == len(lines) else [*after, at + 1])
+    return found
+
+
+def natural_loops(following: Sequence[Sequence[int]]) -> list[set[int]]:
+    """Return the instructions of every natural loop, without loops of one instruction.
+
+    Loops with the same first instruction are one.
+
+    Args:
+        following: Instructions that may follow each one; the first is the entry.
+
+    Source:
+        Aho, Lam, Sethi, Ullman, "Compilers" (2nd edition), section 9.6.
+
+    Limits:
+        cycles with several entries, which compilers rarely emit, are no loops.
+
+    Example:
+        >>> from perfatlas.lab.static.program import natural_loops
+        >>> natural_loops([[1], [2], [1, 3], []])
+        [{1, 2}]
+    """
+    before: list[list[int]] = [[] for _ in following]
+    path, seen = {0}, {0}
+    stack = [(0, iter(following[0]))] if following else []
+    back = []
+    while stack:
+        at, rest = stack[-1]
+        after = next(rest, None)
+        if after is None:
+            path.discard(at)
+            stack.pop()
+            continue
+        before[after].append(at)
+        if after in path and after != at:
+            back.append((after, at))
+        elif after not in seen:
+            seen.add(after)
+            path.add(after)
+            stack.append((after, iter(following[after])))
+    loops: dict[int, set[int]] = {}
+    for head, tail in back:
+        body, waiting = loops.setdefault(head, {head}), [tail]
+        while waiting:
+            if (at := waiting.pop()) not in body:
+                body.add(at)
+                waiting += before[at]
+    return [body for head, body in loops.items() if head == 0 or 0 not in body]

@@ -1,0 +1,113 @@
+"""A process that runs a user's file and compiles its Triton kernels; it imports no perfatlas.
+
+Reads a request on stdin (path, target, function, options), and writes products and `answer.json`
+into the folder that is its argument.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+WAVE = 64  # lanes of a wave of CDNA GPUs
+WARP = 32
+PRODUCTS = ("ttir", "ptx", "cubin", "amdgcn")
+
+
+def main(folder: Path) -> None:
+    """Compile what the request asks for.
+
+    Args:
+        folder: Where products go.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    request = json.loads(sys.stdin.read())
+    path, name = Path(request["path"]), request["target"]
+    lanes = WAVE if name.startswith("gfx") else WARP
+    if lanes == WAVE:
+        target = GPUTarget("hip", name, WAVE)
+    else:
+        target = GPUTarget("cuda", int(name.removeprefix("sm_")), WARP)
+    rows, calls = [], []
+    for at, (source, options, said) in enumerate(_sources(path, request["function"])):
+        chosen = options | request["options"]
+        made = triton.compile(source, target=target, options=chosen)
+        for ending in PRODUCTS:
+            if (product := made.asm.get(ending)) is not None:
+                data = product if isinstance(product, bytes) else str(product).encode()
+                (folder / f"{at}.{ending}").write_bytes(data)
+        facts = made.metadata
+        rows.append(
+            {
+                "file": str(at),
+                "shared": facts.shared,
+                "columns": getattr(facts, "tmem_size", 0),
+                "threads": facts.num_warps * lanes,
+            }
+        )
+        calls.append(f"triton.compile({said}, target={target}, options={chosen})")
+    versions = {"triton": triton.__version__, "python": sys.version.split()[0]}
+    answer = {"kernels": rows, "command": "\n".join(calls), "versions": versions}
+    (folder / "answer.json").write_text(json.dumps(answer), "utf-8")
+
+
+def _sources(path: Path, function: str | None) -> list[tuple[Any, dict[str, int], str]]:
+    """Return (source, options, description) of every kernel of a file."""
+    if path.suffix != ".py":
+        return [(str(path), {}, repr(path.name))]
+    declared = _declared_kernels(path)
+    if function is not None and function not in declared:
+        sys.exit(f"KERNELS of {path.name} has no {function!r}; it has {', '.join(declared)}")
+    return [_source(name, row) for name, row in declared.items() if function in (None, name)]
+
+
+def _source(name: str, row: dict[str, Any]) -> tuple[Any, dict[str, int], str]:
+    from triton.compiler import ASTSource
+
+    kernel, constants = row["kernel"], row.get("constants", {})
+    form: Any = ASTSource
+    if type(kernel).__name__ == "GluonJITFunction":
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        form = GluonASTSource
+    types = row["signature"] | dict.fromkeys(constants, "constexpr")
+    signature = {one: types[one] for one in kernel.arg_names}
+    aligned = [list(signature).index(one) for one in row.get("aligned", ())]
+    multiples = {(at,): [["tt.divisibility", 16]] for at in aligned}
+    source = form(kernel, signature, constexprs=constants, attrs=multiples)
+    return source, row.get("options", {}), f"{name}: {signature}, {constants}"
+
+
+def _declared_kernels(path: Path) -> dict[str, dict[str, Any]]:
+    """Return `KERNELS` of a file after running it, with the kernels themselves."""
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        sys.exit(f"{path.name} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    declared = getattr(module, "KERNELS", None)
+    if not isinstance(declared, dict) or not declared:
+        sys.exit(
+            "it declares no KERNELS: a dict from the name of a kernel to its signature, constants,"
+            " aligned arguments and options (docs/kernel-inspect.md has an example)"
+        )
+    for name, row in declared.items():
+        kernel: Any = getattr(module, name, None)
+        if not hasattr(kernel, "arg_names") or not isinstance(row, dict) or "signature" not in row:
+            sys.exit(f"KERNELS[{name!r}] needs a @triton.jit kernel {name} and a signature")
+        known = row["signature"] | row.get("constants", {})
+        if missing := [one for one in kernel.arg_names if one not in known]:
+            sys.exit(f"KERNELS[{name!r}] has no type or constant for {', '.join(missing)}")
+        row["kernel"] = kernel
+    return declared
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

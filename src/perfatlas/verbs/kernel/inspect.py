@@ -1,0 +1,118 @@
+"""`perfatlas kernel inspect`: resources, instructions and occupancy of kernels, without a GPU."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags
+from perfatlas.commands.output import envelope, notice_if_slow, print_json
+from perfatlas.quantities import printable
+
+if TYPE_CHECKING:
+    from perfatlas.lab.static import Inspection
+
+COMMAND: Final = "kernel inspect"
+OPTIONS: Final = ("num_warps", "num_stages")  # of Triton
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class InspectFlags:
+    """What a kernel is compiled for and compared with, and how the answer is written.
+
+    Args:
+        target: Target to compile for, such as sm_90 or gfx942; repeat it to compare targets.
+        function: The only kernel to inspect; a part of its name is enough.
+        num_warps: Warps per block of a Triton kernel, instead of those its file states.
+        num_stages: Pipeline stages of a Triton kernel, instead of those its file states.
+        threads: Threads per block, for the occupancy of files that do not state them.
+        shared_memory_bytes: Dynamic shared memory per block [bytes], for the occupancy.
+        against: Another file whose kernels are shown beside these.
+        reproducer: Folder to write source, PTX, cubin, commands and versions into.
+        verbose: Print all kernels and all instructions.
+        json: Print one JSON object.
+    """
+
+    target: Annotated[list[str] | None, MANY] = None
+    function: str | None = None
+    num_warps: Count | None = None
+    num_stages: Count | None = None
+    threads: Count | None = None
+    shared_memory_bytes: Count | None = None
+    against: File | None = None
+    reproducer: File | None = None
+    verbose: Annotated[bool, SWITCH] = False
+    json: Annotated[bool, SWITCH] = False
+
+    def given(self) -> dict[str, Any]:
+        """Return the flags that are set, without those of the output."""
+        return {
+            name: str(value) if isinstance(value, File) else value
+            for name, value in changed_flags(self).items()
+            if name not in ("verbose", "json")
+        }
+
+
+def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
+    """Inspect the kernels of a file; return the exit code.
+
+    Args:
+        file: Cubin, fat binary, PTX, AMD assembly, CUDA C++ (.cu), Triton or Gluon (.py, .ttir).
+            A .py file is run to compile its kernels.
+        flags: Targets, launch and output.
+    """
+    from perfatlas.lab.static import write_reproducer
+    from perfatlas.report.text import open_terminal, print_plain, reproduce_line
+    from perfatlas.verbs.kernel.inspect_text import print_inspection
+
+    flags = flags or InspectFlags()
+    if file.suffix == ".py":
+        sys.stderr.write(printable(f"perfatlas: running {file} to compile its kernels\n"))
+    given = flags.given()
+    command = reproduce_line(f"{COMMAND} {file}", given)
+    with notice_if_slow("compiling and disassembling"):
+        files = [file] if flags.against is None else [file, flags.against]
+        found = [_inspected(one, flags) for one in files]
+    rows = [row for one in found for row in one.rows]
+    warnings = [note for one in found for note in one.notes] + _warnings(rows)
+    written = []
+    if flags.reproducer is not None:
+        written = write_reproducer(flags.reproducer, file, found[0].compiled, command=command)
+    if flags.json:
+        results = {**rows[0], "kernels": rows, "reproducer": [str(one) for one in written]}
+        scenario = {"file": str(file), **given}
+        answer = envelope(COMMAND, results=results, scenario=scenario, warnings=warnings)
+        for one in (made for inspection in found for made in inspection.compiled.values()):
+            answer["evidence"]["data_versions"] |= one.versions
+        print_json(answer)
+        return 0
+    console = open_terminal(sys.stdout)
+    print_inspection(console, rows, warnings, verbose=flags.verbose)
+    for path in written:
+        print_plain(console, f"written: {path}")
+    print_plain(console, f"reproduce: {command}", style="dim", wrap=False)
+    return 0
+
+
+def _inspected(file: File, flags: InspectFlags) -> Inspection:
+    from perfatlas.lab.static import Compilation, inspect as inspect_file
+
+    asked = Compilation(
+        targets=tuple(dict.fromkeys(flags.target or ())),
+        function=flags.function,
+        options={name: value for name in OPTIONS if (value := getattr(flags, name)) is not None},
+        threads=flags.threads,
+        shared_memory_bytes=flags.shared_memory_bytes,
+    )
+    return inspect_file(file, asked)
+
+
+def _warnings(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the warnings of all kernels, each with its kernel where there are several."""
+    if len(rows) == 1:
+        return list(rows[0]["warnings"])
+    return [f"{row['function']}, {row['target']}: {one}" for row in rows for one in row["warnings"]]

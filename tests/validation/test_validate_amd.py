@@ -1,0 +1,87 @@
+"""AMD GPUs: the shipped fits are those of the published rows, and services are inside."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import perfatlas
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements.calibrations import find_shipped_calibration, load_calibrations
+from validation.machines import validate_services
+from validation.machines.amd import FILE, cell_of, table_of
+from validation.machines.amd_services import question_of
+from validation.runs.shared_data import missing_data, shared_folder
+
+PRODUCT: dict[str, Any] = {"system": "mi355x", "m": 4096, "n": 8192, "k": 8192}
+NEEDS_DATA = pytest.mark.skipif(
+    not (shared_folder() / FILE).is_file(), reason=missing_data(shared_folder() / FILE)
+)
+
+
+@NEEDS_DATA
+@pytest.mark.parametrize("dtype", ["bf16", "fp8", "fp8 blockscale", "fp4 blockscale"])
+def test_shipped_cells_have_the_errors_that_they_state(dtype: str) -> None:
+    cell, rows = cell_of("mi355x", dtype), table_of("mi355x", dtype).rows
+    shipped = load_calibrations("mi355x")[cell.id]
+    error_U = abs(cell.predict(rows.shape_UD, shipped.parameters) / rows.measured_s - 1.0)
+    assert sorted(error_U)[error_U.size // 2] == pytest.approx(shipped.median_error, abs=0.01)
+    assert shipped.data_hash == rows.data_hash
+
+
+def test_formats_that_were_not_measured_are_those_of_the_relative() -> None:
+    device = resolve_system("mi325x").device
+    own = find_shipped_calibration(device, "gemm", "vllm", "fp8_block")
+    lent = find_shipped_calibration(device, "gemm", "vllm", "bf16")
+    assert own is not None
+    assert lent is not None
+    assert own.calibration.id == "mi300x/gemm/aiter/fp8_block"
+    assert lent.calibration.id == "mi355x/gemm/aiter/bf16"
+
+
+def test_kernels_of_another_vendor_are_slower_and_wider() -> None:
+    device = resolve_system("mi300x").device
+    experts = find_shipped_calibration(device, "moe", "vllm", "bf16")
+    attention = find_shipped_calibration(device, "decode_attention", "vllm", "bf16")
+    assert experts is not None
+    assert attention is not None
+    lender = load_calibrations(experts.calibration.device)[experts.calibration.id]
+    ratio = (
+        experts.calibration.parameters["overhead_launch_s"] / lender.parameters["overhead_launch_s"]
+    )
+    assert ratio == pytest.approx(math.exp(0.5183), rel=1e-6)
+    assert "of other vendors" in experts.notes[0]
+    # products are corrected by what was measured; attention is not, so that it may be as slow
+    assert attention.quantiles["q95"] >= 1.0363
+    lent = load_calibrations(attention.calibration.device)[attention.calibration.id]
+    assert attention.calibration.parameters == lent.parameters
+
+
+def test_a_product_of_fp4_is_faster_than_one_of_fp8() -> None:
+    four, eight = (
+        perfatlas.kernel_gemm(format=name, **PRODUCT).results["time_s"]
+        for name in ("mxfp4_mxfp4", "fp8_dynamic")
+    )
+    assert four < eight
+
+
+def test_a_rate_that_no_fp8_product_allows_is_not_compared() -> None:
+    row: dict[str, Any] = {
+        "machine": "MI355X", "precision": "fp8", "model": "llama2-70b-99.9",
+        "metric": "offline_output_tokens_per_s_total",
+    }  # fmt: skip
+    assert question_of(row) is None
+    asked = question_of({**row, "machine": "MI300X"})
+    assert asked is not None
+    assert (asked["isl"], asked["osl"], asked["format"]) == (294, 294, "fp8")
+
+
+@NEEDS_DATA
+@pytest.mark.study
+def test_services_of_dense_models_are_predicted_without_a_fit() -> None:
+    rows = [row for row in validate_services() if row["source"] != "LLM-Inference-Bench"]
+    assert all(row["inside_90"] == 1.0 for row in rows)
+    dense = sorted(row["median_error"] for row in rows if "lama" in row["model"])
+    assert dense[len(dense) // 2] <= 0.15
