@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from timing import stay_on_one_core
 
+from perfatlas.scenario.deployments import EstimatedRows
 from perfatlas.scenario.resolution import resolve
-from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups, estimate_columns
+from perfatlas.verbs.estimate import estimate_columns
 
 
 def candidate_table(candidates: int, seed: int) -> dict[str, list[Any]]:
@@ -58,9 +59,9 @@ def main() -> None:
     whole, alone = [], []
     for _ in range(asked.runs):
         started = time.process_time()
-        found = EstimateColumns(resolve(table))
+        found = EstimatedRows(resolve(table))
         resolved = time.process_time()
-        for _ in answered_groups(found):
+        for _ in found.answered():
             pass
         ended = time.process_time()
         whole.append(ended - started)

@@ -17,17 +17,17 @@ from perfatlas.machines.gpu.tiers.bound import price_at_bound
 from perfatlas.networks import StepTokens
 from perfatlas.operators import FloatArray, with_fields
 from perfatlas.pricing import Column, Composition, PricedOperators, of_one_operator
+from perfatlas.scenario.operator_queries import (
+    QUERIES,
+    price_collective_queries,
+    read_collective,
+)
 from perfatlas.scenario.training_steps.breakdown import step_costs_of
 from perfatlas.serving.prices import TableLimits, price_table
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.step import decode_step, prefill_step
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
-from perfatlas.verbs.collective.priced import price_questions as price_collective
-from perfatlas.verbs.collective.question import read_collective
-from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
-from perfatlas.verbs.kernel.priced import price_questions
-from perfatlas.verbs.kernel.question import read_attention, read_gemm, read_moe
 from tests.serving.price_support import context
 from tests.training.asked import layouts, question
 
@@ -127,18 +127,18 @@ def test_price_tables_of_simulate() -> None:
 
 
 def test_kernels() -> None:
-    gemms = [read_gemm({"system": "h200_sxm", "m": m, "n": 4096, "k": 4096}) for m in (8, 4096)]
-    check_prices(price_questions(gemms, gemm_columns(gemms)).prices)
-    experts = [read_moe({"system": "h200_sxm", "tokens": 64, **MOE})]
-    check_prices(price_questions(experts, moe_columns(experts)).prices)
+    gemm, moe = QUERIES["gemm"], QUERIES["moe"]
+    gemms = [gemm.read({"system": "h200_sxm", "m": m, "n": 4096, "k": 4096}) for m in (8, 4096)]
+    check_prices(gemm.priced(gemms).prices)
+    check_prices(moe.priced([moe.read({"system": "h200_sxm", "tokens": 64, **MOE})]).prices)
 
 
 @pytest.mark.parametrize("tier", ["auto", "bound"])
 @pytest.mark.parametrize("direction", ["forward", "backward", "forward_backward"])
 def test_passes_of_attention(direction: str, tier: str) -> None:
     asked = {**PROMPT, "batch": 1, "kv_len": 4096, "direction": direction, "tier": tier}
-    inputs = [read_attention(asked)]
-    priced = price_questions(inputs, attention_columns(inputs))
+    query = QUERIES["attention"]
+    priced = query.priced([query.read(asked)])
     check_prices(priced.prices)
     assert priced.results()["flop"] == priced.prices.flop_CO[:, 0].tolist()
 
@@ -171,4 +171,4 @@ def test_kernels_of_training(asked: TrainingQuestion) -> None:
 def test_collectives(tier: str) -> None:
     asked = {"system": "h200_sxm", "op": "all_reduce", "gpus": 8, "tier": tier}
     inputs = [read_collective({**asked, "bytes": size}) for size in (2**10, 2**28)]
-    check_prices(price_collective(inputs).found.prices, "link_bytes_CO")
+    check_prices(price_collective_queries(inputs).found.prices, "link_bytes_CO")

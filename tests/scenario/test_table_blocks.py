@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfatlas.scenario.deployments import estimated_rows
 from perfatlas.scenario.resolution import resolve
-from perfatlas.verbs.estimate import columns, estimate_table
+from perfatlas.verbs.estimate import estimate_table
 
 MODEL = "meta-llama/Llama-3.1-8B"
 BATCHES = [1, 8, 10_000_000, 64, 3]  # the third does not fit
@@ -33,7 +34,7 @@ def test_answers_do_not_depend_on_blocks(
 ) -> None:
     whole = estimate_table(_table(fields)).columns
     assert [bool(text) for text in whole["error"]] == [False, False, True, False, False]
-    monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(estimated_rows, "BLOCK_ROWS", 2)
     assert estimate_table(_table(fields)).columns == whole
 
 

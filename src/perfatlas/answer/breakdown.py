@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.machine_interval import on_any_machine
-from perfatlas.answer.tiers import joined_tiers, tier_name
+from perfatlas.answer.tiers import tier_name, tier_names
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS
 from perfatlas.pricing import HOST, STREAM_NAMES, TIERS
@@ -31,9 +31,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
     slowest one.
 
     Args:
-        cost: The priced step.
         phase: prefill or decode, or the phase of one kind of replicas.
-        candidate: Index of the candidate.
 
     Returns:
         Rows of name, phase, count, time_s, share, hidden_time_s, bound, bound_time_s, energy_j,
@@ -124,11 +122,8 @@ def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, 
 
 def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
     """Return the tier of an answer: physics, bound, or physics+bound if mixed."""
-    tiers = set()
-    for cost in costs:
-        runs = (cost.count_CO[candidate] > 0) & (cost.prices.time_s_CO[candidate] > 0)
-        tiers |= {_tier(cost, candidate, o) for o in np.flatnonzero(runs).tolist()}
-    return joined_tiers(tiers)
+    (name,) = tier_names(tier_codes(costs)[candidate : candidate + 1])
+    return name
 
 
 def tier_codes(costs: Sequence[StepCost]) -> IntArray:
@@ -142,11 +137,7 @@ def tier_codes(costs: Sequence[StepCost]) -> IntArray:
 
 
 def bound_codes(cost: StepCost) -> IntArray:
-    """Return what binds most of the time of a step of each candidate, as in `BOUND_NAMES` (C,).
-
-    Args:
-        cost: The priced step.
-    """
+    """Return what binds most of the time of a step of each candidate, as in `BOUND_NAMES` (C,)."""
     time_s_CO = cost.count_CO * cost.prices.time_s_CO
     named_CO = np.array(NAMED_BOUNDS)[cost.prices.code_CO]
     times_s_BC = [
@@ -159,9 +150,6 @@ def bound_codes(cost: StepCost) -> IntArray:
 
 def step_bounds(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return what binds most of the time of each phase of a breakdown, as table columns.
-
-    Args:
-        rows: Breakdown rows.
 
     Example:
         >>> from perfatlas.answer import step_bounds

@@ -49,7 +49,6 @@ def raised_step_notes(cost: StepCost, placement: Placement) -> Iterator[tuple[in
     """Yield candidates whose steps exceed their power limit at a raised clock, and a warning.
 
     Args:
-        cost: A step of the candidates.
         placement: Their devices, clocks and limits.
     """
     if placement.clock_ratio_C is None:
@@ -64,7 +63,6 @@ def power_warnings(question: Candidates, steps: Sequence[StepCost]) -> list[str]
     """Return warnings of power options without effect and of clocks that power would not leave.
 
     Args:
-        question: The candidates.
         steps: The steps that they run.
     """
     raised = (raised_step_notes(cost, question.placement) for cost in steps)
@@ -78,7 +76,6 @@ def clock_causes(
     """Return what may give a device another clock than its kernels were measured at.
 
     Args:
-        device: The device.
         limit_w: Its power limit [W].
         locked: Clock over the sustained one that a user sets, None for none.
         zeros: Whether all tensors hold zeros.
@@ -98,9 +95,7 @@ def clock_note(
     """Return the sentence on the clocks that some causes leave.
 
     Args:
-        device: The device.
         causes: What leaves them.
-        left: Which clocks are left to what.
         moved: Whether any differs from that at which kernels were measured.
         known: Whether power decides clocks: not at the roofline, nor without energies.
     """

@@ -30,11 +30,7 @@ SPANS: Final = "span more nodes than its price assumes"
 
 
 def node_notes(question: Candidates) -> Iterator[tuple[int, str]]:
-    """Yield candidates whose replicas do not fit on nodes as they are priced, and a warning.
-
-    Args:
-        question: The candidates.
-    """
+    """Yield candidates whose replicas do not fit on nodes as they are priced, and a warning."""
     yield from _cut_groups(question)
     plan, node_C = question.plan, question.placement.node()
     each_C = plan.gpus_per_replica

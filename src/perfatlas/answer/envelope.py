@@ -90,11 +90,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweredRun:
-    """An answer together with the run that produced it; it has the attributes of the answer.
-
-    Args:
-        answer: The answer.
-    """
+    """An answer together with the run that produced it; it has the attributes of the answer."""
 
     answer: Answer
 
@@ -142,9 +138,6 @@ def flat_results(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield results as table cells; distributions yield one per statistic, as in ttft_s_p99.
 
     Lists and time series are omitted.
-
-    Args:
-        results: Results of an answer.
 
     Example:
         >>> from perfatlas.answer.envelope import flat_results

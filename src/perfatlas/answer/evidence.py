@@ -50,12 +50,7 @@ class PricedSteps(Protocol):
 
 
 def question_evidence(question: Candidates, evaluation: Evaluation) -> Evidence:
-    """Return the evidence of the first candidate.
-
-    Args:
-        question: The candidates.
-        evaluation: Its evaluation.
-    """
+    """Return the evidence of the first candidate."""
     tier = tier_of((evaluation.prefill, evaluation.decode), 0)
     standing = _standing_assumptions(question, evaluation, tier)
     return step_evidence(question, evaluation, standing)
@@ -65,8 +60,6 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
     """Return the evidence of the steps of the first candidate.
 
     Args:
-        question: The candidates.
-        steps: The priced steps.
         standing: Assumptions of the method that uses the steps.
     """
     costs = (steps.prefill, steps.decode)
@@ -115,8 +108,6 @@ def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evi
     """Return the merged evidence of two parts, without duplicates.
 
     Args:
-        first: Evidence of the first part.
-        second: Evidence of the second part.
         *assumptions: Additional assumptions of the combination.
     """
     tiers = {tier for one in (first, second) for tier in one.tier.split("+")}
@@ -249,12 +240,7 @@ def _phase(question: Candidates) -> str:
 
 
 def interval_remark(question: Candidates, steps: PricedSteps) -> str:
-    """Return the description of the interval of the steps of a question, a sentence.
-
-    Args:
-        question: The candidates.
-        steps: The priced steps.
-    """
+    """Return the description of the interval of the steps of a question, a sentence."""
     tails = step_tails(question)
     if tails == KERNELS_ONLY:
         return f"{INTERVAL}; errors of engine and load are not included"

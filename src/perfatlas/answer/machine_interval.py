@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 def laboratory_spread(calibration: Calibration) -> OperatorSpread | None:
-    """Return the spread between laboratories of an operator, None on the user's own machine.
-
-    Args:
-        calibration: The calibration that prices the operator.
-    """
+    """Return the spread between laboratories of an operator, None on the user's own machine."""
     if calibration.protocol.startswith(USER_PROTOCOL):
         return None
     return operator_spreads()[operator_class(calibration.operator)]

@@ -30,11 +30,7 @@ AS_MEASURED: Final = "quantization = included gives the time as measured"
 
 
 def quantization_of(operator: Operator) -> dict[str, str]:
-    """Return {"quantization": included or excluded}, empty if none is needed.
-
-    Args:
-        operator: The operator.
-    """
+    """Return {"quantization": included or excluded}, empty if none is needed."""
     if not isinstance(operator, Gemm) or get_format(operator.format).quantize == "none":
         return {}
     return {"quantization": CHOICES[int(np.all(np.asarray(operator.quantizes_input) > 0.0))]}
@@ -46,8 +42,6 @@ def quantization_note(
     """Return the assumption about a GEMM's quantization, empty if none is needed.
 
     Args:
-        operator: The operator.
-        match: The calibration that priced it.
         measured: Whether measured rows corrected it.
     """
     found = quantization_of(operator)

@@ -32,7 +32,6 @@ def unread_overrides(system: System, readers: Collection[str]) -> list[str]:
     """Return a sentence for each override of a system that nothing in an answer reads.
 
     Args:
-        system: The system.
         readers: What the answer predicts, by the names that fields declare as their readers.
 
     Limits: A field that is read is not named, even where another value of it gives an equal answer.
@@ -55,23 +54,14 @@ def unread_overrides(system: System, readers: Collection[str]) -> list[str]:
 
 
 def format_readers(*names: str) -> set[str]:
-    """Return the operators in some number formats, as readers of peaks.
-
-    Args:
-        *names: The formats.
-    """
+    """Return the operators in some number formats, as readers of peaks."""
     formats = [get_format(name) for name in names]
     peaks = {peak for one in formats for peak in (one.tensor_peak, one.substitute_peak)}
     return {f"{peak} operators" for peak in peaks}
 
 
 def collective_readers(system: System, gpus: float) -> set[str]:
-    """Return the collectives of a group of GPUs, as readers of links.
-
-    Args:
-        system: The system.
-        gpus: Number of GPUs.
-    """
+    """Return the collectives of a group of GPUs, as readers of links."""
     if gpus <= 1:
         return set()
     scale_up = system.device.scale_up
@@ -86,7 +76,6 @@ def overrides_of_steps(
     """Yield candidates with an override that no prediction of their steps reads, and a sentence.
 
     Args:
-        question: The candidates.
         further: Readers beside the steps.
     """
     placement, formats = question.placement, question.formats

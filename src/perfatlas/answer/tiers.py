@@ -30,8 +30,6 @@ def require_tier(system: System, tier: str, family: str, silicon_version: str | 
     """Refuse a tier without data for a system.
 
     Args:
-        system: The system.
-        tier: Requested tier.
         family: Kernel family of the engine, "" for any.
         silicon_version: Requested version of the tables, None for any.
 
@@ -54,10 +52,6 @@ def require_tier(system: System, tier: str, family: str, silicon_version: str | 
 
 def require_engine(system: System, engine: str) -> None:
     """Refuse an engine that does not run on a kind of device.
-
-    Args:
-        system: The system.
-        engine: Name of the engine.
 
     Raises:
         UnsupportedError: Devices of this kind run another engine.
@@ -143,9 +137,6 @@ def joined_tiers(tiers: Iterable[str]) -> str:
 def limit_note(tier: str) -> str:
     """Return that times of a tier are lower limits, "" for a prediction.
 
-    Args:
-        tier: Tier of an answer.
-
     Example:
         >>> from perfatlas.answer import limit_note
         >>> limit_note("bound"), limit_note("physics+bound"), limit_note("measured")
@@ -158,10 +149,6 @@ def limit_note(tier: str) -> str:
 
 def comparison_note(tier: str, base: str) -> str:
     """Return what an answer of one tier compared with one of another compares.
-
-    Args:
-        tier: Tier of the answer.
-        base: Tier of the answer it is compared with.
 
     Returns:
         "" for two predictions, or two answers that are limits alike.

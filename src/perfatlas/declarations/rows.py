@@ -16,8 +16,9 @@ class Command(NamedTuple):
         example: Words after `perfatlas` that work; a message about what is missing quotes them.
         needs: Data it needs that do not come with perfatlas.
         table: Where columns of questions become columns of answers, as "module:function".
-        row: Where the number of a row, from 0, and its fields become an answer, as
-            "module:function", for commands without `table`. A command with either can be swept.
+        row: Where the fields of a row become an answer, as "module:function", for commands
+            without `table`. A command with either can be swept.
+        is_numbered: Whether `row` takes the number of the row, from 0, before its fields.
         note: What a message about an unknown command below it adds.
     """
 
@@ -28,6 +29,7 @@ class Command(NamedTuple):
     needs: str = ""
     table: str = ""
     row: str = ""
+    is_numbered: bool = False
     note: str = ""
 
     @property

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
 
 class PerfatlasError(Exception):
@@ -14,6 +15,14 @@ class PerfatlasError(Exception):
 
     exit_code: ClassVar[int] = 1
     error_code: ClassVar[str] = "defect"
+
+    def of(self, subject: str) -> Self:
+        """Return the error, its message preceded by what it is about.
+
+        Args:
+            subject: Such as "decode worker".
+        """
+        return type(self)(f"{subject}: {self}")
 
 
 class UsageError(PerfatlasError):
@@ -51,9 +60,18 @@ class InfeasibleError(PerfatlasError):
     ) -> None:
         """Store the parts as well as the full message."""
         super().__init__(" ".join((message, *advice)))
+        self.message = message
         self.advice = tuple(advice)
         self.memory = dict(memory or {})
         self.answer: Mapping[str, object] = {}  # what --json prints beside the error
+
+    def of(self, subject: str) -> Self:
+        """Return the error, its message preceded by what it is about.
+
+        Args:
+            subject: Such as "decode worker".
+        """
+        return type(self)(f"{subject}: {self.message}", advice=self.advice, memory=self.memory)
 
 
 class UnsupportedError(PerfatlasError):

@@ -23,8 +23,6 @@ def bisected(
     """Return close values of which the first meets a condition and the second misses it.
 
     Args:
-        meets: Whether a value meets the condition.
-        met: A value that does.
         missed: One above or below it that does not.
         middle: Returns a value between two.
         is_close: Whether two values, as returned, are close enough.

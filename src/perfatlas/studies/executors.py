@@ -41,7 +41,6 @@ def local_results(
     A process that is killed is replaced and its numbers are computed again.
 
     Args:
-        task: The function.
         text: Its first argument.
         numbers: Its second arguments.
         jobs: Number of processes; 1 computes in this one.

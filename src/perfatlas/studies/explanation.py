@@ -47,7 +47,6 @@ def elasticities(scaled: ScaledScenario, at: Change | None = None) -> dict[str, 
     without a value, such as TPOT with one output token, is omitted.
 
     Args:
-        scaled: The scenario.
         at: Ratios of factors at which the derivative is taken, by default those of the scenario.
 
     Source:
@@ -109,9 +108,6 @@ def next_bottlenecks(scaled: ScaledScenario) -> list[dict[str, Any]]:
 
     Improving a rate by 1.2 multiplies it by 1.2; improving a latency divides it.
 
-    Args:
-        scaled: The scenario.
-
     Returns:
         Rows of `metric`, `improved` (the field that limits the scenario most), `ratio` (by how much
         it is improved, first 1), `value` (the latency then [s]), `field` (what then limits it most)
@@ -164,7 +160,6 @@ def break_even(scaled: ScaledScenario, metric: str, target: float) -> list[dict[
     """Return the value of each factor, alone, at which a latency meets a target.
 
     Args:
-        scaled: The scenario.
         metric: ttft_s, tpot_s or request_latency_s.
         target: The latency [s].
 
@@ -243,7 +238,6 @@ def sobol_shares(
     log-uniformly between 1/spread and spread times their value.
 
     Args:
-        scaled: The scenario.
         spread: Largest ratio, above 1.
         samples: Base samples, a power of 2; samples x (factors + 2) evaluations are made.
         seed: Seed of the quasi-random sequence.

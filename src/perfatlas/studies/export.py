@@ -19,9 +19,6 @@ LAST: Final = ("meets_constraints", "warnings", "error_code", "error")  # column
 def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
     """Yield the blocks of a complete run as Arrow columns, all with the same columns.
 
-    Args:
-        run: The run.
-
     Raises:
         UsageError: The run is not complete.
         InvalidSpecError: A block is missing or damaged.
@@ -42,9 +39,6 @@ def run_blocks(run: RunFolder) -> Iterator[dict[str, Any]]:
 
 def run_schema(run: RunFolder) -> Any:  # noqa: ANN401 - an Arrow schema
     """Return the columns of a complete run with types that fit all its blocks.
-
-    Args:
-        run: The run.
 
     Raises:
         UsageError: The run is not complete.
@@ -74,7 +68,6 @@ def export_run(run: RunFolder, path: Path) -> None:
     """Write all rows of a complete run as CSV, Parquet or JSON Lines.
 
     Args:
-        run: The run.
         path: The file; its extension selects the format.
 
     Raises:

@@ -111,9 +111,6 @@ def all_factors() -> tuple[Factor, ...]:
 def factors_of(systems: Sequence[System]) -> tuple[Factor, ...]:
     """Return the factors of some systems: the fields that all of them state, and the engine's.
 
-    Args:
-        systems: The systems of an estimate.
-
     Example:
         >>> from perfatlas.hardware import resolve_system
         >>> from perfatlas.studies.factors import factors_of
@@ -134,8 +131,6 @@ def scaled_profile(profile: EngineProfile, host: float, front: float) -> EngineP
     """Return an engine with other times of its host work and its front end.
 
     Args:
-        profile: The engine.
-        host: Ratio of the times of host work.
         front: Ratio of the times of the front end, tokenization included.
     """
     work, client = profile.host, profile.front

@@ -70,9 +70,6 @@ def file_hashes(values: Mapping[str, Any]) -> dict[str, str]:
 def check_versions(described: Mapping[str, Any]) -> None:
     """Refuse to compute a block of a run that another installation began.
 
-    Args:
-        described: The description of the run.
-
     Raises:
         UnsupportedError: Versions or data differ.
     """

@@ -85,13 +85,10 @@ class SizeSearch:
 
     Args:
         scenario: The deployment, with any number of replicas.
-        traffic: The traffic.
         known: Price tables of earlier calls.
         each: Load of the traffic on one replica, or on one worker of each pool; empty where it has
             no steady rate.
-        runs: The runs of the search.
         slower: How steps are slower; empty for as priced.
-        judged: Judgements by size.
     """
 
     scenario: Scenario
@@ -217,7 +214,6 @@ def judge(search: SizeSearch, size: Size) -> Judgement:
 
     Args:
         search: The search, updated in place.
-        size: The size.
 
     Raises:
         InfeasibleError: Requests are rejected, whatever the size.
@@ -238,7 +234,6 @@ def confirmed(search: SizeSearch, size: Size) -> bool:
 
     Args:
         search: The search, updated in place.
-        size: The size.
     """
     judgement = judge(search, size)
     sized = judgement.run is not None and judgement.run.window is not None
@@ -252,7 +247,6 @@ def load_on(each: tuple[OfferedLoad, ...], size: Size) -> OfferedLoad:
 
     Args:
         each: Its load on one replica, or on one worker of each pool.
-        size: The size.
     """
     rates = [load.capacity_requests_per_s * number for load, number in zip(each, size, strict=True)]
     return each[0]._replace(capacity_requests_per_s=min(rates))
@@ -346,7 +340,6 @@ def slo_probability(
 
     Args:
         search: The search that found it: it meets them at the predicted step times.
-        size: The size.
         ends: Scales of step times at the ends of their 90% interval, of which it has the upper one.
 
     Raises:

@@ -105,7 +105,6 @@ class Family:
 
     Args:
         question: The candidates.
-        costs: Their micro-batches.
     """
 
     question: TrainingQuestion
@@ -382,7 +381,6 @@ def find_layouts(
     """Return the best layouts.
 
     Args:
-        asked: The search.
         progress: Called with the layouts done and the total.
 
     Raises:

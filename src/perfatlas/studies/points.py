@@ -33,7 +33,6 @@ class Axis:
     """Names that vary together, crossed with other axes.
 
     Args:
-        names: The names.
         values: For each name its values (A,).
     """
 
@@ -51,7 +50,6 @@ class SampledName:
     """A name whose values are sampled.
 
     Args:
-        name: The name.
         choices: Its values, each with the same share; empty for a range.
         low: Start of the range.
         high: End of the range.
@@ -113,7 +111,6 @@ class Sample:
         """Return the samples of a range, each between 0 and 1 (N, D).
 
         Args:
-            first: The first sample.
             last: The sample behind the last one.
         """
         from scipy.stats import qmc
@@ -187,12 +184,7 @@ class Points:
         return (*(one.name for one in sampled), *crossed)
 
     def columns(self, first: int, last: int) -> dict[str, list[Any]]:
-        """Return the values of a range of points, by name (N,).
-
-        Args:
-            first: The first point.
-            last: The point behind the last one.
-        """
+        """Return the values of a range of points, by name (N,)."""
         rest_N = np.arange(first, last, dtype=np.int64)
         crossed: dict[str, list[Any]] = {}
         for axis in reversed(self.axes):
@@ -216,10 +208,7 @@ def spread(low: float, high: float, steps: int, *, log: bool = False) -> list[fl
     """Return numbers from low to high, both included, evenly spaced or in equal ratios.
 
     Args:
-        low: The first.
-        high: The last.
         steps: How many.
-        log: Whether their ratios are equal.
 
     Example:
         >>> from perfatlas.studies import spread

@@ -40,7 +40,6 @@ def probability_at_most(
         predicted: The prediction (C,), NaN for a quantity that does not exist: it meets any limit.
         low: Lower end of its 90% interval (C,).
         high: Upper end (C,), NaN for none.
-        limit: The limit.
 
     Limits: A prediction without an upper end is a lower limit, and so the probability is an upper
         limit.

@@ -25,7 +25,6 @@ def refused_by_rule(
 
     Args:
         rules: Name of each rule and the candidates that it refuses (C,).
-        size: Number of candidates C.
         each: How many candidates each of them stands for (C,), 1 by default.
 
     Example:
@@ -63,7 +62,6 @@ def rejected_text(
 
     Args:
         rejected: Number of candidates that each rule refuses.
-        labels: Labels of rules.
         most: Number of rules that are named, all by default.
 
     Example:

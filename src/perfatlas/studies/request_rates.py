@@ -129,8 +129,6 @@ def capacity_of(traffic: Traffic, scenario: Scenario, slower: tuple[StepScale, .
     """Return the largest sustainable rate [requests/s], infinite for traffic without a steady rate.
 
     Args:
-        traffic: The traffic.
-        scenario: The deployment.
         slower: How the steps of each pool or replica type are slower; none are as priced.
     """
     if not has_steady_rate(traffic, scenario):
@@ -148,7 +146,6 @@ def find_rate(search: RateSearch, start: float) -> None:
 
     Args:
         search: The search, updated in place.
-        start: Initial factor.
 
     Raises:
         InfeasibleError: The minimum tested factor misses the SLOs.

@@ -56,7 +56,6 @@ class RunFolder:
 
         Args:
             description: What `describe` returns later, as JSON values.
-            study: The study as it was written.
 
         Raises:
             InvalidSpecError: The folder cannot be written.
@@ -126,11 +125,7 @@ class RunFolder:
             ) from problem
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Write the summary, which makes the run complete.
-
-        Args:
-            summary: JSON values.
-        """
+        """Write the summary, which makes the run complete."""
         write_atomic(self.path / SUMMARY, json.dumps(summary, indent=1))
 
     def block_path(self, number: int) -> Path:

@@ -37,9 +37,6 @@ def index_path() -> Path:
 def put_run(run: RunFolder) -> None:
     """Add a run to the index, or renew its row.
 
-    Args:
-        run: The run.
-
     Raises:
         InvalidSpecError: The index cannot be written.
     """

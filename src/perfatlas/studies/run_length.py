@@ -49,7 +49,6 @@ class TrafficRun(NamedTuple):
 
     Args:
         traffic: With the number of requests that run.
-        resolved: The requests.
         ready: What serves them, priced.
         load: Offered rate and capacity, None where the traffic has no steady rate.
         window: Requests that are measured, None for all.
@@ -117,7 +116,6 @@ class Sizing:
         scenario: What serves it.
         load: Offered rate and capacity.
         known: Tables of prices of earlier calls, to take from and to add to.
-        first: Requests of the first run.
         most: Requests of the longest one.
         slower: How the steps of each pool or kind are slower; none are as priced.
         watch: Called during runs; true stops them.
@@ -164,10 +162,8 @@ def sized_run(
 
     Args:
         traffic: What arrives. With `num_requests`, or without a steady rate, it runs as it is.
-        scenario: What serves it.
         known: Tables of prices of earlier calls, to take from and to add to.
         watch: Called during runs; true stops it.
-        first: Requests of the first run.
         load: Offered rate and capacity, if known; None determines them.
 
     Raises:
@@ -196,7 +192,6 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
     """Return a run that is extended until statistics of it are precise enough.
 
     Args:
-        sizing: What runs.
         excess: Returns the half-width of a statistic over what it may be; at most 1 ends the run.
     """
     count = min(sizing.first, sizing.longest)
@@ -226,7 +221,6 @@ def slow_load(run: TrafficRun, scenario: Scenario, known: Priced) -> OfferedLoad
 
     Args:
         run: A run as long as its precision asks.
-        scenario: What serves it.
         known: Tables of prices of earlier calls.
     """
     ends = price_ends(run.ready)

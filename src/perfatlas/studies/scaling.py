@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.files import Number
 from perfatlas.hardware import FIELDS, KINDS, field_values, with_values
 from perfatlas.inference import PoolRates, evaluate, result_columns
-from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
+from perfatlas.scenario.deployments import evaluated_pools
 from perfatlas.scenario.resolution import columns_of, pool_load
 from perfatlas.step import take_columns
 from perfatlas.studies.factors import FRONT_END, HOST, PEAK, factors_of, scaled_profile
@@ -46,7 +46,6 @@ class ScaledScenario:
     Args:
         pools: The candidate of one pool, or those of a prefill and a decode worker (1).
         load: Workers and requests in flight of two pools.
-        factors: Factors that can be scaled.
     """
 
     pools: tuple[Candidates, ...]
@@ -59,18 +58,13 @@ class ScaledScenario:
         return tuple(pool.placement.systems[int(pool.placement.index_C[0])] for pool in self.pools)
 
     def values(self, name: str) -> tuple[float, ...]:
-        """Return the value of a hardware field in each pool [SI].
-
-        Args:
-            name: The field.
-        """
+        """Return the value of a hardware field in each pool [SI]."""
         return tuple(float(field_values(system)[name]) for system in self.systems)
 
     def most(self, name: str, ratio: float) -> float:
         """Return the largest ratio up to a limit that keeps a factor and its inverse allowed.
 
         Args:
-            name: The factor.
             ratio: The limit, above 1.
         """
         if name not in FIELDS:
@@ -129,17 +123,12 @@ def scaled_scenario(scenario: Scenario) -> ScaledScenario:
             measured rows hold only for the measured hardware.
 
     Raises:
-        PerfatlasError: As for `evaluate_one`.
+        PerfatlasError: As for `evaluated_pools`.
     """
-    physics: dict[str, Any] = {"tier": "physics"} if scenario.tier == "measured" else {}
-    scenario = scenario.model_copy(update=physics)
-    load: PoolLoad | None = None
-    pools: tuple[Candidates, ...]
-    if scenario.mode == "disaggregated":
-        rates = evaluate_pools(scenario)
-        pools, load = (rates.prefill[0], rates.decode[0]), pool_load(columns_of([scenario]))
-    else:
-        pools = (evaluate_one(scenario)[0],)
+    physics: dict[str, Any] = {"tier": "physics", "silicon_version": None}
+    scenario = scenario.model_copy(update=physics if scenario.tier == "measured" else {})
+    pools = tuple(pool.candidates for pool in evaluated_pools(scenario))
+    load = pool_load(columns_of([scenario])) if len(pools) > 1 else None
     made = ScaledScenario(pools=pools, load=load, factors=())
     return replace(made, factors=factors_of(made.systems))
 

@@ -23,9 +23,6 @@ def shipped_studies() -> dict[str, str]:
 def study_purpose(text: str) -> str:
     r"""Return what a study is about: the comment at its head.
 
-    Args:
-        text: The study.
-
     Example:
         >>> from perfatlas.studies import study_purpose
         >>> study_purpose("# Faster memory,\n# at two batches.\nverb = 'estimate'")

@@ -81,7 +81,6 @@ def slo_checks(found: Latencies, traffic: Traffic, replicas: int) -> list[SloChe
 
     Args:
         found: Latencies of a steady state.
-        traffic: The SLOs and their percentile.
         replicas: Number of replicas that serve it.
     """
     statistic, percentile = _statistic_name(traffic), traffic.slo_percentile
@@ -117,12 +116,7 @@ def _share_reserve(
 
 
 def slo_statistics(found: Latencies, traffic: Traffic) -> dict[str, float]:
-    """Return the selected statistic of each metric that has an SLO, over all requests [s].
-
-    Args:
-        found: Latencies of the completed requests.
-        traffic: The SLOs and their percentile.
-    """
+    """Return the selected statistic of each metric that has an SLO, over all requests [s]."""
     percentile = traffic.slo_percentile
     return {
         name: float(known_N.mean() if percentile is None else np.percentile(known_N, percentile))
@@ -134,7 +128,6 @@ def missed_slos(traffic: Traffic, values: Mapping[str, float]) -> str:
     """Return which statistics are above their SLO, "" if none is.
 
     Args:
-        traffic: The SLOs and their percentile.
         values: Statistics by metric [s].
     """
     statistic = _statistic_name(traffic)

@@ -21,6 +21,8 @@ from perfatlas.declarations import commands, example_of, verb_fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.commands.output.table_run import RowFunction
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answering:
@@ -78,8 +80,15 @@ def table_function(
     if declared.table:
         answer_columns = _found(command, declared.table)
         return lambda columns, _: answer_columns(columns)
-    answer_row = _found(command, declared.row)
+    answer_row = _row_function(command)
     return lambda columns, numbers: joined_columns(list(row_answers(answer_row, columns, numbers)))
+
+
+def _row_function(command: str) -> RowFunction:
+    """Return the function from the number of a row, and its fields, to its answer."""
+    declared = commands()[command][1]
+    answer = _found(command, declared.row)
+    return answer if declared.is_numbered else lambda _, fields: answer(**fields)
 
 
 def command_of(form: Answering) -> Callable[..., int]:
@@ -116,7 +125,7 @@ def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFl
         if declared.table:
             summary = answer_table(form.find(declared.table), output, asked)
         elif declared.row:
-            summary = answer_rows(form.find(declared.row), output, asked)
+            summary = answer_rows(_row_function(form.command), output, asked)
         else:
             summary = answer_rows(lambda _, fields: function(**fields), output, asked)
         return show_summary(form.command, summary, set_fields=set_fields, as_json=output.json)

@@ -25,16 +25,14 @@ if TYPE_CHECKING:
         Priced as Priced,
         deployment as deployment,
     )
-    from perfatlas.scenario.deployments.estimate_remarks import (
-        LEAVES_OUT as LEAVES_OUT,
-        estimate_warnings as estimate_warnings,
-        pool_warnings as pool_warnings,
-    )
-    from perfatlas.scenario.deployments.estimation import estimate_of as estimate_of
-    from perfatlas.scenario.deployments.evaluation import (
+    from perfatlas.scenario.deployments.estimated_rows import (
+        EstimatedRows as EstimatedRows,
         evaluate_one as evaluate_one,
         evaluate_pools as evaluate_pools,
+        evaluated_pools as evaluated_pools,
+        memory_of as memory_of,
     )
+    from perfatlas.scenario.deployments.estimation import estimate_of as estimate_of
     from perfatlas.scenario.deployments.generated import most_in_time as most_in_time
     from perfatlas.scenario.deployments.heterogeneous_replicas import (
         common_entries as common_entries,

@@ -18,7 +18,6 @@ class ResolvedTraffic(NamedTuple):
     """Requests of the traffic, and their provenance.
 
     Args:
-        requests: The requests.
         concurrency: Requests in flight in a closed loop, 0 for timed arrivals.
         assumptions: Sentences for the evidence.
         warnings: Warnings for the user.
@@ -34,7 +33,6 @@ def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
     """Return the requests of the traffic; lengths and concurrency come from the scenario.
 
     Args:
-        traffic: The traffic.
         scenario: Gives isl, osl and concurrency of generated requests.
 
     Raises:
@@ -54,7 +52,6 @@ def is_closed(traffic: Traffic, scenario: Scenario) -> bool:
 
     Args:
         traffic: The arrival process, where it is set.
-        scenario: The concurrency.
     """
     if traffic.arrival is not None:
         return traffic.arrival == "closed"

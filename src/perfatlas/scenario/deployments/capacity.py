@@ -41,7 +41,6 @@ def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:
     """Return the number of cache blocks that fit in memory, per scheduler.
 
     Args:
-        question: One scenario.
         memory: Memory of its fullest rank.
     """
     ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
@@ -49,11 +48,7 @@ def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:
 
 
 def reserved_blocks_note(question: Candidates) -> list[str]:
-    """Return the difference between usable and allocated KV cache, nothing without one.
-
-    Args:
-        question: One scenario.
-    """
+    """Return the difference between usable and allocated KV cache, nothing without one."""
     reserved, block = question.profile.memory.reserved_blocks, question.limits.block_size[0]
     if not reserved or not np.isnan(question.limits.kv_blocks[0]):
         return []

@@ -162,8 +162,6 @@ def latencies_from_start(
     Args:
         scenario: As for `steady_state`, as all arguments.
         known: Price tables.
-        percentile: Percentile of latencies.
-        sample: Requests to draw from.
 
     Returns:
         Means, or percentiles, with `_low` and `_high`.

@@ -76,7 +76,6 @@ def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontE
     """Return the front end of a replica.
 
     Args:
-        question: The candidate.
         traffic: The traffic, and where latencies are measured.
         pooled: Whether it serves prefill and decode workers: a router tokenizes and streams with
             as many threads as needed, so that requests do not wait for each other.
@@ -131,7 +130,6 @@ class Deployment:
     """An engine deployed on its devices, ready to simulate requests.
 
     Args:
-        scenario: The scenario.
         question: The resolved candidate.
         memory: Memory of the fullest rank.
         limits: Limits of one scheduler.
@@ -182,9 +180,6 @@ def deployment(
     """Return the deployment of a scenario, with steps priced for its requests.
 
     Args:
-        scenario: The scenario.
-        traffic: The traffic.
-        resolved: The resolved traffic.
         known: Price tables of earlier calls, to reuse and extend.
         most_running: Maximum sequences per scheduler, if below the engine's limit.
         pooled: Whether it is one of two pools.
@@ -276,7 +271,6 @@ def check_count(name: str, engines: int, ranks: int) -> None:
 
     Args:
         name: Field that sets the number of engines.
-        engines: Number of engines.
         ranks: Attention-data-parallel ranks per engine, each with its own scheduler.
 
     Raises:

@@ -56,8 +56,6 @@ def estimate_warnings(
     """Return the warnings about each answer (C).
 
     Args:
-        question: The candidates.
-        evaluation: Their results.
         phases: Phases that run; a worker of a pool runs one of them.
     """
     steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
@@ -111,7 +109,6 @@ def pool_warnings(
     """Return the warnings about two pools for each answer (C).
 
     Args:
-        rates: Both pools.
         workers: Result of `estimate_warnings` for each pool's workers, each (C).
         simulated: Whether a simulation replaces the closed forms of a candidate (C).
     """

@@ -28,7 +28,6 @@ def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tupl
     """Return the memory shortfall of a scenario, and the changes with which it is answered.
 
     Args:
-        scenario: The scenario.
         question: Its candidate, which does not fit.
     """
     smallest = _smallest_plan(scenario)
@@ -51,7 +50,6 @@ def is_answered(
     """Return whether a scenario with some fields changed is legal, fits and has prices.
 
     Args:
-        scenario: The scenario.
         change: Values by field; a plan has its GPUs in total, which change with it if the scenario
             states them. A plan that leaves a scale-up domain is not taken where the current one
             does not.
@@ -82,11 +80,7 @@ def is_answered(
 
 
 def stays_inside(question: Candidates) -> bool:
-    """Return whether tensor parallelism stays inside a scale-up domain.
-
-    Args:
-        question: The candidate.
-    """
+    """Return whether tensor parallelism stays inside a scale-up domain."""
     ranks, domain = float(question.plan.tp[0]), _domain(question)
     attention_dp = float(question.plan.attention_dp[0])
     return ranks * (attention_dp if attention_dp <= domain else 1.0) <= domain

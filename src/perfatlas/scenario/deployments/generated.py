@@ -116,11 +116,6 @@ def closed_loop_lengths(osl: int, count: int, seed: int) -> NDArray[np.int64]:
     prompts each time: lengths vary uniformly within a tenth, at least by one token. The mean is
     kept.
 
-    Args:
-        osl: Mean output tokens.
-        count: Number of requests.
-        seed: Random seed.
-
     Source: assumption: a tenth is enough to lose the phase within some requests of each client.
     """
     width = min(max(int(CLOSED_LOOP_SPREAD * osl), 1), osl - 1)

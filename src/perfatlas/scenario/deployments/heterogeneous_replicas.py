@@ -45,7 +45,6 @@ class Part(NamedTuple):
 
     Args:
         name: Label, such as "kind 1".
-        ready: Its replicas.
         outcome: Outcome of its requests; all others count as unfinished.
         requests: Number of requests whose last replica is of this kind.
     """
@@ -57,12 +56,7 @@ class Part(NamedTuple):
 
 
 def parts_of(ready: Service, outcome: Outcome) -> list[Part]:
-    """Return the kinds in order.
-
-    Args:
-        ready: The service.
-        outcome: Outcome of the simulation.
-    """
+    """Return the kinds in order."""
     parts = []
     first = 0
     for number, pool in enumerate(ready.pools, start=1):
@@ -88,9 +82,6 @@ def kind_results(
     which replicas ran steps.
 
     Args:
-        ready: The service.
-        requests: The requests.
-        outcome: Outcome of the simulation.
         makespan_s: First arrival to last token of all [s].
     """
     parts = parts_of(ready, outcome)
@@ -124,7 +115,6 @@ def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
     """Return the merged evidence of all kinds; entries that differ name their kinds.
 
     Args:
-        ready: The service.
         standing: Assumptions of the simulation itself.
     """
     found = [
@@ -148,11 +138,7 @@ def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
 
 
 def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
-    """Return the kinds as input, each with its share of the common fields.
-
-    Args:
-        ready: The service.
-    """
+    """Return the kinds as input, each with its share of the common fields."""
     rows = []
     for pool in ready.pools:
         plan, scenario = pool.question.plan, pool.scenario
@@ -167,11 +153,7 @@ def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
 
 
 def common_entries(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries that are equal in all mappings.
-
-    Args:
-        columns: At least one.
-    """
+    """Return the entries that are equal in all mappings."""
     first, *others = columns
     missing = object()
     return {
@@ -185,7 +167,6 @@ def kind_column(numbers: Sequence[int], replica_N: Sequence[int | None]) -> list
     """Return the kind of each request, from 1; None if it has no replica.
 
     Args:
-        numbers: Number of replicas of each kind.
         replica_N: The replica of each request (N,).
     """
     of_F = np.repeat(np.arange(1, len(numbers) + 1), numbers).tolist()

@@ -82,7 +82,6 @@ def has_steady_rate(traffic: Traffic, scenario: Scenario) -> bool:
 
     Args:
         traffic: What arrives and how replicas are operated.
-        scenario: What serves it.
     """
     rate = traffic.request_rate
     drawn = traffic.requests is None and traffic.arrival != "ramp"
@@ -105,8 +104,6 @@ def offered_load(
     never run out of requests do not affect each other.
 
     Args:
-        scenario: What serves it.
-        traffic: Traffic with a steady rate.
         known: Tables of prices of earlier calls, to take from and to add to.
         slower: How the steps of each pool or kind are slower; none are as priced.
         watch: Called during the run; true stops it.

@@ -50,7 +50,6 @@ def flow(requests: Requests, outcome: Outcome) -> Flow:
     """Return starts and ends; the turns of a session, with think times, are one unit.
 
     Args:
-        requests: The requests.
         outcome: Outcome of the simulation, in which every request ended.
     """
     session_N = requests.session_N
@@ -101,9 +100,6 @@ def growing_queue(flows: Sequence[Flow]) -> str:
     """Return a warning if ends fall behind starts, "" if that is not shown.
 
     The shortfall must exceed `SHARE` of the starts and be statistically significant.
-
-    Args:
-        flows: Flows of the repetitions.
     """
     short, began = _short(flows)
     if short <= SHARE * began or short <= _chance(flows) or too_short(flows):
@@ -129,11 +125,7 @@ def required_requests(flows: Sequence[Flow]) -> int:
 
 
 def too_short(flows: Sequence[Flow]) -> bool:
-    """Return whether the traffic ends before the system has reached steady state.
-
-    Args:
-        flows: Flows of the repetitions.
-    """
+    """Return whether the traffic ends before the system has reached steady state."""
     return any(one.span_s <= SPANS * one.unit_s for one in flows)
 
 

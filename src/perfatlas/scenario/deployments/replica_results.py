@@ -23,7 +23,6 @@ def operation_results(
 
     Args:
         ready: The deployment; the first one if there are several kinds.
-        outcome: Outcome of the simulation.
         found: Results so far.
     """
     availability = ready.replicas.availability
@@ -81,11 +80,7 @@ def saturation_warning(results: Mapping[str, Any]) -> str:
 
 
 def operation_warnings(results: Mapping[str, Any]) -> list[str]:
-    """Return warnings about lost and unserved requests.
-
-    Args:
-        results: Results of a simulation.
-    """
+    """Return warnings about lost and unserved requests."""
     notes = []
     if results.get("requests_lost"):
         notes.append(
@@ -101,11 +96,7 @@ def operation_warnings(results: Mapping[str, Any]) -> list[str]:
 
 
 def requests_were(count: float) -> str:
-    """Return "3 requests were"; means over seeds have one decimal.
-
-    Args:
-        count: Number of requests.
-    """
+    """Return "3 requests were"; means over seeds have one decimal."""
     if count == 1:
         return "1 request was"
     return f"{count:,.0f} requests were" if count == int(count) else f"{count:,.1f} requests were"

@@ -26,7 +26,6 @@ from perfatlas.vocabulary.fields import LARGEST_COUNT, Pools, fields_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
@@ -135,8 +134,6 @@ def service(
 
     Args:
         scenario: The scenario, in mode aggregated or disaggregated.
-        traffic: The traffic.
-        resolved: The resolved traffic.
         known: Price tables of earlier calls, to reuse and extend.
 
     Raises:
@@ -170,7 +167,7 @@ def service(
                 )
             )
         except InfeasibleError as error:
-            raise _named(error, f"{role} worker") from None
+            raise error.of(f"{role} worker") from None
     return Service(pools=tuple(pools), handover=_handover(pools))
 
 
@@ -184,7 +181,7 @@ def _kinds_service(
         try:
             pools.append(deployment(one, traffic, resolved, known))
         except (InfeasibleError, InvalidSpecError, UnsupportedError) as error:
-            raise _named(error, f"kind {number} ({one.system})") from None
+            raise error.of(f"kind {number} ({one.system})") from None
     fronts = {(pool.front.seen, pool.front.read_token) for pool in pools}
     if len(fronts) > 1:
         names = ", ".join(dict.fromkeys(pool.question.profile.id for pool in pools))
@@ -193,15 +190,6 @@ def _kinds_service(
             " one router; set measured_at = engine, or use engines with equal front ends"
         )
     return Service(pools=tuple(pools), heterogeneous=True)
-
-
-def _named(error: PerfatlasError, name: str) -> PerfatlasError:
-    """Return an error with the name of its part."""
-    text = str(error)
-    if isinstance(error, InfeasibleError):
-        shortfall = text.removesuffix(" ".join(error.advice)).rstrip()
-        return InfeasibleError(f"{name}: {shortfall}", advice=error.advice, memory=error.memory)
-    return type(error)(f"{name}: {text}")
 
 
 def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
@@ -245,11 +233,7 @@ def _link(question: Candidates) -> Link:
 
 
 def fleet_of(ready: Service) -> Fleet:
-    """Return the engines of a service and their router.
-
-    Args:
-        ready: The service.
-    """
+    """Return the engines of a service and their router."""
     roles = tuple(ready.named) or ("both",) * len(ready.pools)
     links = ready.handover.links if ready.named else (Link(),) * len(ready.pools)
     groups = tuple(
@@ -288,8 +272,6 @@ def run_traffic(ready: Service, resolved: ResolvedTraffic, control: Control) -> 
     """Return the outcome of simulated traffic.
 
     Args:
-        ready: The service.
-        resolved: The resolved traffic.
         control: Interruption and series.
     """
     fleet = fleet_of(ready)
@@ -297,12 +279,7 @@ def run_traffic(ready: Service, resolved: ResolvedTraffic, control: Control) -> 
 
 
 def reseeded(ready: Service, seed: int) -> Service:
-    """Return a service with another seed for routing and draft acceptance.
-
-    Args:
-        ready: The service.
-        seed: The seed.
-    """
+    """Return a service with another seed for routing and draft acceptance."""
     return replace(
         ready,
         pools=tuple(
@@ -317,11 +294,7 @@ def reseeded(ready: Service, seed: int) -> Service:
 
 
 def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:
-    """Return descriptions of the schedulers of all kinds and of their router.
-
-    Args:
-        pools: The kinds.
-    """
+    """Return descriptions of the schedulers of all kinds and of their router."""
     from perfatlas.serving.policies import policies_named
 
     notes = by_holders([[policies_named(pool.limits.rules)[0].description] for pool in pools])
@@ -357,7 +330,6 @@ def holds_all(ready: Service, requests: Requests) -> bool:
 
     Args:
         ready: What serves them.
-        requests: The requests.
     """
     context = ready.entry.question.model.network.max_position_embeddings or np.inf
     try:
@@ -372,7 +344,6 @@ def check_room(isl: int, most_osl: int, ready: Service) -> None:
 
     Args:
         isl: Longest prompt.
-        most_osl: Most output tokens.
         ready: What serves them.
 
     Raises:

@@ -37,7 +37,6 @@ def interval_note(ready: Service, *, drawn: bool = False) -> list[str]:
     """Return the origin of the interval, one sentence per engine and kind of model.
 
     Args:
-        ready: The service.
         drawn: Whether the interval holds other draws of arrivals and lengths.
     """
     if not price_ends(ready):
@@ -48,11 +47,7 @@ def interval_note(ready: Service, *, drawn: bool = False) -> list[str]:
 
 
 def client_note(ready: Service) -> str:
-    """Return the client latency outside the engine, a sentence.
-
-    Args:
-        ready: The service.
-    """
+    """Return the client latency outside the engine, a sentence."""
     profile = ready.entry.question.profile
     engines = {pool.question.profile.name for pool in ready.pools}
     whose = f"; from {profile.id}, for all kinds" if len(engines) > 1 else ""
@@ -86,8 +81,6 @@ def traffic_warnings(
     """Return the warnings of a simulation.
 
     Args:
-        ready: The service.
-        resolved: The resolved traffic.
         outcome: Outcome of the first seed.
         results: Results over all seeds.
     """

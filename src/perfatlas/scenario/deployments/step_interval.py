@@ -40,12 +40,7 @@ class StepScale(NamedTuple):
 
 
 def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
-    """Return prices with all device and host times scaled.
-
-    Args:
-        prices: The tables.
-        scale: The factors.
-    """
+    """Return prices with all device and host times scaled."""
     factors = {
         "decode_": scale.decode,
         "head_": scale.decode,
@@ -69,7 +64,6 @@ def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
     """Return a service with scaled step times; KV transfers are not scaled, energy is not counted.
 
     Args:
-        ready: The service.
         scales: One scale per pool or kind.
     """
     return replace(

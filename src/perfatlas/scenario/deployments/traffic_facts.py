@@ -43,8 +43,6 @@ def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Sea
     """Refuse options that have no effect because a condition is not met.
 
     Args:
-        traffic: The traffic.
-        scenario: The scenario.
         searched: What is searched: the largest rate, or the smallest number of replicas.
 
     Raises:
@@ -147,12 +145,7 @@ def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:
 
 
 def draws(traffic: Traffic, scenario: Scenario) -> bool:
-    """Return whether anything is random, so that the seed has an effect.
-
-    Args:
-        traffic: The traffic.
-        scenario: The scenario.
-    """
+    """Return whether anything is random, so that the seed has an effect."""
     chances = scenario.acceptance_by_position or (scenario.speculative_acceptance or 0.0,)
     drafted = scenario.speculative_depth and any(0.0 < chance < 1.0 for chance in chances)
     if drafted or traffic.routing == "random":
@@ -198,14 +191,7 @@ def _refuse_where_all_differ(scenario: Scenario, name: str, own: list[object], w
 def no_effect_remarks(
     traffic: Traffic, scenario: Scenario, resolved: ResolvedTraffic, ready: Service
 ) -> list[str]:
-    """Return remarks on options that are valid but have no effect on this traffic.
-
-    Args:
-        traffic: The traffic.
-        scenario: The scenario.
-        resolved: The resolved traffic.
-        ready: The service.
-    """
+    """Return remarks on options that are valid but have no effect on this traffic."""
     notes = []
     hashed = resolved.requests.hash_block > 0
     if traffic.prefix_caching and not hashed:

@@ -115,10 +115,6 @@ def grouping_key(
     """Return what reads the fields that questions answered in one call share.
 
     These are all fields but those that vary: one that is new is among them.
-
-    Args:
-        schema: The fields of the questions.
-        varying: Fields that are read of every question.
     """
     return attrgetter(*(name for name in schema.model_fields if name not in varying))
 
@@ -128,7 +124,6 @@ def columns_of(inputs: Sequence[InputFields], names: Iterable[str]) -> dict[str,
 
     Args:
         inputs: The questions (C).
-        names: The fields.
     """
     return {
         name: np.array([getattr(one, name) for one in inputs], dtype=np.float64) for name in names

@@ -60,8 +60,6 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
     each its part of a block over its own link; tiers store a block once.
 
     Args:
-        tiers: The fields.
-        question: The candidate.
         requests: The requests; bytes per token are those of their mean prompt.
 
     Raises:
@@ -126,10 +124,7 @@ def tier_results(
     """Return the results of the cache tiers by name; empty without tiers.
 
     Args:
-        limits: Limits of a scheduler.
         block_bytes: Bytes of a block over all ranks [bytes].
-        requests: The requests.
-        outcome: Outcome of the simulation.
     """
     if not limits.offloads:
         return {}

@@ -28,8 +28,6 @@ def complete_scenario(
     without effect are omitted.
 
     Args:
-        fields: Fields of the command by name.
-        inputs: The typed fields.
         **decided: Derived values, such as the method.
 
     Example:
@@ -63,7 +61,6 @@ def plain_values(known: Mapping[str, Field], values: Mapping[str, Any]) -> dict[
     """Return the given fields with SI numbers, choices and names in their catalog spelling.
 
     Args:
-        known: Fields of the command by name.
         values: Values by field as given, all valid.
 
     Example:
@@ -89,12 +86,7 @@ def _plain(field: Field, value: Any) -> Any:  # noqa: ANN401 - a value of any fi
 
 
 def resolved_names(fields: Mapping[str, Field], scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario with catalog spellings of names, and engines with their version.
-
-    Args:
-        fields: Fields of the command by name.
-        scenario: Values by field.
-    """
+    """Return a scenario with catalog spellings of names, and engines with their version."""
     return {
         name: resolved_name(fields[name].catalog, value)
         if name in fields and isinstance(value, str)

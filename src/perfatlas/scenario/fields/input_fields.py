@@ -52,7 +52,6 @@ class InputFields(BaseModel):
         """Return the typed fields; None and empty text count as unset.
 
         Args:
-            fields: Raw values by name.
             others: Further names to suggest for a misspelt one.
 
         Raises:
@@ -81,12 +80,7 @@ def _with_choices(schema: type[InputFields]) -> dict[str, Field]:
 
 
 def sentences(error: ValidationError, names: Sequence[str]) -> str:
-    """Return the validation problems as text.
-
-    Args:
-        error: The validation error.
-        names: All known names.
-    """
+    """Return the validation problems as text."""
     parts = []
     for problem in error.errors(include_url=False):
         name = ".".join(str(p) for p in problem["loc"])
@@ -102,11 +96,7 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
 
 
 def _rule(problem: ErrorDetails) -> str:
-    """Return the expected value, with a suggestion for a misspelt choice.
-
-    Args:
-        problem: The validation problem.
-    """
+    """Return the expected value, with a suggestion for a misspelt choice."""
     bounds = problem.get("ctx", {})
     if problem["type"] == "literal_error":
         value, words = problem["input"], re.findall(r"'([^']*)'", str(bounds["expected"]))

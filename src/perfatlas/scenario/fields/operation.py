@@ -214,7 +214,6 @@ def shared_fields(fields: Mapping[str, Any], operation: Operation) -> dict[str, 
 
     Args:
         fields: Fields of the scenario, without the traffic.
-        operation: The kinds and other fields of operation.
 
     Raises:
         InvalidSpecError: A field conflicts with kinds, or a kind has no system.

@@ -75,10 +75,5 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
 
 
 def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Scenario]:
-    """Return the scenario of each kind: the shared fields with its own.
-
-    Args:
-        scenario: The fields that all kinds share.
-        kinds: At least one.
-    """
+    """Return the scenario of each kind: the shared fields with its own."""
     return [scenario.model_copy(update=kind.set_fields()) for kind in kinds]

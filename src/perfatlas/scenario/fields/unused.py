@@ -25,7 +25,6 @@ def refuse_unused(
 
     Args:
         values: Typed values of all fields, by name.
-        fields: The rows of the verb.
         facts: Derived facts by name: each returns what is missing, or None if it holds.
         others: Values of questions to compare with; a field has an effect if one of them reads it.
 
@@ -54,7 +53,6 @@ def unused_warnings(
 
     Args:
         values: Typed values of all fields, by name.
-        fields: The rows of the verb.
         facts: Derived facts by name; conditions on others count as met.
 
     Example:
@@ -97,7 +95,6 @@ def no_effect_sentence(given: Mapping[str, Any], missing: Missing) -> str:
     """Return the message that fields have no effect, with reason and remedy.
 
     Args:
-        given: The fields with their values.
         missing: What they miss.
     """
     listed = _listed([f"{name} = {value_text(value)}" for name, value in given.items()])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         split_pools as split_pools,
         worker_batches as worker_batches,
     )
+    from perfatlas.scenario.resolution.refusals import always as always
     from perfatlas.scenario.resolution.resolved_names import (
         format_of as format_of,
         kernel_engine as kernel_engine,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         Pool as Pool,
         Resolution as Resolution,
         resolve as resolve,
+        resolve_one as resolve_one,
     )
     from perfatlas.scenario.resolution.workers import LIMITS as LIMITS
 else:

@@ -67,8 +67,6 @@ def filled_limits(
 
     Args:
         given: Limits, NaN if not given (C,).
-        model: Name of the model.
-        profile: The engine.
         placement: System of each candidate.
         load: Lengths and requests.
     """
@@ -125,9 +123,6 @@ def _recipes(
     """Return the index of the first recipe for a model, the device and the GPUs of a replica (C,).
 
     Args:
-        profile: The engine.
-        model: Name of the model.
-        devices: Names of the devices.
         placed: Index of the device, and the GPUs of a replica (C,).
     """
     index_C, gpus_C = placed

@@ -37,11 +37,7 @@ ILLEGAL: Final = -2.0
 
 
 def has_free_plan(columns: ScenarioColumns) -> BoolArray:
-    """Return the rows that state gpus and leave tp open (N,); dp may be stated.
-
-    Args:
-        columns: The fields.
-    """
+    """Return the rows that state gpus and leave tp open (N,); dp may be stated."""
     free_N: BoolArray = columns.is_set("gpus") & ~columns.is_set("tp")
     return free_N
 
@@ -51,8 +47,6 @@ def across_domains(columns: ScenarioColumns, plan: PlanColumns, placement: Place
 
     Args:
         columns: Their fields (C).
-        plan: Their plans.
-        placement: Their systems.
     """
     stated_C = has_free_plan(columns) & columns.is_set("dp")
     return stated_C & ~_inside(plan.tp, plan.attention_dp, placement.domain())

@@ -72,11 +72,7 @@ class FieldColumn:
         return equal_N
 
     def overridden_by(self, own: FieldColumn) -> FieldColumn:
-        """Return this column with values replaced by another column's where that is set.
-
-        Args:
-            own: The overriding column.
-        """
+        """Return this column with values replaced by another column's where that is set."""
         moved_N = own.codes_N + len(self.values) - 1
         return FieldColumn(
             values=self.values + own.values[1:],
@@ -92,7 +88,6 @@ class ScenarioColumns:
 
         Args:
             size: Number of rows N.
-            fields: Columns by name.
         """
         self.size = size
         self._fields = dict(fields)
@@ -108,7 +103,6 @@ class ScenarioColumns:
         """Return a field as numbers (N,).
 
         Args:
-            name: A numeric field.
             missing: Value if it is unset and has no default.
         """
         numbers_N = self[name].numbers
@@ -129,12 +123,7 @@ class ScenarioColumns:
         return self[name].equals(word)
 
     def at(self, row: int, names: Sequence[str]) -> dict[str, Any]:
-        """Return some fields of one row.
-
-        Args:
-            row: Index of the row.
-            names: The fields.
-        """
+        """Return some fields of one row."""
         columns = {name: self[name] for name in names}
         return {name: column.values[column.codes_N[row]] for name, column in columns.items()}
 
@@ -160,7 +149,6 @@ def constant_column(size: int, value: object) -> FieldColumn:
 
     Args:
         size: Number of rows N.
-        value: The value.
     """
     return FieldColumn(values=(None, value), codes_N=np.ones(size, np.int64))
 

@@ -50,9 +50,6 @@ def unused_rules(
 
     Default values never count. Conditions are evaluated once per distinct combination of the
     fields they depend on.
-
-    Args:
-        columns: Scenarios with valid values.
     """
     for name, field in _conditional_fields().items():
         if not columns.is_set_anywhere(name):
@@ -156,9 +153,6 @@ def overridden_sentence(name: str, shared: object, own: Sequence[object], whose:
     """Return that a field has no effect, as every pool or kind of replica has its own value.
 
     Args:
-        name: The field.
-        shared: Its value.
-        own: Those that hold.
         whose: "pools" or "kinds".
     """
     return (
@@ -189,11 +183,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
 
 
 def facts_of(values: Mapping[str, Any]) -> dict[str, Callable[[], Missing | None]]:
-    """Return the facts of a scenario that conditions refer to: None where they hold.
-
-    Args:
-        values: All fields.
-    """
+    """Return the facts of a scenario that conditions refer to: None where they hold."""
     return {
         "experts": partial(_experts, values),
         "expert format": partial(_expert_format, values),

@@ -101,11 +101,7 @@ class ResolvedFormats(NamedTuple):
     names_N: IntArray
 
     def at(self, row: int) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
-        """Return the formats of one row, or its error, and their origin.
-
-        Args:
-            row: Index of the row.
-        """
+        """Return the formats of one row, or its error, and their origin."""
         return self.found[self.codes_N[row]], self.assumptions[self.names_N[row]]
 
 

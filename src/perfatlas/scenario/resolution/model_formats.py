@@ -91,9 +91,6 @@ def resolve_formats(
     Unset formats are fp16 on tensor cores that multiply it and not bf16.
 
     Args:
-        requested: Requested format names.
-        network: The network.
-        profile: The engine.
         device: What formats depend on in the device, None if unknown.
 
     Raises:

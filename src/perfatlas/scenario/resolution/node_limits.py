@@ -32,8 +32,6 @@ def gpu_limits_w(
 
     Args:
         columns: Fields of all rows (N).
-        rows_C: The rows.
-        systems: The systems by name.
 
     Returns:
         The limits; NaN for nodes whose other parts have no known power, and 0 or less if those
@@ -54,7 +52,6 @@ def node_limit_error(limit_w: float, system: System, gpu_w: float) -> PerfatlasE
 
     Args:
         limit_w: The limit [W].
-        system: The system.
         gpu_w: What it leaves to a GPU [W].
     """
     node = system.node
@@ -72,11 +69,7 @@ def node_limit_error(limit_w: float, system: System, gpu_w: float) -> PerfatlasE
 
 
 def unknown_power(system: System) -> UnsupportedError | None:
-    """Return why a power limit of the GPUs of a system cannot be applied, None where it can.
-
-    Args:
-        system: The system.
-    """
+    """Return why a power limit of the GPUs of a system cannot be applied, None where it can."""
     board = board_energy(system.device)
     if not math.isnan(board.on_w):
         return None
@@ -87,9 +80,7 @@ def limit_at_bound_error(name: str, limit_w_N: FloatArray, row: int) -> InvalidS
     """Return the error of a power limit in tier bound.
 
     Args:
-        name: The limit.
         limit_w_N: Its values (N,) [W].
-        row: The row.
     """
     return InvalidSpecError(
         f"{name} = {limit_w_N[row]:g} W needs measured kernels: the clock under a power limit"

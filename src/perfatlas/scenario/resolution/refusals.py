@@ -49,7 +49,6 @@ class Refusals:
 
         Args:
             rows_C: Row indices (C,).
-            stage: The stage.
         """
         kept_C: BoolArray = self._stage_N[rows_C] > stage
         return kept_C
@@ -60,7 +59,6 @@ class Refusals:
         Args:
             rows_R: Row indices (R,).
             reason: Returns the error of a row.
-            stage: Stage of the reason.
         """
         rows_R = rows_R[self._stage_N[rows_R] > stage]
         if rows_R.size:
@@ -69,15 +67,21 @@ class Refusals:
             self._reasons.append(reason)
 
     def error(self, row: int) -> PerfatlasError:
-        """Return the error of a refused row.
-
-        Args:
-            row: Index of the row.
-        """
+        """Return the error of a refused row."""
         reason = self._reasons[int(self._reason_N[row])]
         return reason(row)
+
+    def raise_first(self) -> None:
+        """Raise the error of the first refused row, if there is any."""
+        for row in self.rows():
+            raise self.error(row)
 
     def rows(self) -> list[int]:
         """Return the indices of the refused rows."""
         positions: list[int] = np.flatnonzero(self.refused).tolist()
         return positions
+
+
+def always(error: PerfatlasError) -> Reason:
+    """Return the reason of rows that share an error."""
+    return lambda _: error

@@ -42,7 +42,6 @@ def pool_plan(role: str, question: Candidates) -> dict[str, int]:
 
     Args:
         role: "prefill" or "decode".
-        question: The candidate of a worker.
     """
     named = {f"{role}_{name}": size for name, size in resolved_plan(question).items()}
     return {name: size for name, size in named.items() if name in FIELD_NAMES}
@@ -52,7 +51,6 @@ def with_formats(asked: Mapping[str, Any], *questions: Candidates) -> dict[str, 
     """Return a scenario with the number formats of an answer, in place of `format` if they all are.
 
     Args:
-        asked: The scenario.
         questions: The candidates of each pool or kind of replica; of replicas only common formats
             are told.
     """
@@ -79,9 +77,6 @@ def _resolved_formats(question: Candidates) -> dict[str, str]:
 
 def format_of(name: str) -> Format:
     """Return a number format; fp8 means fp8_static.
-
-    Args:
-        name: Format name.
 
     Raises:
         UnsupportedError: There is no such format.
@@ -130,8 +125,6 @@ def model_in_engine(name: str, profile: EngineProfile, copies: int = 0) -> Model
     """Return a model as an engine runs it: some apply no sliding windows.
 
     Args:
-        name: The model.
-        profile: The engine.
         copies: Redundant experts of each MoE layer.
 
     Raises:
@@ -151,9 +144,6 @@ def placed_distribution(fields: Mapping[str, Any]) -> str:
 
     Redundant experts are copies of the popular ones, placed so that all ranks expect equal loads:
     tokens then reach the copies of unequally popular experts at random.
-
-    Args:
-        fields: expert_distribution and redundant_experts.
     """
     distribution: str = fields["expert_distribution"]
     placed = fields["redundant_experts"] and distribution.startswith("power_law_")

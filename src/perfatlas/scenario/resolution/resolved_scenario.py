@@ -34,7 +34,7 @@ from perfatlas.scenario.resolution.node_limits import (
     node_limit_error,
     unknown_power,
 )
-from perfatlas.scenario.resolution.refusals import Refusals
+from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_names import (
     acceptance_of_drafts,
     launched_engine,
@@ -63,10 +63,8 @@ def candidates_of(
     """Return rows that share model, engine, formats and tier as candidates; others are refused.
 
     Args:
-        workers: The workers.
         rows_C: The rows (C,).
         formats: Resolved number formats, and sentences on their origin.
-        refusals: Receives the refused rows.
         longest: Longest prompt of the traffic, 0 for isl [tokens].
 
     Raises:
@@ -75,7 +73,7 @@ def candidates_of(
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
     profile = launched_engine(fields)
     if isinstance(profile, InvalidSpecError):
-        refusals.refuse(rows_C, _always(profile), workers.stage)
+        refusals.refuse(rows_C, always(profile), workers.stage)
         return None
     model = model_in_engine(fields["model"], profile, fields["redundant_experts"])
 
@@ -175,13 +173,13 @@ def _refuse_node_limits(
     for code in dict.fromkeys(column.codes_N[rows_C[limited_C]].tolist()):
         if (system := systems.get(column.values[code])) and (unknown := unknown_power(system)):
             of_system_C = limited_C & (column.codes_N[rows_C] == code)
-            refusals.refuse(rows_C[of_system_C], _always(unknown), workers.stage)
+            refusals.refuse(rows_C[of_system_C], always(unknown), workers.stage)
     limit_w_N = workers.columns.numbers(NODE_LIMIT, np.inf)
     for c in np.flatnonzero(~(gpu_w_C > 0.0)):
         row, gpu_w = int(rows_C[c]), float(gpu_w_C[c])
         system = systems[column.values[int(column.codes_N[row])]]
         error = node_limit_error(float(limit_w_N[row]), system, gpu_w)
-        refusals.refuse(rows_C[c : c + 1], _always(error), workers.stage)
+        refusals.refuse(rows_C[c : c + 1], always(error), workers.stage)
 
 
 def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]) -> Placement:
@@ -254,12 +252,8 @@ def _systems(
             systems[name] = usable(name)
         except PerfatlasError as error:
             refused_C = rows_C[distinct.codes_N == code]
-            refusals.refuse(refused_C, _always(error), workers.stage)
+            refusals.refuse(refused_C, always(error), workers.stage)
     return systems
-
-
-def _always(error: PerfatlasError) -> Callable[[int], PerfatlasError]:
-    return lambda _: error
 
 
 def _needed_formats(formats: ModelFormats, network: Network) -> set[str]:

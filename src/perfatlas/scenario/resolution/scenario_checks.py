@@ -42,7 +42,6 @@ def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenari
     """Return the scenario from named fields, checked for consistency.
 
     Args:
-        fields: Values by name.
         queues: Whether requests queue: worker batches are then limits instead of loads.
 
     Raises:
@@ -64,7 +63,6 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
     """Yield the mask of each violated rule (N,), and its message for a scenario.
 
     Args:
-        columns: Scenarios with valid values.
         queues: Whether requests queue: worker batches are then limits instead of loads.
     """
     yield from _load_rules(columns)

@@ -31,11 +31,7 @@ WAITING: Final = 0.05
 
 
 def may_be_simulated(columns: ScenarioColumns) -> BoolArray:
-    """Return the rows that may be simulated (C,).
-
-    Args:
-        columns: The fields.
-    """
+    """Return the rows that may be simulated (C,)."""
     may_C: BoolArray = ~(columns.equals("mode", "static") | columns.equals("method", "formula"))
     return may_C
 
@@ -47,7 +43,6 @@ def is_simulated(
 
     Args:
         columns: The fields, in mode aggregated.
-        question: The candidates.
         results: Their closed forms: TTFT and request latency (C,).
     """
     late_s_C = client_side(question).late_s
@@ -89,7 +84,6 @@ def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArra
     """Return the minimum number of steps of a steady-state simulation (C,).
 
     Args:
-        question: The candidates.
         in_flight_C: Requests in flight (C,).
         osl_C: Output tokens of each (C,).
     """
@@ -106,7 +100,6 @@ def _prefix_blocks(question: Candidates, in_flight_C: FloatArray) -> FloatArray:
     """Return the blocks of the length of a cached prefix in all prompts (C,), 0 without one.
 
     Args:
-        question: The candidates.
         in_flight_C: Requests in flight (C,).
     """
     load = question.load

@@ -29,8 +29,6 @@ def spread_candidates(
 
     Args:
         base: Candidates, of which the first is read.
-        plan: Their plans.
-        load: Their loads.
         limits: Their limits, NaN where not given.
     """
     moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)

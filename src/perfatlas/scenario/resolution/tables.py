@@ -13,10 +13,10 @@ import numpy as np
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario, parse_scenario
-from perfatlas.scenario.resolution.field_columns import is_absent, read_columns
+from perfatlas.scenario.resolution.field_columns import columns_of, is_absent, read_columns
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
 from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
-from perfatlas.scenario.resolution.refusals import Refusals
+from perfatlas.scenario.resolution.refusals import Refusals, always
 from perfatlas.scenario.resolution.resolved_scenario import candidates_of
 from perfatlas.scenario.resolution.scenario_checks import broken_rules
 from perfatlas.scenario.resolution.workers import workers_of
@@ -44,7 +44,6 @@ class Pool(NamedTuple):
 
     Args:
         rows_C: Their rows (C,).
-        candidates: Their candidates.
     """
 
     rows_C: IntArray
@@ -94,13 +93,13 @@ class Resolution:
     """A resolved table.
 
     Args:
-        table: The raw table.
+        scenario: Returns a row as a scenario.
         columns: Fields of all rows; refused rows may have defaults.
         groups: Rows that are answered together, in order of their first rows.
         refusals: The refused rows.
     """
 
-    table: Table
+    scenario: Callable[[int], Scenario]
     columns: ScenarioColumns
     groups: tuple[Group, ...]
     refusals: Refusals
@@ -109,17 +108,6 @@ class Resolution:
     def size(self) -> int:
         """Number of rows N."""
         return self.columns.size
-
-    def scenario(self, row: int) -> Scenario:
-        """Return one row as a scenario.
-
-        Args:
-            row: Index of the row.
-
-        Raises:
-            InvalidSpecError: A value is invalid.
-        """
-        return _scenario(self.table, row)
 
 
 def resolve(table: Table) -> Resolution:
@@ -140,16 +128,26 @@ def resolve(table: Table) -> Resolution:
     """
     columns, broken_N = read_columns(table)
     refusals = Refusals(columns.size)
-
-    def scenario(row: int) -> Scenario:
-        return _scenario(table, row)
-
     refusals.refuse(np.flatnonzero(broken_N), lambda row: _reading_error(table, row), WRITTEN)
+    return _resolved(columns, lambda row: _scenario(table, row), refusals)
+
+
+def resolve_one(scenario: Scenario) -> Resolution:
+    """Return one scenario as a resolved table of one row."""
+    return _resolved(columns_of([scenario]), lambda _: scenario, Refusals(1))
+
+
+def _resolved(
+    columns: ScenarioColumns, scenario: Callable[[int], Scenario], refusals: Refusals
+) -> Resolution:
+    """Return the rows that keep all rules as groups of candidates."""
     for rule_N, sentence in broken_rules(columns, queues=False):
         refusals.refuse(np.flatnonzero(rule_N), _worded(sentence, scenario), WRITTEN)
     two_pools_N = columns.equals("mode", "disaggregated")
-    one = workers_of(columns, scenario, RESOLVED[0])
-    groups = _groups((one,), np.flatnonzero(~two_pools_N & ~refusals.refused), refusals)
+    groups: list[Group] = []
+    if not np.all(two_pools_N):
+        rows_N = np.flatnonzero(~two_pools_N & ~refusals.refused)
+        groups = _groups((workers_of(columns, scenario, RESOLVED[0]),), rows_N, refusals)
     if np.any(two_pools_N):
         pools = tuple(
             workers_of(worker_columns(columns, role), _worker(scenario, role), stage, pooled=True)
@@ -158,7 +156,7 @@ def resolve(table: Table) -> Resolution:
         rows_N = np.flatnonzero(two_pools_N & ~refusals.refused)
         groups += _groups(pools, rows_N, refusals)
         groups.sort(key=lambda group: int(group.rows_C[0]))
-    return Resolution(table=table, columns=columns, groups=tuple(groups), refusals=refusals)
+    return Resolution(scenario=scenario, columns=columns, groups=tuple(groups), refusals=refusals)
 
 
 def _scenario(table: Table, row: int) -> Scenario:
@@ -187,8 +185,6 @@ def _groups(pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals) -> l
     """Group rows that share model, engine, formats and tier in all pools.
 
     Args:
-        pools: The workers of each pool.
-        rows_N: The rows.
         refusals: Receives the refused rows.
     """
     if not rows_N.size:
@@ -217,8 +213,7 @@ def _pool(
     """Return the legal rows of a group as candidates, None if there are none."""
     found, assumptions = formats
     if isinstance(found, PerfatlasError):
-        error = found
-        refusals.refuse(rows_C, lambda _: error, workers.stage)
+        refusals.refuse(rows_C, always(found), workers.stage)
         return None
     answered = candidates_of(workers, rows_C, (found, assumptions), refusals)
     if answered is None:

@@ -70,8 +70,6 @@ def workers_of(
 
     Args:
         columns: Fields of all rows (N).
-        scenario: Returns the scenario of a row.
-        stage: Stage of its refusals.
         pooled: Whether they are workers of a prefill or decode pool.
     """
     plan = _plan_columns(columns)

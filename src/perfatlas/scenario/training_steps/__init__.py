@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.training_steps.advice import does_not_fit as does_not_fit
     from perfatlas.scenario.training_steps.breakdown import training_breakdown as training_breakdown
     from perfatlas.scenario.training_steps.evidence import evidence_of as evidence_of
     from perfatlas.scenario.training_steps.inputs import TrainInputs as TrainInputs
-    from perfatlas.scenario.training_steps.power import (
-        FACILITY as FACILITY,
-        broken_limit as broken_limit,
-        power_remarks as power_remarks,
-        power_rows as power_rows,
-    )
+    from perfatlas.scenario.training_steps.power import FACILITY as FACILITY
     from perfatlas.scenario.training_steps.priced_step import (
         TrainingStep as TrainingStep,
+        training_rows as training_rows,
         training_step as training_step,
     )
     from perfatlas.scenario.training_steps.question import (
@@ -35,9 +30,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.training_steps.recipe import (
         refused_by_recipe as refused_by_recipe,
     )
+    from perfatlas.scenario.training_steps.remarks import above_measured as above_measured
     from perfatlas.scenario.training_steps.results import (
         STORAGE as STORAGE,
-        checkpoint_results as checkpoint_results,
         training_results as training_results,
     )
 else:

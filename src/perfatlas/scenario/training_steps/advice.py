@@ -40,14 +40,7 @@ LEAST_TOKENS: Final = 1024.0
 def does_not_fit(
     inputs: TrainInputs, question: TrainingQuestion, memory: TrainingMemory, at: int
 ) -> InfeasibleError:
-    """Return the error of a candidate that does not fit, with changes that do.
-
-    Args:
-        inputs: The fields of the candidate.
-        question: The candidates.
-        memory: Their memory.
-        at: Position of the candidate.
-    """
+    """Return the error of a candidate that does not fit, with changes that do."""
     facts = memory_of(memory, at)
     parts = {
         "weights": "weights_bytes",
@@ -98,11 +91,6 @@ def changes_that_fit(inputs: TrainInputs, question: TrainingQuestion, at: int) -
 
     Changes on the same GPUs come before those with more, and changes of fewer fields before those
     of more. Of these, the one with the shortest step comes first, and of a field that with it.
-
-    Args:
-        inputs: The fields of the candidate.
-        question: The candidates.
-        at: Position of the candidate.
     """
     one = take_layouts(question.layouts, np.array([at]))
     pinned = bool(_pinning(question.recipe))

@@ -38,12 +38,7 @@ OTHERS: Final = {
 
 
 def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[StepCost, ...]:
-    """Return the kernels of all micro-batches on the busiest rank of the first candidate, by part.
-
-    Args:
-        question: The candidates.
-        steps: Their steps.
-    """
+    """Return the kernels of all micro-batches on the busiest rank of the first candidate, by part."""
     costs = steps.costs
     layers_G = layers_of_busiest(question, steps, 0)
     count_O = np.array([row.operator.count[costs.index_C[0]] for row in costs.rows])
@@ -71,10 +66,6 @@ def training_breakdown(question: TrainingQuestion, steps: TrainingSteps) -> list
     """Return the breakdown of the first candidate; times sum to the step.
 
     Energies are dynamic ones of the busiest rank; collectives and other parts have none.
-
-    Args:
-        question: The candidates.
-        steps: Their steps.
     """
     shape = int(steps.costs.index_C[0])
     rows: list[dict[str, Any]] = []

@@ -37,12 +37,7 @@ LOWER_LIMIT: Final = (
 
 
 def evidence_of(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
-    """Return what the answer of the first candidate rests on.
-
-    Args:
-        question: The candidates.
-        steps: Their steps.
-    """
+    """Return what the answer of the first candidate rests on."""
     shape = int(steps.costs.index_C[0])
     costs = step_costs_of(question, steps)
     matches = used_matches(costs, shape)

@@ -47,9 +47,6 @@ SERVED_COST: Final = "electricity_usd_per_million_output_tokens"
 def check_power_cap(inputs: TrainInputs) -> None:
     """Refuse a power limit where no clock can follow from it.
 
-    Args:
-        inputs: The fields.
-
     Raises:
         InvalidSpecError: The step is asked at the roofline.
         UnsupportedError: No energies of the device are known.
@@ -72,8 +69,6 @@ def broken_limit(
     """Return the error of a step whose power limit cannot be kept, None where it is.
 
     Args:
-        question: The candidates.
-        steps: Their steps.
         at: Position of the candidate.
     """
     lowest_w = float(steps.power.clock.lowest_w[at])
@@ -95,8 +90,6 @@ def power_rows(
 
     Args:
         inputs: Fields of the candidates, for the facility.
-        question: The candidates.
-        steps: Their steps.
     """
     columns = _energy_columns(question, steps)
     rates = {"output_tokens_per_s_per_gpu": columns["tokens_per_s_per_gpu"]}
@@ -163,12 +156,7 @@ def _parts(question: TrainingQuestion, steps: TrainingSteps, at: int) -> dict[st
 
 
 def power_notes(question: TrainingQuestion, steps: TrainingSteps) -> Iterator[str]:
-    """Yield what the power of the first candidate rests on.
-
-    Args:
-        question: The candidates.
-        steps: Their steps.
-    """
+    """Yield what the power of the first candidate rests on."""
     device = question.systems[int(question.index_C[0])].device
     yield from board_energy(device).notes
     locked = None if question.clock_ratio == 1.0 else question.clock_ratio
@@ -185,8 +173,6 @@ def power_remarks(
 
     Args:
         inputs: Fields of the candidates, for the facility.
-        question: The candidates.
-        steps: Their steps.
     """
     found: list[list[str]] = [[] for _ in range(question.layouts.size)]
     clock, power = steps.power.clock, steps.power.power

@@ -1,21 +1,22 @@
-"""The training step of named fields, priced."""
+"""Training steps of named fields, priced; one step is a table of one row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.training_steps.advice import does_not_fit
 from perfatlas.scenario.training_steps.evidence import evidence_of
 from perfatlas.scenario.training_steps.power import broken_limit, power_rows
 from perfatlas.scenario.training_steps.question import question_of, read_training
+from perfatlas.scenario.training_steps.remarks import training_warnings
 from perfatlas.scenario.training_steps.results import checkpoint_results, training_results
 from perfatlas.training.layouts import layout_problems
 from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.answer import Evidence
     from perfatlas.scenario.training_steps.inputs import TrainInputs
@@ -28,18 +29,19 @@ class TrainingStep:
 
     Args:
         inputs: The fields.
-        question: The candidate.
-        steps: Its step.
+        question: The candidates of the steps that are priced together.
         results: Its results by name, as `train` answers them.
+        warnings: What to know before relying on it.
     """
 
     inputs: TrainInputs
     question: TrainingQuestion
     steps: TrainingSteps
     results: Mapping[str, Any]
+    warnings: tuple[str, ...]
 
     def evidence(self) -> Evidence:
-        """Return what the results rest on."""
+        """Return what the results of a step that is priced alone rest on."""
         return evidence_of(self.question, self.steps)
 
 
@@ -55,18 +57,51 @@ def training_step(fields: Mapping[str, Any]) -> TrainingStep:
         InfeasibleError: The step does not fit in the memory of a GPU.
         UnsupportedError: There is no data for the format, the schedule or the tier.
     """
-    inputs = read_training(fields)
-    question = question_of([inputs])
+    (found,) = training_rows([read_training(fields)])
+    if isinstance(found, PerfatlasError):
+        raise found
+    return found
+
+
+def training_rows(inputs: Sequence[TrainInputs]) -> list[TrainingStep | PerfatlasError]:
+    """Return the training steps of questions that are priced together, or why there is none.
+
+    Args:
+        inputs: Questions of one schedule that differ in sizes, GPUs, facility and storage alone.
+
+    Raises:
+        PerfatlasError: As for `training_step`, if all have the same error.
+    """
+    question = question_of(inputs)
+    found: dict[int, TrainingStep | PerfatlasError] = {}
     for problem in layout_problems(question.network, question.layouts, question.schedule):
-        raise InvalidSpecError(problem.sentence(0))
+        for at in problem.broken_C.nonzero()[0].tolist():
+            found.setdefault(at, InvalidSpecError(problem.sentence(at)))
+    legal = [at for at in range(len(inputs)) if at not in found]
+    if legal:
+        if found:
+            question = question_of([inputs[at] for at in legal])
+        found |= zip(legal, _priced([inputs[at] for at in legal], question), strict=True)
+    return [found[at] for at in range(len(inputs))]
+
+
+def _priced(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion
+) -> Iterator[TrainingStep | PerfatlasError]:
+    """Yield the training steps of legal layouts, or the limit that each does not keep."""
     steps = training_steps(question)
-    if not steps.memory.fits[0]:
-        raise does_not_fit(inputs, question, steps.memory, 0)
-    if (error := broken_limit(question, steps, 0)) is not None:
-        raise error
-    results = (
-        training_results(question, steps)[0]
-        | power_rows([inputs], question, steps)[0]
-        | checkpoint_results(inputs, question, steps, 0)
-    )
-    return TrainingStep(inputs=inputs, question=question, steps=steps, results=results)
+    warnings = training_warnings(inputs, question, steps)
+    power, results = power_rows(inputs, question, steps), training_results(question, steps)
+    for at, one in enumerate(inputs):
+        if not steps.memory.fits[at]:
+            yield does_not_fit(one, question, steps.memory, at)
+        elif (error := broken_limit(question, steps, at)) is not None:
+            yield error
+        else:
+            yield TrainingStep(
+                inputs=one,
+                question=question,
+                steps=steps,
+                results=results[at] | power[at] | checkpoint_results(one, question, steps, at),
+                warnings=warnings[at],
+            )

@@ -105,11 +105,7 @@ class _NamesModel(Protocol):
 
 
 def check_experts(inputs: _NamesModel) -> None:
-    """Refuse fields of experts where the model is dense.
-
-    Args:
-        inputs: The fields.
-    """
+    """Refuse fields of experts where the model is dense."""
     network = resolve_model(inputs.model).network
 
     def experts() -> Missing | None:
@@ -190,9 +186,6 @@ def _check_release(inputs: TrainInputs) -> None:
 def data_parallel(inputs: TrainInputs) -> int:
     """Return the data-parallel size, given or derived from the GPUs.
 
-    Args:
-        inputs: The fields.
-
     Raises:
         InvalidSpecError: The sizes do not multiply to the GPUs.
     """
@@ -214,11 +207,7 @@ def data_parallel(inputs: TrainInputs) -> int:
 
 
 def schedule_of(inputs: TrainInputs) -> str:
-    """Return the pipeline schedule, given or derived from the chunks.
-
-    Args:
-        inputs: The fields.
-    """
+    """Return the pipeline schedule, given or derived from the chunks."""
     return inputs.pipeline_schedule or ("interleaved" if (inputs.vpp or 1) > 1 else "1f1b")
 
 

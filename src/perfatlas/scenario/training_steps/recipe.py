@@ -28,11 +28,7 @@ _SOME_LAYERS: Final = ("core_attn", "mla_up_proj", "mlp", "moe", "moe_act", "sha
 
 
 def recipe_of(inputs: TrainInputs) -> Recipe:
-    """Return the recipe of a training step.
-
-    Args:
-        inputs: The fields.
-    """
+    """Return the recipe of a training step."""
     modules = inputs.recompute_modules
     return Recipe(
         lora_rank=inputs.lora_rank or 0,
@@ -74,7 +70,6 @@ def check_recipe(inputs: TrainInputs, format_name: str) -> None:
     """Refuse recipes that contradict themselves or the model.
 
     Args:
-        inputs: The fields.
         format_name: Number format of matrix products.
 
     Raises:
@@ -106,8 +101,6 @@ def check_recipe_layout(inputs: TrainInputs, schedule: str, dp: int) -> None:
     """Refuse recipes that contradict the layout.
 
     Args:
-        inputs: The fields.
-        schedule: Pipeline schedule.
         dp: Data-parallel size.
 
     Raises:
@@ -135,7 +128,6 @@ def refused_by_recipe(inputs: InputFields, layouts: Layouts) -> NDArray[np.bool_
     """Return the layouts that `check_recipe_layout` refuses (C,), apart from uneven stages.
 
     Args:
-        inputs: Fields with those of a recipe.
         layouts: The layouts (C,).
     """
     given = vars(inputs)

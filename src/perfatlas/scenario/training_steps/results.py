@@ -23,10 +23,6 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
     """Return the results of each candidate.
 
     A time without calibrations is a lower limit and has no upper end; a rate has no lower end then.
-
-    Args:
-        question: The candidates.
-        steps: Their steps.
     """
     layouts = question.layouts
     checkpoint_bytes_C = checkpoint_bytes(question)
@@ -60,14 +56,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
 def checkpoint_results(
     inputs: TrainInputs, question: TrainingQuestion, steps: TrainingSteps, at: int
 ) -> dict[str, float]:
-    """Return the times of a checkpoint of a candidate, empty without a storage bandwidth.
-
-    Args:
-        inputs: Its fields.
-        question: The candidates.
-        steps: Their steps.
-        at: Position of the candidate.
-    """
+    """Return the times of a checkpoint of a candidate, empty without a storage bandwidth."""
     if inputs.checkpoint_bytes_per_s is None:
         return {}
     times = checkpoint_times(
@@ -84,12 +73,7 @@ def checkpoint_results(
 
 
 def memory_of(memory: TrainingMemory, at: int) -> dict[str, Any]:
-    """Return the memory results of a candidate.
-
-    Args:
-        memory: The memory of all candidates.
-        at: Position of the candidate.
-    """
+    """Return the memory results of a candidate."""
     return {
         "weights_bytes": float(memory.weights_bytes[at]),
         "gradients_bytes": float(memory.gradients_bytes[at]),

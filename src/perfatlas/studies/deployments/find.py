@@ -96,7 +96,6 @@ class Found:
         Args:
             best: Candidates at their best loads, in parts.
             frontiers: Points of frontiers, in parts.
-            inputs: The search.
         """
         self.candidates = joined(best)
         if front := joined(frontiers):
@@ -109,7 +108,6 @@ def find_deployments(inputs: SearchInputs, progress: PricedSoFar | None = None) 
     """Return all candidates of a search.
 
     Args:
-        inputs: The search.
         progress: Receives the best of the candidates so far, some at a time.
 
     Raises:
@@ -207,9 +205,7 @@ def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[
     """Return the first candidate of each distinct plan, at most `most`, in the given order.
 
     Args:
-        found: The candidates.
         order: Candidates, best first.
-        most: Number of plans.
         identity: Columns in which distinct plans of a family differ.
     """
     columns = [found.leading[name][order] for name in ("family", *identity)]
@@ -232,10 +228,8 @@ def place_of_plan(
     """Return the first candidate of a plan, and the best score of those that meet all limits.
 
     Args:
-        found: The candidates.
         place: Candidate of the same family.
         sizes: Sizes of the plan by name, None for any.
-        inputs: The search.
 
     Returns:
         None where there is none.

@@ -136,9 +136,7 @@ def simulated_leaders(
     replicas. What the simulator does not support keeps its closed forms, with the reason.
 
     Args:
-        found: The candidates.
         leaders: The best by closed forms.
-        inputs: The search.
         progress: Receives each plan when it is simulated, its number and that of all.
     """
     known: Priced = {}
@@ -317,7 +315,6 @@ def with_known_percentiles(
 
     Args:
         leaders: Leaders in the order of their simulated metrics.
-        inputs: The search.
     """
     if inputs.slo_percentile is None:
         return leaders, []

@@ -52,7 +52,6 @@ class Met(NamedTuple):
         """Return these limits and one more.
 
         Args:
-            name: Its field.
             probability: Probability that it is met (P,).
         """
         known = {**self.probabilities, name: probability}
@@ -77,7 +76,6 @@ def met_limits(results: Mapping[str, FloatArray], gpus: FloatArray, inputs: Sear
     Args:
         results: Results of `estimate` by name (P,).
         gpus: GPUs of the deployments (P,).
-        inputs: The search.
     """
     probabilities: dict[str, FloatArray] = {}
     least, excess = np.ones(gpus.shape), np.zeros(gpus.shape)
@@ -123,7 +121,6 @@ def spares_of(
         needed: Replicas that serve the request rate (P,).
         most: Replicas that fit on the GPUs (P,).
         nodes_each: Nodes of a replica, a fraction where several share a node (P,).
-        inputs: The search.
 
     Returns:
         0 without `availability`; inf where they do not fit.
@@ -143,7 +140,6 @@ def availability_of(
         needed: Replicas that serve the request rate (P,).
         replicas: These and the spares (P,).
         nodes_each: Nodes of a replica, a fraction where several share a node (P,).
-        inputs: The search.
     """
     if inputs.node_mtbf_s is None or inputs.repair_s is None:
         return np.full_like(needed, np.nan)
@@ -167,7 +163,6 @@ def score_of(
     Args:
         results: Results of `estimate` and costs by name (P,).
         gpus: GPUs of the deployments (P,).
-        inputs: The search.
     """
     values = objective_values(results, gpus, inputs)
     if len(values) == 1:
@@ -185,7 +180,6 @@ def objective_values(
     Args:
         results: Results of `estimate` and costs by name (P,).
         gpus: GPUs of the deployments (P,).
-        inputs: The search.
     """
     values = {name: gpus if name == "gpus" else results[name] for name in inputs.objectives}
     return [value if name in HIGHER else -value for name, value in values.items()]
@@ -206,7 +200,6 @@ def frontier_points(
         results: Results of `estimate` and costs by name (P,).
         gpus: GPUs of the deployments (P,).
         probability: Probability that all limits are met (P,).
-        inputs: The search.
     """
     if len(inputs.objectives) == 1:
         return pareto_points(results[PER_USER], results[PER_GPU])
@@ -220,7 +213,6 @@ class Judged:
     """Points with the probability that each limit is met, and their score.
 
     Args:
-        points: The points.
         probabilities: Probability that each limit is met, by its field (P,).
         probability: Least of them, 1 without limits (P,).
         excess: Largest ratio of a prediction to its limit, 0 without limits (P,).
@@ -255,7 +247,6 @@ class Judged:
 
         Args:
             places: The points (C,).
-            inputs: The search.
         """
         replicas, spares = self.replicas[places], self.spares[places]
         each = self.points.question.plan.gpus_per_replica[places] / _gpus_per_node(self.points)
@@ -308,7 +299,6 @@ def best_loads(judged: Judged, least: float) -> IntArray:
     the nearest to doing so.
 
     Args:
-        judged: Points by candidate and ascending load.
         least: Least probability with which limits must be met.
     """
     rows = judged.points.rows

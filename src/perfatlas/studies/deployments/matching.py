@@ -20,7 +20,6 @@ class Rates(NamedTuple):
     """Requests per second of workers (W,).
 
     Args:
-        gpus: GPUs of a worker.
         rate: Requests per second, roughly.
         sure_rate: The rate that it reaches with the required probability.
     """
@@ -184,11 +183,7 @@ def _most_fitting(
     """Return the most decode workers that fit on the nodes beside prefill workers, by bisection.
 
     Args:
-        sizes: GPUs of a prefill and of a decode worker.
-        first: Number of prefill workers.
         most: Decode workers that the GPUs would hold.
-        gpus: All GPUs.
-        per_node: GPUs of a node.
     """
     if pools_fit(sizes, (first, most), gpus, per_node):
         return most

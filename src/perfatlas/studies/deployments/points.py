@@ -49,7 +49,6 @@ class Points:
     """Candidates at loads, by candidate and ascending load.
 
     Args:
-        family: The family of the candidates.
         rows: The candidate of each point, a position in its family (P,).
         sequences: Sequences of a replica (P,).
         question: Plan, load and limits of each point.
@@ -84,8 +83,6 @@ def priced_points(
     """Yield the points of a family, some candidates at a time.
 
     Args:
-        family: The candidates.
-        inputs: The search.
         rejected: Receives the number of candidates that cannot run, by rule.
         loads: Sequences of an attention-DP rank, ascending.
         phase: The phase that workers of a pool run, None for both.
@@ -201,7 +198,6 @@ def costs(inputs: SearchInputs, results: Mapping[str, FloatArray]) -> FloatArray
     """Return the cost of a million output tokens (P,) [USD], NaN without a price.
 
     Args:
-        inputs: The search.
         results: Results with the output rate per GPU (P,).
     """
     rate = results["output_tokens_per_s_per_gpu"]

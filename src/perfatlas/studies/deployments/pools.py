@@ -74,9 +74,7 @@ class Workers:
     They are in ascending order of their GPUs.
 
     Args:
-        family: Their family.
         question: Plan, batch and limits (W).
-        results: Their results.
         plan: Which of them have the same plan, its position among the plans (W,).
         rates: Requests per second of a worker (W).
     """
@@ -93,8 +91,6 @@ class _Pools:
     """Workers of both roles.
 
     Args:
-        prefill: Prefill workers.
-        decode: Decode workers.
         prompts: What latencies of deployments depend on of the prefill workers.
         tokens: The same of the decode workers.
     """
@@ -128,7 +124,6 @@ def deployments(
     Args:
         pools: Prefill workers and decode workers.
         number: Position of the family of the prefill workers among all families.
-        inputs: The search.
         rejected: Receives the number of pairs of plans that the nodes cannot hold.
     """
     prefill, decode = pools
@@ -396,7 +391,6 @@ def unexceeded_workers(
         sequences: Sequences of a batch (W,).
         gpus: GPUs of a worker (W,).
         busy: Time of a batch (W,) [s].
-        inputs: The search.
         energy_j: Energy of a batch (W,) [J], None where it does not count.
 
     Limits: Above a probability of 0.95, a limit on the request latency may be met by a worker that

@@ -30,7 +30,6 @@ class RequestMix:
     """The requests of a search.
 
     Args:
-        classes: Their classes.
         source: What they are of, "" for given lengths.
         sample: Requests to draw from in simulations; None if all are equal.
         cached: Mean prompt tokens of a request that repeat the start of an earlier prompt of the

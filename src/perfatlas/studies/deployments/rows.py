@@ -53,8 +53,6 @@ def deficit(score: float, following: float | None, inputs: SearchInputs) -> floa
 
     Args:
         score: Objective of this plan, larger is better.
-        following: That of the next plan.
-        inputs: The search.
     """
     if following is None:
         return None

@@ -58,7 +58,6 @@ def all_plans(
     are as many replicas as fit. Sizes that are given are kept, of listed ones no others are tried.
 
     Args:
-        inputs: The search.
         network: The network; only experts are divided by attention data parallelism, ep and
             moe_tp.
         divides_prompts: Whether the engine runs context parallelism.
@@ -104,7 +103,6 @@ def _divisions(
     Args:
         sizes: The values of each size, None for all.
         left: GPUs over the sizes chosen so far.
-        exact: Whether the product divides the GPUs.
     """
     if not sizes:
         yield ()
@@ -164,8 +162,6 @@ def refusing_rules(base: Candidates, plan: PlanColumns, gpus: int) -> dict[str, 
 
     Args:
         base: A candidate with their model, engine, formats and system.
-        plan: The plans.
-        gpus: All GPUs.
 
     Source: scale-up domain: vLLM documentation, "Parallelism and Scaling" (tensor parallelism
         inside a node, pipeline parallelism between nodes). Blocks: vLLM 0.24,
@@ -264,7 +260,6 @@ def families(
     """Yield the candidates of each system, engine with settings, format and number of draft tokens.
 
     Args:
-        inputs: The search.
         rejected: Receives the number of candidates that each rule refuses.
         chunks: Tokens of a step, NaN for the default of the engine.
         reasons: Receives why combinations are not supported.
@@ -361,7 +356,6 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
     """Return one candidate of a family.
 
     Args:
-        fields: Its fields.
         pooled: Whether its replicas are workers of a pool.
 
     Raises:

@@ -62,7 +62,6 @@ def calibrate(
         operator: Operator to fit, repeatable; by default all with rows.
         kernel_family: Engine that provides the kernels, repeatable; by default all.
         folder: Folder for SYSTEM.toml; by default your own calibrations, which are read first.
-        own: Your own measurements.
         json: Print one JSON object.
     """
     if system == "power":

@@ -30,7 +30,6 @@ def catalog(
     """List a catalog, show one entry, or write and check a file of one; return the exit code.
 
     Args:
-        kind: The catalog.
         action: List the entries, or show one; of systems, engines and models, write a new file or
             check one.
         name: Entry to show: a listed name, a file, or a system with overrides. For new and check,

@@ -15,15 +15,17 @@ from perfatlas.answer import (
 from perfatlas.collectives import LIBRARY_ALGORITHMS, LIBRARY_FAMILY, NODES_MEASURED, cell_format
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
-from perfatlas.verbs.collective.priced import SIZES, price_questions
-from perfatlas.verbs.collective.question import read_collective
+from perfatlas.scenario.operator_queries import (
+    COLLECTIVE_SIZES,
+    price_collective_queries,
+    read_collective,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.hardware import System
-    from perfatlas.verbs.collective.priced import PricedQuestions
-    from perfatlas.verbs.collective.question import CollectiveInputs
+    from perfatlas.scenario.operator_queries import CollectiveInputs, PricedCollectiveQueries
 
 NOT_NEAR: Final = "no measured rows near this size and ranks in one domain; tier physics is used"
 SINGLE_GPU: Final = "gpus = 1: one GPU exchanges no data, so the time is 0; set gpus to 2 or more"
@@ -47,7 +49,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True
     """
-    return _answer(price_questions([read_collective(fields)]))
+    return _answer(price_collective_queries([read_collective(fields)]))
 
 
 def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -59,16 +61,16 @@ def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
-    return answer_columns(table, read_collective, _rows, varying=SIZES)
+    return answer_columns(table, read_collective, _rows, varying=COLLECTIVE_SIZES)
 
 
 def _rows(inputs: Sequence[CollectiveInputs]) -> Answered:
-    priced = price_questions(inputs)
+    priced = price_collective_queries(inputs)
     results = priced.results()
     return Answered(results, _warnings(priced, results), {})
 
 
-def _answer(priced: PricedQuestions) -> Answer:
+def _answer(priced: PricedCollectiveQueries) -> Answer:
     inputs, prices = priced.inputs[0], priced.found.prices
     columns = priced.results()
     results = {name: cells[0] for name, cells in columns.items()}
@@ -91,7 +93,7 @@ def _answer(priced: PricedQuestions) -> Answer:
 
 
 def _warnings(
-    priced: PricedQuestions, results: Mapping[str, Sequence[Any]]
+    priced: PricedCollectiveQueries, results: Mapping[str, Sequence[Any]]
 ) -> list[tuple[str, ...]]:
     """Return the warnings of each query."""
     return [
@@ -126,7 +128,7 @@ def _warnings_of(
         )
 
 
-def _without_effect(priced: PricedQuestions, *, calibrated: bool) -> list[str]:
+def _without_effect(priced: PricedCollectiveQueries, *, calibrated: bool) -> list[str]:
     """Return remarks on fields that do not affect the price."""
     inputs, said = priced.inputs[0], []
     if inputs.kernel_family is not None and not calibrated:

@@ -25,7 +25,6 @@ def step_differences(
 
     Args:
         label: The compared scenario.
-        base: Breakdown of the base.
         other: Breakdown of the compared scenario.
         steps: Prefill steps of both, whose sizes may differ.
 
@@ -151,13 +150,8 @@ def _base(scenario: Mapping[str, Any]) -> Answer:
     try:
         return _estimated(scenario)
     except InfeasibleError as problem:
-        message = str(problem).removesuffix(" ".join(("", *problem.advice)))
-        raise InfeasibleError(
-            f"{scenario['label']}, with which the others are compared, cannot be answered:"
-            f" {message}",
-            advice=problem.advice,
-            memory=problem.memory,
-        ) from problem
+        subject = f"{scenario['label']}, with which the others are compared, cannot be answered"
+        raise problem.of(subject) from problem
 
 
 def _resolved(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:

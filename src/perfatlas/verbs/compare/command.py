@@ -50,7 +50,6 @@ def compare(
     Args:
         files: Scenario files (TOML) of estimates; flags win over them.
         flags: Fields that all scenarios share, and alternatives.
-        output: Output of the answer.
     """
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.compare.answer import compare as compare_answer

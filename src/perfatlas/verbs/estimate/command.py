@@ -90,9 +90,7 @@ def estimate(
     """Answer an estimate; return the exit code.
 
     Args:
-        flags: The scenario.
         extra: Scenario file, trace and frontier.
-        output: Output of the answer.
     """
     extra, output = extra or EstimateFlags(), output or OutputFlags()
     set_fields = set_flags(flags, extra.scenario)
@@ -237,15 +235,9 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
 
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     from perfatlas.verbs.estimate.sensitivities import explain
+    from perfatlas.verbs.estimate.sensitivities_text import print_explanation
 
     with _with_memory_answer(set_fields):
         answer = explain(**extra.of_explain, **set_fields).to_dict()
-    if output.json:
-        print_json(answer)
-        return 0
-    from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.estimate.sensitivities_text import print_explanation
-
-    line = reproduced("estimate --explain", {**set_fields, **extra.of_explain})
-    print_explanation(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
-    return 0
+    asked = {**set_fields, **extra.of_explain}
+    return show_answer(answer, output=output, set_fields=asked, text=print_explanation)

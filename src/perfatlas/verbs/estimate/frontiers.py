@@ -10,10 +10,9 @@ from perfatlas.answer import AnsweredRun, flat_results
 from perfatlas.declarations import signature_of
 from perfatlas.energy import board_energy, lowest_clock
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.deployments import evaluate_one
+from perfatlas.scenario.deployments import evaluate_one, memory_of
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
 from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.columns import memory_of
 from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table, simulated_points
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ class _Sweep:
 
     Args:
         given: Its other fields.
-        field: The swept field.
         label: Its name in the points.
         tell: Receives lines about simulated points.
     """

@@ -1,6 +1,6 @@
 """`estimate` for tables: one scenario per row, answered as plain columns with texts.
 
-Shape legend: N rows, C some of them.
+Shape legend: N rows.
 """
 
 from __future__ import annotations
@@ -10,16 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from perfatlas.answer import Answer, AnsweredRun, Evidence, tier_names
+from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.files import DictionaryCells
-from perfatlas.inference import number_cells
-from perfatlas.operators import BOUND_NAMES
-from perfatlas.pricing import TIERS
-from perfatlas.scenario.deployments import LEAVES_OUT
+from perfatlas.scenario.deployments import EstimatedRows
 from perfatlas.scenario.resolution import resolve
-from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,20 +68,15 @@ def estimate_table(
         >>> estimate_table(rows).columns["error_code"]
         ['', 'invalid']
     """
-    found = EstimateColumns(resolve(table), progress)
+    found = EstimatedRows(resolve(table), progress)
     warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
-    for group in answered_groups(found):
-        for row, texts in zip(group.rows_C.tolist(), group.warnings(), strict=True):
-            if texts:
-                note = "; ".join(texts)
-                warnings[row] = note.replace(LEAVES_OUT, "") if found.simulated_N[row] else note
-    for row, text in found.unused_prices.items():
-        warnings[row] = "; ".join(filter(None, (warnings[row], text)))
+    for group in found.answered():
+        for row, texts in zip(group.rows_C.tolist(), found.warnings(group), strict=True):
+            warnings[row] = "; ".join(texts)
     refusals = found.resolution.refusals
     for row in refusals.rows():
         error = refusals.error(row)
         codes[row], errors[row] = error.error_code, str(error)
-    columns = {name: number_cells(name, values) for name, values in found.columns.items()}
     failed = int(found.refused.sum())
     answer = Answer(
         command="estimate --table",
@@ -102,10 +91,33 @@ def estimate_table(
         breakdown=[],
         evidence=Evidence(tier=""),
     )
-    cells: dict[str, Sequence[Any]] = {**columns, **_what_binds(found)}
     status = {"warnings": warnings, "error_code": codes, "error": errors}
-    cells |= {name: DictionaryCells.of(texts) for name, texts in status.items()}
+    cells = found.cells() | {name: DictionaryCells.of(texts) for name, texts in status.items()}
     return TableAnswer(answer=answer, cells=cells)
+
+
+def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimatedRows:
+    """Return the numeric results of all rows of a table, without texts.
+
+    Args:
+        table: As for `estimate_table`.
+
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+
+    Limits: As for `estimate_table`.
+
+    Example:
+        >>> from perfatlas.verbs.estimate import estimate_columns
+        >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
+        >>> found = estimate_columns(rows)
+        >>> found.refused.tolist(), found.columns["gpus"].tolist()
+        ([False, True], [1.0, nan])
+    """
+    found = EstimatedRows(resolve(table))
+    for _ in found.answered():
+        pass  # results are stored in `found`
+    return found
 
 
 def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
@@ -134,20 +146,6 @@ def simulated_points(tell: Callable[[str], None]) -> Callable[[int, int], None]:
         tell(f"{done} of {count} points simulated, about {left_s:.0f} s left")
 
     return progress
-
-
-def _what_binds(found: EstimateColumns) -> dict[str, DictionaryCells]:
-    """Return the tier of each row and what binds its steps, empty in failed rows."""
-    tiers = tuple(tier_names(np.arange(sum(TIERS.values()) + 1)))
-    columns = {"tier": (tiers, found.tier_codes_N)}
-    columns |= {f"{p}_bound": (BOUND_NAMES, codes_N) for p, codes_N in found.bound_codes_N.items()}
-    return {
-        name: DictionaryCells(
-            values=(*names, "", None),  # "" is the last but one: rows without a priced step
-            codes_N=np.where(found.refused, len(names) + 1, codes_N % (len(names) + 1)),
-        )
-        for name, (names, codes_N) in columns.items()
-    }
 
 
 def estimate_cells(table: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:

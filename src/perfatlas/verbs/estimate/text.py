@@ -49,7 +49,6 @@ def frontier_chart(
 
     Args:
         rows: Points with `batch`, `output_tokens_per_s_per_gpu`, `output_tokens_per_s_per_user`.
-        width: Width in columns.
         unicode: Use Unicode characters instead of ASCII.
         height: Lines between the axes.
 
@@ -111,7 +110,6 @@ def print_clock_frontier(
     Args:
         console: From `open_terminal`.
         answer: The `--json` object of the frontier.
-        over: What is swept.
         reproduce: The command line that reproduces it.
         verbose: Whether to print a larger chart, more points and all evidence.
     """
@@ -172,7 +170,6 @@ def marked_value(row: Mapping[str, Any], name: str) -> str:
 
     Args:
         row: The point, with its `tier`.
-        name: The result.
     """
     limit = limits_of({name: row.get(name)}, tier=str(row.get("tier") or "")).get(name, "")
     return limited_text(format_value(name, row.get(name)), limit)

@@ -44,7 +44,6 @@ class ImportFlags:
     """Log format and its options.
 
     Args:
-        format: Format of the logs.
         output: File for the history; its extension selects the format.
         zone: Time zone of times without one, such as UTC or Europe/Berlin.
         year: Year of the first line of a log whose times have none.

@@ -133,9 +133,6 @@ def spelled_rate(per_day: float) -> str:
 def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Return the glossary of a page: some terms always, others where a text contains them.
 
-    Args:
-        texts: Names and descriptions on the page.
-
     Example:
         >>> from perfatlas.verbs.fleet.glossary import meanings
         >>> [word for word, _ in meanings(["hbm_xid_48", "double-bit ECC error"])][5:]

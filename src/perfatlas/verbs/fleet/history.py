@@ -38,7 +38,6 @@ def history_page(name: str, facts: Facts, *, reproduce: str) -> Page:
     """Return a history of failures as an HTML page.
 
     Args:
-        name: Name of the history.
         facts: Result of `history_facts`.
         reproduce: The command line that reproduces it.
     """

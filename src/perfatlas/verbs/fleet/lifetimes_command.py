@@ -70,7 +70,6 @@ class FitFlags:
 
     Args:
         nodes: Number of observed nodes, including those without failures.
-        gpus_per_node: GPUs per node.
         start: Start of the observation, ISO 8601 with a zone.
         end: End of the observation.
         units: Number of units of a component, such as nic=16384; repeatable.
@@ -105,7 +104,6 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
     """Fit a table of lifetimes; return the exit code.
 
     Args:
-        flags: The table.
         rest: Other flags; only counts and the output apply.
         files: Histories, which must be empty.
     """
@@ -141,12 +139,7 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
 
 
 def reproduce_fit(set_fields: Mapping[str, Any], files: Sequence[File] = ()) -> str:
-    """Return the command line of a fit.
-
-    Args:
-        set_fields: Flags that were given.
-        files: Histories.
-    """
+    """Return the command line of a fit."""
     from perfatlas.report.text import reproduce_line
 
     line = reproduce_line("fleet fit", set_fields)

@@ -67,7 +67,6 @@ def fleet_page(
     """Return a fleet as an HTML page.
 
     Args:
-        name: Name of the fleet.
         facts: Result of `fleet_facts`.
         evidence: Evidence of a fitted fleet; None for none.
         reproduce: The command line that reproduces it.

@@ -152,7 +152,6 @@ def kind_text(kind: str, count: int) -> str:
 
     Args:
         kind: failure, effect, notice, unclear, planned or overhead.
-        count: Number of events.
 
     Example:
         >>> from perfatlas.verbs.fleet.text import kind_text
@@ -194,8 +193,6 @@ def print_written(console: Console, path: str, nodes: int, *, spares: bool = Tru
 
     Args:
         console: Console from `open_terminal`.
-        path: Path of the fleet.
-        nodes: Nodes of the fleet.
         spares: Whether to propose spares; otherwise the numbers of the job are left to the reader.
     """
     print_plain(console, f"fleet written to {path}, with an evidence file", wrap=False)
@@ -205,9 +202,6 @@ def print_written(console: Console, path: str, nodes: int, *, spares: bool = Tru
 
 def job_command(fleet: str) -> str:
     """Return a goodput command whose checkpoint and restart times are to be filled in.
-
-    Args:
-        fleet: File of the fleet.
 
     Example:
         >>> from perfatlas.verbs.fleet.text import job_command

@@ -95,7 +95,6 @@ def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) ->
     """Return a job whose checkpoints begin when storage has the one before.
 
     Args:
-        inputs: The job.
         predicted: Its training step, which may say how long storage takes.
 
     Raises:
@@ -118,11 +117,7 @@ def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) ->
 
 
 def is_simulated(inputs: Goodput) -> bool:
-    """Return whether a job is simulated rather than answered by a closed form.
-
-    Args:
-        inputs: The fields.
-    """
+    """Return whether a job is simulated rather than answered by a closed form."""
     if inputs.fleet is not None or inputs.method == "simulate":
         return True
     return inputs.method == "auto" and bool(_beyond_closed_forms(inputs))

@@ -80,8 +80,6 @@ def goodput(
 
     Args:
         flags: The job and its failures.
-        extra: Further files.
-        output: Output of the answer.
     """
     extra, output = extra or GoodputFiles(), output or OutputFlags()
     extra.page.check(CHART_TITLES["goodput"])

@@ -14,6 +14,7 @@ DECLARATION: Final = Declaration(
             run="command:goodput",
             example="goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300",
             row="rows:goodput_row",
+            is_numbered=True,
         ),
         Command(
             name="goodput spares",
@@ -22,7 +23,7 @@ DECLARATION: Final = Declaration(
             example=(
                 "goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
             ),
-            row="rows:spares_row",
+            row="spares:goodput_spares",
         ),
     ),
     functions=(

@@ -25,7 +25,6 @@ def with_energy(answer: Answer, inputs: Goodput) -> Answer:
 
     Args:
         answer: The answer, with GPU-hours by category.
-        inputs: The fields.
 
     Raises:
         InvalidSpecError: The method divides no time into categories.

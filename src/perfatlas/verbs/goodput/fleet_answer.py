@@ -58,12 +58,7 @@ if TYPE_CHECKING:
 
 
 def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
-    """Return remarks on a job, its fleet and its strategy, as sentences.
-
-    Args:
-        inputs: The fields.
-        ready: The job.
-    """
+    """Return remarks on a job, its fleet and its strategy, as sentences."""
     notes = [*_of_repairs(ready), *_overlaps(ready.strategy)]
     if inputs.system is not None:
         notes += filter(None, [units_of_another_size(inputs.system, ready.job.fleet)])
@@ -180,10 +175,6 @@ REPLICAS: Final = 500  # replicas per level and run; some seconds
 def check_date(inputs: FleetGoodput, ready: FleetJob) -> None:
     """Raise for an impossible deadline.
 
-    Args:
-        inputs: The fields.
-        ready: The job.
-
     Raises:
         InvalidSpecError: The deadline is before the work can be done or after the job is abandoned.
     """
@@ -198,10 +189,6 @@ def check_date(inputs: FleetGoodput, ready: FleetJob) -> None:
 
 def deadline_probability(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     """Return the probability of missing the deadline, where one is set.
-
-    Args:
-        inputs: The fields.
-        ready: The job.
 
     Returns:
         late_probability with its 90% interval; nothing without finish_by_s.
@@ -225,11 +212,7 @@ def deadline_probability(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any
 
 
 def deadline_remarks(results: dict[str, Any]) -> list[str]:
-    """Return remarks on the probability of missing the deadline.
-
-    Args:
-        results: Results of the answer.
-    """
+    """Return remarks on the probability of missing the deadline."""
     if results.get("late_probability", 1.0) > 0.0:
         return []
     return ["no copy of any replica missed finish_by_s: the event is too rare for the simulation"]
@@ -316,10 +299,6 @@ def decided_fields(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
 
     With what_if, other strategies have their own spares, unless they were given: then they are not
     one number, and None.
-
-    Args:
-        inputs: The fields as set.
-        ready: The job.
     """
     standing = ready.strategy.spares
     spares = {
@@ -378,11 +357,7 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
 
 
 def most_replicas(ready: FleetJob) -> int:
-    """Return the number of replicas that are simulated at most.
-
-    Args:
-        ready: The job.
-    """
+    """Return the number of replicas that are simulated at most."""
     from perfatlas.reliability.fleet.model import fleet_rate_per_s
 
     failures = fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s
@@ -390,11 +365,7 @@ def most_replicas(ready: FleetJob) -> int:
 
 
 def ended_shares(outcome: Outcome) -> dict[str, float]:
-    """Return the share of each category in the time until replicas ended; they sum to 1.
-
-    Args:
-        outcome: The replicas.
-    """
+    """Return the share of each category in the time until replicas ended; they sum to 1."""
     total = exact_sum(outcome.ended_R)
     return {
         name: exact_sum(outcome.column(name)) / total for name in BUCKETS if name != BUCKETS[IDLE]
@@ -485,7 +456,6 @@ def factors(inputs: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     """Return the goodput factors and their product.
 
     Args:
-        inputs: The fields.
         shares: Share of each category, summing to 1.
 
     Source: an identity: with w waiting and maintenance, d running slower and p productive,

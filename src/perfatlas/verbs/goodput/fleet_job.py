@@ -44,8 +44,6 @@ class FleetJob:
     """A job, its fault-tolerance strategy and its checkpoint interval.
 
     Args:
-        job: The job.
-        strategy: Its fault-tolerance strategy.
         optimal_interval_s: Optimal work between checkpoints by a closed form, or by simulation
             where parts age [s]; None where writes take no time or there is none.
         interval_note: Basis of the optimum, or why there is none.
@@ -74,7 +72,6 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
     """Return the job that fields describe.
 
     Args:
-        inputs: The fields.
         state_bytes: Size of a checkpoint, for strategies with bandwidths [bytes].
 
     Raises:
@@ -127,8 +124,6 @@ def _facts(
     """Return the conditions of fields on a fleet and a strategy: None where met.
 
     Args:
-        fleet: The fleet.
-        from_file: Fields of the strategy in a file.
         reads_bytes: Whether a strategy has bandwidths, so that the checkpoint size matters.
         differs: Whether it matters which spare joins the job.
     """
@@ -228,10 +223,6 @@ def _strategy(
 def check_spare_kind(inputs: FleetGoodput, policy: RecoveryPolicy) -> None:
     """Raise if spares are set to another kind than the one that a policy documents.
 
-    Args:
-        inputs: The fields.
-        policy: The policy.
-
     Raises:
         InvalidSpecError: They are of another kind.
     """
@@ -306,11 +297,6 @@ def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
 
 def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
     """Return the number of units of a number of GPUs.
-
-    Args:
-        gpus: GPUs.
-        fleet: The fleet.
-        name: Name of the field.
 
     Raises:
         InvalidSpecError: They are not a multiple of a unit.

@@ -38,9 +38,6 @@ class Interruptions:
 def interruptions_of(inputs: SimpleGoodput) -> Interruptions:
     """Return the interruption rate of the job.
 
-    Args:
-        inputs: The fields.
-
     Raises:
         InvalidSpecError: None or several of the ways are used, or gpus is missing.
     """
@@ -66,9 +63,6 @@ def interruptions_of(inputs: SimpleGoodput) -> Interruptions:
 
 def nodes_of(inputs: SimpleGoodput) -> int:
     """Return the number of whole nodes of the job.
-
-    Args:
-        inputs: The fields.
 
     Raises:
         InvalidSpecError: gpus is missing or not a multiple of a node.
@@ -135,9 +129,7 @@ def frequency(
     """Return the rate of failures of the job, including restarts.
 
     Args:
-        inputs: The fields.
         cycle_s: Mean wall time between two of them [s].
-        interruptions: The interruptions.
     """
     return {
         "mtti_s": interruptions.mtti_s,
@@ -150,12 +142,7 @@ def frequency(
 
 
 def lost_hours(inputs: SimpleGoodput, share: float) -> dict[str, Any]:
-    """Return the lost GPU-hours and their cost, where gpus is set.
-
-    Args:
-        inputs: The fields.
-        share: Goodput.
-    """
+    """Return the lost GPU-hours and their cost, where gpus is set."""
     if inputs.gpus is None:
         return {}
     held = gpu_hours(inputs.gpus * inputs.duration_s)
@@ -166,12 +153,7 @@ def lost_hours(inputs: SimpleGoodput, share: float) -> dict[str, Any]:
 
 
 def simple_assumptions(inputs: SimpleGoodput, interruptions: Interruptions) -> list[str]:
-    """Return the assumptions of every answer of the simple form.
-
-    Args:
-        inputs: The fields.
-        interruptions: The interruptions.
-    """
+    """Return the assumptions of every answer of the simple form."""
     notes = [f"interruptions: {interruptions.source}"]
     if interruptions.low_s is None and inputs.failure_rate is None:
         notes.append(
@@ -204,7 +186,6 @@ def half_width_text(half_width: float, outcome: Outcome) -> str:
 
     Args:
         half_width: Half-width that was asked for, relative to the mean.
-        outcome: The replicas.
     """
     met = outcome.half_width / outcome.goodput if outcome.goodput else 0.0
     replicas = counted(outcome.ticks_RF.shape[0], "replica")

@@ -170,7 +170,6 @@ def _of_checkpoints(step: TrainingStep, inputs: Goodput) -> dict[str, Any]:
 
     Args:
         step: The step, as `train` answers it.
-        inputs: The fields of goodput.
 
     Raises:
         InvalidSpecError: Both sides set how long checkpoints take.
@@ -230,7 +229,6 @@ def with_training(answer: Answer, predicted: PredictedStep | None) -> Answer:
     """Return an answer of goodput with the training it holds.
 
     Args:
-        answer: The answer of goodput.
         predicted: The step; None leaves the answer as it is.
 
     Source: derived: the job trains for the share `goodput` of its time, at the speed of the step.

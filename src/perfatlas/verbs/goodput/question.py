@@ -36,7 +36,6 @@ class Goodput(
         """Return named fields as typed ones; None and empty text are unset.
 
         Args:
-            fields: The fields.
             others: Further names for suggestions.
 
         Raises:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.goodput.answer import goodput, is_simulated
 from perfatlas.verbs.goodput.question import Goodput
-from perfatlas.verbs.goodput.spares import goodput_spares
 
 MOST_SEEDS: Final = 1000  # of one row
 
@@ -40,16 +39,3 @@ def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
         return goodput(**fields)
     first = number if inputs.num_seeds == 1 else (1 + number) * MOST_SEEDS
     return goodput(**fields, seed=first)
-
-
-def spares_row(_: int, fields: Mapping[str, Any]) -> Answer:
-    """Return the answer of a row of `goodput spares`.
-
-    Args:
-        _: The row, from 0.
-        fields: Its fields, without empty cells.
-
-    Raises:
-        PerfatlasError: The row cannot be answered.
-    """
-    return goodput_spares(**fields)

@@ -24,9 +24,6 @@ MEASURED: Final = (
 def seeds_of(inputs: Goodput) -> range:
     """Return the seeds of a job.
 
-    Args:
-        inputs: The fields.
-
     Raises:
         InvalidSpecError: Changes are ranked, which are paired differences of one seed.
     """

@@ -49,8 +49,6 @@ def simulated_goodput(inputs: SimpleGoodput, interruptions: Interruptions, beyon
     """Return the goodput of the simple form by simulated replicas.
 
     Args:
-        inputs: The fields.
-        interruptions: The interruptions.
         beyond: Why no closed form applies, "" for method simulate.
 
     Raises:
@@ -158,7 +156,6 @@ def run(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
     """Return enough replicas of the job for the requested half-width.
 
     Args:
-        inputs: The fields.
         mtti_s: Mean time between interruptions [s].
         interval_s: Work between checkpoints [s].
 

@@ -25,7 +25,6 @@ class Pool(NamedTuple):
     """Nodes of a job with their failures and repairs.
 
     Args:
-        nodes: Nodes of the job.
         per_s: By number of nodes that fail together, the rate at which one is the first [1/s].
         repair_s: Mean repair time [s].
         crews: Maximum concurrent repairs; None for no limit.
@@ -62,9 +61,6 @@ class Pool(NamedTuple):
 
 def pool_of(inputs: SpareNodes) -> Pool:
     """Return the nodes described by fields.
-
-    Args:
-        inputs: The fields.
 
     Raises:
         InvalidSpecError: Fields are missing, or the fleet is unknown.

@@ -55,7 +55,6 @@ class Tried(NamedTuple):
     Args:
         policy: Name of its recovery policy.
         fleet: The fleet, with the detection times of the policy and room for the spares.
-        strategy: The strategy.
     """
 
     policy: str
@@ -67,7 +66,6 @@ class Strategies(NamedTuple):
     """Strategies to price.
 
     Args:
-        tried: The strategies.
         skipped: Rows of reason and count of combinations that no policy documents.
         varied: What was varied, as sentences.
     """

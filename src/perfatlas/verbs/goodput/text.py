@@ -69,7 +69,6 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or resul
     """Return a field or result of goodput as text.
 
     Args:
-        name: Its key.
         value: A number, text or None.
 
     Example:

@@ -58,7 +58,6 @@ def units_of_another_size(system: str, fleet: Fleet) -> str:
 
     Args:
         system: Name or file of the system.
-        fleet: The fleet.
     """
     found = topology_of(system)
     if fleet.gpus_per_unit in (found.gpus_per_node, found.gpus_per_domain):

@@ -40,9 +40,6 @@ class StepFacts:
     def mfu(self, gpus: int) -> float | None:
         """Return the share of the peak in a step; None without a step.
 
-        Args:
-            gpus: GPUs of the job.
-
         Raises:
             InvalidSpecError: It exceeds the peak.
         """
@@ -59,9 +56,6 @@ class StepFacts:
 
 def measured_step(inputs: Goodput) -> StepFacts:
     """Return the quantities derived from a step and from the checkpoint size.
-
-    Args:
-        inputs: The fields.
 
     Raises:
         InvalidSpecError: The step is incomplete or overspecified.

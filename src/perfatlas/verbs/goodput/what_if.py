@@ -44,8 +44,6 @@ class _Change(NamedTuple):
 
     Args:
         name: Name shown in tables.
-        fleet: The changed fleet.
-        strategy: The changed strategy.
         gpus_added: Additional reserved GPUs.
         assumes: Further assumptions, "" for none.
     """
@@ -58,11 +56,7 @@ class _Change(NamedTuple):
 
 
 def unevaluated_changes(ready: FleetJob) -> list[str]:
-    """Return the changes that are not evaluated because their saving is unknown.
-
-    Args:
-        ready: The job.
-    """
+    """Return the changes that are not evaluated because their saving is unknown."""
     spares = ready.strategy.spares
     if spares.kind == "hot" or mean_s(spares.start):
         return []
@@ -98,8 +92,6 @@ def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> Ga
     """Return the gains of single changes, largest first.
 
     Args:
-        inputs: The fields.
-        ready: The job.
         before: Replicas of the unchanged job.
 
     Raises:

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.declarations import signature_of
-from perfatlas.scenario.fields import Answered, answer_columns
-from perfatlas.verbs.kernel.clocks import CLOCKS
-from perfatlas.verbs.kernel.operator_columns import (
-    ATTENTION_SIZES,
-    ELEMENTWISE_SIZES,
-    GEMM_SIZES,
-    MOE_SIZES,
-    attention_columns,
-    elementwise_columns,
-    gemm_columns,
-    moe_columns,
+from perfatlas.answer import (
+    MEASURED_STANDING,
+    Answer,
+    clock_causes,
+    clock_note,
+    quantization_note,
+    single_evidence,
+    single_row,
 )
-from perfatlas.verbs.kernel.priced import operator_answer, price_questions
-from perfatlas.verbs.kernel.question import (
-    read_attention,
-    read_elementwise,
-    read_gemm,
-    read_moe,
+from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.energy import ZEROS, board_energy
+from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase
+from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
+from perfatlas.scenario.operator_queries import (
+    QUERIES,
+    AttentionInputs,
+    ElementwiseInputs,
+    GemmInputs,
+    appends,
+    backward_passes,
+    fixed_tile,
 )
+from perfatlas.scenario.resolution import format_of
+from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.answer import Answer
-    from perfatlas.operators import Operator
-    from perfatlas.verbs.kernel.question import OperatorInputs
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.scenario.operator_queries import OperatorInputs, PricedQueries
+
+
+COLD: Final = "cold caches, one kernel of a CUDA graph"
+STREAMED: Final = (
+    "one kernel of a CUDA graph: activations that fit in the L2 cache are there, left by the kernel"
+    " before; the roofline counts the rest, and weights and tables, which are cold; arithmetic is"
+    " not counted"
+)
 
 
 @signature_of("kernel gemm")
@@ -50,8 +62,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
         >>> kernel_gemm(system="h200_sxm", m=4096, n=8192, k=8192).results["bound"]
         'compute'
     """
-    inputs = [read_gemm(fields)]
-    return operator_answer("kernel gemm", price_questions(inputs, gemm_columns(inputs)))
+    return _answer("gemm", fields)
 
 
 @signature_of("kernel attention")
@@ -66,9 +77,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
             has no effect.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
-    inputs = [read_attention(fields)]
-    priced = price_questions(inputs, attention_columns(inputs))
-    return operator_answer("kernel attention", priced)
+    return _answer("attention", fields)
 
 
 @signature_of("kernel moe")
@@ -82,8 +91,7 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
-    inputs = [read_moe(fields)]
-    return operator_answer("kernel moe", price_questions(inputs, moe_columns(inputs)))
+    return _answer("moe", fields)
 
 
 @signature_of("kernel elementwise")
@@ -103,9 +111,7 @@ def kernel_elementwise(**fields: Any) -> Answer:  # noqa: ANN401 - checked again
         >>> kernel_elementwise(**asked).results["bound"]
         'memory'
     """
-    inputs = [read_elementwise(fields)]
-    priced = price_questions(inputs, elementwise_columns(inputs))
-    return operator_answer("kernel elementwise", priced)
+    return _answer("elementwise", fields)
 
 
 def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -124,34 +130,14 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
         >>> kernel_columns("gemm", table)["bound"]
         ['memory', 'compute']
     """
-    if operator == "gemm":
-        return answer_columns(
-            table,
-            read_gemm,
-            lambda inputs: _rows(inputs, gemm_columns(inputs)),
-            varying=GEMM_SIZES + CLOCKS,
-        )
-    if operator == "attention":
-        return answer_columns(
-            table,
-            read_attention,
-            lambda inputs: _rows(inputs, attention_columns(inputs)),
-            varying=ATTENTION_SIZES + CLOCKS,
-            alike=lambda one: one.window > 0,  # sparse attention is priced as one operator
-        )
-    if operator == "elementwise":
-        return answer_columns(
-            table,
-            read_elementwise,
-            lambda inputs: _rows(inputs, elementwise_columns(inputs)),
-            varying=ELEMENTWISE_SIZES + CLOCKS,
-        )
-    return answer_columns(
-        table,
-        read_moe,
-        lambda inputs: _rows(inputs, moe_columns(inputs)),
-        varying=MOE_SIZES + CLOCKS,
-    )
+    query = QUERIES[operator]
+
+    def answered(inputs: Sequence[OperatorInputs]) -> Answered:
+        priced = query.priced(inputs)
+        warnings = [priced.warnings(c) for c in range(len(inputs))]
+        return Answered(priced.results(), warnings, priced.problems)
+
+    return answer_columns(table, query.read, answered, varying=query.varying, alike=query.alike)
 
 
 gemm_table, attention_table, moe_table, elementwise_table = (
@@ -159,7 +145,128 @@ gemm_table, attention_table, moe_table, elementwise_table = (
 )
 
 
-def _rows(inputs: Sequence[OperatorInputs], operator: Operator) -> Answered:
-    priced = price_questions(inputs, operator)
-    warnings = [priced.warnings(c) for c in range(len(inputs))]
-    return Answered(priced.results(), warnings, priced.problems)
+def _answer(operator: str, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of one query, a table of one row, with its texts.
+
+    Raises:
+        InvalidSpecError: No clock keeps the power limit of the query, or there are no measured
+            kernels for it.
+    """
+    query, command = QUERIES[operator], f"kernel {operator}"
+    priced = query.priced([query.read(fields)])
+    if 0 in priced.problems:
+        raise priced.problems[0]
+    results = {name: cells[0] for name, cells in priced.results().items()}
+    match = priced.match(0)
+    return Answer(
+        command=command,
+        scenario=complete_scenario(verb_fields(command), priced.inputs[0], **_decided(priced)),
+        results=results,
+        breakdown=[
+            single_row(priced.operator.name, priced.operator.phase, results, match, "compute")
+        ],
+        evidence=single_evidence(
+            priced.system, match, _assumptions(priced, match), str(results["tier"])
+        ),
+        warnings=priced.warnings(0),
+    )
+
+
+def _is_unread(inputs: ElementwiseInputs, name: str) -> bool:
+    """Return whether an elementwise operator does not read one of its formats."""
+    needs = fields_of(type(inputs))[name].row.needs
+    return needs is not None and needs.missing(vars(inputs), {}) is not None
+
+
+def _decided(priced: PricedQueries) -> dict[str, Any]:
+    """Return the fields of the first question that follow from others."""
+    inputs = priced.inputs[0]
+    decided: dict[str, Any] = {
+        name: format_of(getattr(inputs, name)).name
+        for name in ("format", "kv_format")
+        if hasattr(inputs, name)
+        and not (isinstance(inputs, ElementwiseInputs) and _is_unread(inputs, name))
+    }
+    if isinstance(inputs, AttentionInputs):
+        one_query = inputs.phase == "decode"
+        decided["q_len"] = inputs.q_len or (1 if one_query else inputs.kv_len)
+        if inputs.kind == "gqa":
+            decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
+            if not one_query and inputs.tier != "bound":
+                decided["cache_append"] = "included" if appends(inputs) else "excluded"
+    return decided
+
+
+def _clock(priced: PricedQueries, *, measured: bool) -> tuple[str, ...]:
+    """Return the clock of the first question, and what leaves it."""
+    inputs, device = priced.inputs[0], priced.system.device
+    locked = None if inputs.clock_ratio == 1.0 else inputs.clock_ratio
+    limit_w = priced.limit_w(0) if measured else math.nan
+    causes = clock_causes(device, limit_w, locked, zeros=inputs.input_distribution == ZEROS)
+    if not causes:
+        return ()
+    clock = float(priced.devices.clock_ratio()[0])
+    known = math.isfinite(limit_w)
+    return (clock_note(device, causes, f"{round(clock, 2):g}", moved=clock != 1.0, known=known),)
+
+
+def _assumptions(priced: PricedQueries, match: CalibrationMatch | None) -> list[str]:
+    inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
+    first = STREAMED if priced.operator.stream_kind else COLD
+    said = [first, *board_energy(priced.system.device).notes]
+    said += _call_notes(inputs) if match is not None else []
+    said += quantization_note(priced.operator, match, measured=measured)
+    said += _clock(priced, measured=match is not None)
+    if inputs.kernel_family is not None and match is None:
+        said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
+    latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
+    if latent and match is None and "head_dim" in inputs.model_fields_set:
+        said.append("head_dim has no effect: the decode roofline depends only on the latent cache")
+    if inputs.tier == "measured":
+        said.append(MEASURED_STANDING)
+        if match is not None and not measured and match.table[0]:
+            said.append("no measured rows near this shape; tier physics is used")
+    outside = float(priced.prices.outside_CO[0, 0])
+    if outside > 0.0:
+        kept = "the correction at their edge is used and " if measured else ""
+        said.append(
+            f"the shape is {outside:.1f} octaves outside the measured shapes: {kept}the interval is"
+            " widened"
+        )
+    return said
+
+
+def _call_notes(inputs: OperatorInputs) -> list[str]:
+    """Return remarks on what the calibrated time of a query includes."""
+    if isinstance(inputs, GemmInputs) and inputs.groups > 1:
+        rows, columns = fixed_tile(inputs)
+        tile = f" of {rows:g} x {columns:g}, as {inputs.grouped_kernel} has them," if rows else ""
+        sizes = ", cut at random points" if inputs.group_sizes == "random" else ""
+        note = (
+            f"{inputs.groups} groups{sizes} are priced as one kernel whose tiles{tile} hold rows"
+            " of one group each, with parameters fitted to single products, as the measured"
+            " tables have no grouped ones"
+        )
+        return [note]
+    if not isinstance(inputs, AttentionInputs) or inputs.phase != "prefill":
+        return []
+    if inputs.kind != "gqa":
+        return ["the time is that of an engine's call: the append to the KV cache is inside"]
+    notes = []
+    if inputs.direction == "forward" and inputs.cache_append != "excluded":
+        notes.append("the time is that of an engine's call: the append to the KV cache is inside")
+    else:
+        notes.append(
+            "the attention kernel alone: the append to the KV cache is left out, as a term of the"
+            " fit to engine calls; it was not measured apart"
+        )
+    if inputs.mask == "none":
+        notes.append("every query sees every key; only causal calls were measured")
+    if inputs.direction != "forward":
+        notes.append(
+            f"the backward pass takes {backward_passes().time:.2f} times as long as the forward"
+            f" pass: {ATTENTION_BACKWARD:g} times its arithmetic, at the median rate of published"
+            " pairs of FlashAttention-2 on an H100, whose range widens the interval; no table has"
+            " it"
+        )
+    return notes

@@ -53,7 +53,7 @@ DECLARATION: Final = Declaration(
             name="kernel design attention",
             help="Time of an attention kernel with a given tile.",
             run="command:design_attention",
-            row="design:attention_row",
+            row="design:kernel_design_attention",
             example=(
                 "kernel design attention --system h100_sxm --batch 4 --kv-len 4096 --num-heads 16 "
                 "--head-dim 128 --tile-m 128 --tile-n 128"
@@ -63,7 +63,7 @@ DECLARATION: Final = Declaration(
             name="kernel design gemm",
             help="Time of a GEMM kernel with a given tile.",
             run="command:design_gemm",
-            row="design:gemm_row",
+            row="design:kernel_design_gemm",
             example=(
                 "kernel design gemm --system h100_sxm --m 4096 --n 7168 --k 2048 "
                 "--format fp8_block --tile-m 128 --tile-n 128"

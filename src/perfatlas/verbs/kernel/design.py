@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, format_readers, single_evidence, unread_overrides
@@ -20,26 +19,23 @@ from perfatlas.machines import (
 )
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.resolution import format_of
-from perfatlas.verbs.kernel.metrics import TILE
-from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns
-from perfatlas.verbs.kernel.priced import READERS, price_questions
-from perfatlas.verbs.kernel.question import (
+from perfatlas.scenario.operator_queries import (
+    QUERIES,
+    READERS,
     AttentionDesignInputs,
-    read_attention,
     read_attention_design,
-    read_gemm,
     read_gemm_design,
 )
+from perfatlas.scenario.resolution import format_of
+from perfatlas.verbs.kernel.metrics import TILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from perfatlas.hardware import Device
     from perfatlas.machines import KernelDesign, KernelFamily, KernelTile, Silicon
-    from perfatlas.operators import Operator
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.verbs.kernel.question import DesignInputs, OperatorInputs
+    from perfatlas.scenario.operator_queries import DesignInputs
 
     Work = AttentionWork | GemmWork
 
@@ -113,16 +109,6 @@ def kernel_design_gemm(**fields: object) -> Answer:
         promotes=number_format.name in family.promoted,
     )
     return _answer("gemm", inputs, work)
-
-
-def _row(function: Callable[..., Answer], _: int, fields: Mapping[str, Any]) -> Answer:
-    """Return the answer of one row of a table."""
-    return function(**fields)
-
-
-attention_row, gemm_row = (
-    partial(_row, function) for function in (kernel_design_attention, kernel_design_gemm)
-)
 
 
 def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
@@ -205,20 +191,18 @@ def _designed(
 
 def _measured(inputs: DesignInputs) -> dict[str, Any]:
     """Return the results of `kernel attention` or `kernel gemm`; a roofline has no interval."""
-    asked: Sequence[OperatorInputs]
-    operator: Operator
     names: tuple[str, ...]
     if isinstance(inputs, AttentionDesignInputs):
+        operator = "attention"
         names = ("system", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
-        shape = {"phase": "prefill", "mask": inputs.mask, "cache_append": "excluded"}
-        shape |= dict.fromkeys(("format", "kv_format"), format_of(inputs.format).name)
-        attentions = [read_attention({**shape, **{n: getattr(inputs, n) for n in names}})]
-        asked, operator = attentions, attention_columns(attentions)
+        fixed = {"phase": "prefill", "mask": inputs.mask, "cache_append": "excluded"}
+        fixed |= dict.fromkeys(("format", "kv_format"), format_of(inputs.format).name)
     else:
+        operator, fixed = "gemm", {}
         names = ("system", "m", "n", "k", "groups", "format")
-        products = [read_gemm({name: getattr(inputs, name) for name in names})]
-        asked, operator = products, gemm_columns(products)
-    priced = price_questions(asked, operator)
+    query = QUERIES[operator]
+    shape = {name: getattr(inputs, name) for name in names}
+    priced = query.priced([query.read({**fixed, **shape})])
     return {name: cells[0] for name, cells in priced.results().items()}
 
 

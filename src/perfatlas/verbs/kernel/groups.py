@@ -21,35 +21,12 @@ from perfatlas.vocabulary.fields import (
     TileChoice,
 )
 
+PRICED: Final = (KernelChoice, TierChoice, ClockChoice, PowerLimit)
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "kernel gemm": (
-        SystemChoice,
-        GemmShape,
-        MeasuredProduct,
-        KernelChoice,
-        TierChoice,
-        ClockChoice,
-        PowerLimit,
-    ),
-    "kernel attention": (
-        SystemChoice,
-        AttentionPhase,
-        AttentionSizes,
-        AttentionShape,
-        KernelChoice,
-        TierChoice,
-        ClockChoice,
-        PowerLimit,
-    ),
-    "kernel elementwise": (
-        SystemChoice,
-        ElementwiseShape,
-        KernelChoice,
-        TierChoice,
-        ClockChoice,
-        PowerLimit,
-    ),
-    "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice, PowerLimit),
+    "kernel gemm": (SystemChoice, GemmShape, MeasuredProduct, *PRICED),
+    "kernel attention": (SystemChoice, AttentionPhase, AttentionSizes, AttentionShape, *PRICED),
+    "kernel elementwise": (SystemChoice, ElementwiseShape, *PRICED),
+    "kernel moe": (SystemChoice, MoeShape, *PRICED),
     "kernel design attention": (SystemChoice, AttentionSizes, DesignedAttention, TileChoice),
     "kernel design gemm": (SystemChoice, GemmShape, TileChoice),
 }

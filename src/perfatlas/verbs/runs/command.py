@@ -148,7 +148,6 @@ def rm(
 
     Args:
         *runs: Their ids, or the beginning of each.
-        interrupted: Delete all interrupted runs.
         json: Print one JSON object.
     """
     chosen = [find_run(name) for name in runs]

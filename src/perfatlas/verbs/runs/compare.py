@@ -34,7 +34,6 @@ def compared_runs(first: RunFolder, second: RunFolder) -> dict[str, Any]:
     Points are the same if all their varied values are.
 
     Args:
-        first: A run.
         second: Another; ratios are second over first.
 
     Raises:

@@ -30,7 +30,6 @@ def print_run(
 
     Args:
         console: From `open_terminal`.
-        described: The description of the run.
         results: The results of `runs show`.
         verbose: Whether to show versions, hashes, all best rows and reasons.
     """

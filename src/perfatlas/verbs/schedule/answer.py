@@ -88,11 +88,7 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
 
 
 def draws(one: Schedule) -> bool:
-    """Return whether a schedule has random draws, so that the seed has an effect.
-
-    Args:
-        one: The schedule.
-    """
+    """Return whether a schedule has random draws, so that the seed has an effect."""
     needs = verb_fields("fleet schedule")["seed"].row.needs
     return needs is None or not needs.missing(one.values, {})
 
@@ -103,11 +99,7 @@ def _killed(jobs: Jobs) -> bool:
 
 
 def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
-    """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences.
-
-    Args:
-        ones: Each schedule and its jobs.
-    """
+    """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences."""
     notes: dict[str, None] = {}
     for one, jobs in ones:
         if one.order == "priority" and _one_value(jobs.priority_J):
@@ -137,7 +129,6 @@ def schedule_scenario(
     """Return the scenario, which gives the same answer again.
 
     Args:
-        inputs: The fields as given.
         decided: What `decided_fields` returns for this schedule, then for each compared one. A
             value that differs among them is left out: it follows from what is compared.
         compare: Compared fields and values, as given.
@@ -165,8 +156,6 @@ def decided_fields(
 
     Args:
         inputs: The fields; `until_s` as it is applied.
-        cluster: The nodes.
-        response: Response of the launcher.
         stream: Whether the precision of the mean wait decides when a stream of jobs stops.
 
     Limits: a launcher that tries once, without waiting, has no patience_s: with one set, kueue

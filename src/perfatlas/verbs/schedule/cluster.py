@@ -67,11 +67,7 @@ def cluster_of(inputs: Schedule) -> tuple[Cluster, tuple[str, ...]]:
 
 
 def unused_system(inputs: Schedule) -> str:
-    """Return a remark on a system whose cluster is the default one, or "".
-
-    Args:
-        inputs: The fields.
-    """
+    """Return a remark on a system whose cluster is the default one, or ""."""
     if inputs.system is None:
         return ""
     try:

@@ -77,7 +77,6 @@ def schedule(
     Args:
         flags: Jobs, cluster, policy and failures.
         extra: Scenario file, comparison and further files.
-        output: Output of the answer.
     """
     from perfatlas.verbs.schedule.answer import fleet_schedule
 

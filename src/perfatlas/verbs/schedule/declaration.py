@@ -14,6 +14,7 @@ DECLARATION: Final = Declaration(
             run="command:schedule",
             example="fleet schedule --load 0.9 --nodes 256",
             row="rows:schedule_row",
+            is_numbered=True,
         ),
     ),
     functions=(

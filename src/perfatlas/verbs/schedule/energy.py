@@ -25,7 +25,6 @@ def with_energy(inputs: Schedule, rows: list[dict[str, Any]]) -> list[dict[str, 
     nodes under repair, and otherwise `idle_power_w`.
 
     Args:
-        inputs: The fields.
         rows: GPU-hours by category.
 
     Limits: GPU boards; electricity counts them times the PUE, without the rest of their nodes.
@@ -51,7 +50,6 @@ def energy_results(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[
     idle GPUs and nodes under repair.
 
     Args:
-        inputs: The fields.
         rows: GPU-hours by category.
     """
     if inputs.power_w is None:
@@ -83,11 +81,7 @@ def _part(name: str) -> str:
 
 
 def energy_notes(inputs: Schedule) -> list[str]:
-    """Return the assumptions on power, as sentences; empty without a power.
-
-    Args:
-        inputs: The fields.
-    """
+    """Return the assumptions on power, as sentences; empty without a power."""
     if inputs.power_w is None:
         return []
     return [

@@ -57,7 +57,6 @@ def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> J
     """Return the jobs as in their source.
 
     Args:
-        inputs: The fields.
         cluster: The cluster, which scales generated jobs.
         stream: Whether generated jobs are part of a stream in steady state.
 
@@ -115,12 +114,7 @@ def _accounting(inputs: Schedule) -> Trace:
 
 
 def largest_job(inputs: Schedule, cluster: Cluster) -> int:
-    """Return the GPUs of the largest generated job.
-
-    Args:
-        inputs: The fields.
-        cluster: The cluster.
-    """
+    """Return the GPUs of the largest generated job."""
     return inputs.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
 
 
@@ -151,13 +145,7 @@ def _generated(inputs: Schedule, cluster: Cluster, *, stream: bool) -> JobSource
 
 
 def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
-    """Return the jobs with defaults for missing columns, and the assumptions.
-
-    Args:
-        inputs: The fields.
-        jobs: Jobs as in their source.
-        cluster: The cluster.
-    """
+    """Return the jobs with defaults for missing columns, and the assumptions."""
     notes = []
     if inputs.checkpoint_interval_s is not None and jobs.checkpoint_J is None:
         every = int(ticks(inputs.checkpoint_interval_s))
@@ -183,8 +171,6 @@ def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
     """Return the requested GPU-time over the capacity until the last submission.
 
     Args:
-        jobs: The jobs.
-        cluster: The cluster.
         stream: Whether jobs arrive as a stream, as generated ones do. For other jobs the result is
             None where the last submission precedes the longest run time.
 
@@ -204,8 +190,6 @@ def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, 
     """Return the jobs that can run, and a note on excluded ones, "" for none.
 
     Args:
-        jobs: The jobs.
-        cluster: The cluster.
         policy: The policy, for required locality.
 
     Raises:

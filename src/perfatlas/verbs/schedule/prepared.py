@@ -57,8 +57,6 @@ def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFai
     """Return the node failures.
 
     Args:
-        inputs: The fields.
-        cluster: The nodes.
         start_s: Time of the first submission in the clock of the jobs' source [s].
 
     Raises:
@@ -141,9 +139,6 @@ def drawn(
     """Return the failures up to a horizon, None for none.
 
     Args:
-        inputs: The fields.
-        what: Node failures.
-        cluster: The nodes.
         horizon_s: How long [s].
 
     Raises:
@@ -168,12 +163,10 @@ class Prepared:
 
     Args:
         inputs: The fields.
-        cluster: The cluster.
         jobs: The jobs, completed with defaults.
         job_source: Where they come from.
         node_failures: What fails.
         said: Assumptions.
-        warnings: Warnings.
     """
 
     inputs: Schedule
@@ -207,7 +200,6 @@ class Prepared:
     def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
         """Return the error for a job that never fits, with a remedy."""
         where = f"{self.inputs.jobs}: " if self.inputs.jobs else "generated jobs: "
-        shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
         advice: tuple[str, ...] = (
             "Set leave_out_larger to exclude jobs that can never run.",
             "Use a larger cluster, or omit required."
@@ -216,14 +208,13 @@ class Prepared:
         )
         if self.inputs.jobs is None:
             advice = ("Set max_job_gpus to limit generated jobs.", *advice)
-        return InfeasibleError(f"{where}{shortfall}", advice=advice)
+        return InfeasibleError(f"{where}{problem.message}", advice=advice)
 
 
 def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) -> Prepared:
     """Return the inputs of a schedule.
 
     Args:
-        inputs: The fields.
         known: Jobs that were read or generated before; None to do it now.
         stream: Whether the number of jobs follows from the precision of the mean wait.
     """
@@ -254,11 +245,7 @@ def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) 
 
 
 def policy_of(inputs: Schedule) -> Policy:
-    """Return the scheduling policy.
-
-    Args:
-        inputs: The fields.
-    """
+    """Return the scheduling policy."""
     return Policy(
         order=inputs.order,
         backfill=inputs.backfill,
@@ -275,11 +262,7 @@ def policy_of(inputs: Schedule) -> Policy:
 
 
 def response_of(inputs: Schedule) -> Response:
-    """Return the response of a job to the loss of a node; a drain lets jobs end first.
-
-    Args:
-        inputs: The fields.
-    """
+    """Return the response of a job to the loss of a node; a drain lets jobs end first."""
     launcher = "slurm_requeue" if inputs.response == "drain" else inputs.response
     response = LAUNCHERS[launcher]()
     settings: dict[str, Any] = {

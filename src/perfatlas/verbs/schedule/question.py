@@ -38,9 +38,6 @@ JOB_NAMES: Final = (
 def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
     """Return named fields as a scenario; None and empty text are unset.
 
-    Args:
-        fields: The fields.
-
     Raises:
         InvalidSpecError: A name is unknown, a value is invalid, or two are inconsistent.
 
@@ -84,7 +81,6 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
 
     Args:
         compare: Fields and their values, such as backfill=none,easy; all combinations of several.
-        fields: The base.
 
     Raises:
         InvalidSpecError: Not a field and values, a field named twice, or too many combinations.

@@ -25,7 +25,6 @@ def results_of(
     """Return the results of a schedule.
 
     Args:
-        outcome: The schedule.
         trace: Rows read and ignored; empty for generated jobs.
         load: Requested GPU-time over capacity.
     """
@@ -62,9 +61,6 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     Of all GPU time, `productive_share` is the work of jobs that completed, `under_way_share` that
     of jobs still running, `unfinished_share` that of jobs that failed permanently, reached their
     time limit or were cancelled; lost work is in none of them.
-
-    Args:
-        outcome: A schedule.
     """
     shares, taken_J = outcome.shares(), outcome.taken_J
     lost = gpu_hours(float(outcome.column("lost_work")[taken_J].sum()) / TICKS_PER_SECOND)
@@ -103,18 +99,13 @@ def compared_row(change: Mapping[str, Any], outcome: ScheduleOutcome) -> dict[st
 
     Args:
         change: Its changed fields.
-        outcome: The schedule.
     """
     name = ", ".join(f"{field} {value}" for field, value in change.items())
     return {"name": name, "changes": dict(change), **figures(outcome)}
 
 
 def breakdown(outcome: ScheduleOutcome) -> list[dict[str, Any]]:
-    """Return the breakdown of GPU-time: rows of name, share, gpu_hours; shares sum to 1.
-
-    Args:
-        outcome: A schedule.
-    """
+    """Return the breakdown of GPU-time: rows of name, share, gpu_hours; shares sum to 1."""
     ticks = outcome.gpu_ticks()
     shares = outcome.shares()
     return [
@@ -131,7 +122,6 @@ def assumptions(inputs: Schedule, response: Response, *, failing: bool) -> list[
     """Return the assumptions of a schedule other than on jobs and failures.
 
     Args:
-        inputs: The fields.
         response: Response of a job to the loss of a node.
         failing: Whether there are failures.
     """
@@ -187,11 +177,7 @@ def _limit_text(kind: str, most: int) -> str:
 
 
 def failed_jobs_remark(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
-    """Return a remark on compared schedules in which jobs fail, "" for none.
-
-    Args:
-        compared: Name and schedule of each.
-    """
+    """Return a remark on compared schedules in which jobs fail, "" for none."""
     ended = {name: outcome.states.get("node_fail", 0) for name, outcome in compared}
     if len(set(ended.values())) < 2:
         return ""
@@ -204,11 +190,7 @@ def failed_jobs_remark(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
 
 
 def drain_remark(outcome: ScheduleOutcome) -> str:
-    """Return a remark on the time after the last submission, "" where it is short.
-
-    Args:
-        outcome: A schedule.
-    """
+    """Return a remark on the time after the last submission, "" where it is short."""
     last = int(outcome.column("submit")[-1])
     after = outcome.now - last
     if last <= BURST * outcome.now or after <= TAIL * outcome.now:

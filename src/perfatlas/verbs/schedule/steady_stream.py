@@ -78,12 +78,7 @@ class Stream:
         return "undecided" if found == "overloaded" and not self.grows else found
 
     def measured(self, run: Prepared, outcome: ScheduleOutcome) -> ScheduleOutcome:
-        """Return a schedule of which the part after the warm-up is measured.
-
-        Args:
-            run: What was scheduled.
-            outcome: Its schedule.
-        """
+        """Return a schedule of which the part after the warm-up is measured."""
         submit_J = outcome.column("submit")
         cut_s = float(submit_J[self.first]) / TICKS_PER_SECOND
         early = replace(run, inputs=run.inputs.model_copy(update={"until_s": cut_s}))
@@ -98,7 +93,6 @@ class Stream:
         """Return schedules of which the part after the warm-up is measured.
 
         Args:
-            runs: What was scheduled.
             outcomes: The schedules, fewer after an interruption.
         """
         return [self.measured(run, one) for run, one in zip(runs, outcomes, strict=False)]
@@ -117,11 +111,7 @@ class Stream:
         }
 
     def note(self, submitted: int) -> str:
-        """Return which jobs are measured, as a sentence.
-
-        Args:
-            submitted: Jobs of the stream.
-        """
+        """Return which jobs are measured, as a sentence."""
         return (
             f"steady state: the first {self.first:,} jobs are left out as warm-up (MSER-5, of"
             f" waiting and of the GPUs in use), and the last {submitted - self.last:,}, which may"
@@ -158,11 +148,7 @@ class Stream:
 
 
 def is_stream(inputs: Schedule) -> bool:
-    """Return whether jobs are generated without end.
-
-    Args:
-        inputs: The fields.
-    """
+    """Return whether jobs are generated without end."""
     return inputs.jobs is None and inputs.num_jobs is None
 
 
@@ -266,9 +252,6 @@ def measured_jobs(outcome: ScheduleOutcome) -> tuple[int, int, bool]:
     """Return the first and the last job that are measured, and whether the warm-up has ended.
 
     The warm-up is that of waiting and of the GPUs in use at submissions, whichever is longer.
-
-    Args:
-        outcome: The schedule of a stream.
     """
     submit_J, wait_s_J = outcome.column("submit"), outcome.waited_s_J
     count = int(np.count_nonzero(np.isfinite(wait_s_J)))
@@ -344,7 +327,6 @@ def unfilled_warning(
 
     Args:
         results: Results with `load` and `allocated_share`.
-        outcome: The schedule.
         stream: Whether the number of jobs follows from the precision of the mean wait.
     """
     load, idle = results["load"], outcome.shares()["idle_no_jobs"]

@@ -211,12 +211,7 @@ def _energy_text(name: str, value: float) -> str:
 
 
 def statistics(name: str, told: Answered) -> list[str]:
-    """Return mean, median and 90% quantile of a result as text.
-
-    Args:
-        name: Its key.
-        told: The distribution.
-    """
+    """Return mean, median and 90% quantile of a result as text."""
     return [format_value(name, told[part]) for part in SHOWN]
 
 

@@ -89,7 +89,6 @@ class SearchProgress:
 
     Args:
         tell: Receives each line.
-        inputs: The search.
     """
 
     def __init__(self, tell: Callable[[str], None], inputs: SearchInputs) -> None:
@@ -120,9 +119,7 @@ class SearchProgress:
         """Tell the metrics of a simulated plan, and the best of those so far.
 
         Args:
-            leader: The plan.
             number: Its number, from 1.
-            count: Plans to simulate.
         """
         least = self._inputs.min_slo_probability
         if self._best is None or leader.order(least) < self._best.order(least):
@@ -164,8 +161,6 @@ def runner_up_lacks(
     """Return why the second plan is worse by the objective, "" where plan and metrics tell it.
 
     Args:
-        first: Row of the best plan.
-        second: Row of the next one.
         held: What prevents a higher load of the next one.
         objective: The metric that ranks them, one.
 
@@ -317,8 +312,6 @@ class SearchAnswer(AnsweredRun):
     """The answer to a search, with all of its candidates.
 
     Args:
-        found: The candidates.
-        inputs: The search.
         best: Fields with which `estimate` prices the best plan.
     """
 

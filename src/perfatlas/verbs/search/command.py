@@ -59,12 +59,7 @@ class SearchFlags:
 
 @takes_fields("search")
 def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
-    """Answer a search; return the exit code.
-
-    Args:
-        flags: The search.
-        output: Output of the answer.
-    """
+    """Answer a search; return the exit code."""
     from perfatlas.verbs.search.answer import search as search_answer
 
     output = output or SearchFlags()

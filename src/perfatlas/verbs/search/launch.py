@@ -34,7 +34,6 @@ def launcher_of(emit: str, engine: str, *, pools: bool) -> str:
     """Return the key of the rules by which an engine is launched.
 
     Args:
-        emit: What launches it.
         engine: Name of the searched engine, without a version.
         pools: Whether prefill and decode pools are searched.
 
@@ -79,7 +78,6 @@ def launch_commands(
 
     Args:
         launcher: Key of the rules.
-        model: The model.
         plan: A row of the answer, with the `OPTIONS` and `SETTINGS` that are set, and the devices
             of a node (`NODE_DEVICES`, of pools with their names) where replicas may need several.
         longest: Tokens of the longest request, prompt and output.
@@ -197,7 +195,6 @@ def _settings(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, li
     """Return the arguments of each setting of a plan that has an effect, None where none is known.
 
     Args:
-        rules: Those of the launcher.
         plan: The plan of a replica, or of a worker with its `role`.
     """
     exchanges, known = rules.get("exchange", {}), rules.get("settings", {})
@@ -280,7 +277,6 @@ def needed_checkpoint(launcher: str, plan: Mapping[str, Any], stored: str) -> st
 
     Args:
         launcher: Key of the rules.
-        plan: A row of the answer.
         stored: Format of the dense layers of the checkpoint.
 
     Example:
@@ -324,7 +320,6 @@ def node_span(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> NodeSpan | N
     ones on a node.
 
     Args:
-        rules: Those of the launcher.
         plan: Sizes of a replica, with the devices of its nodes.
 
     Example:
@@ -346,7 +341,6 @@ def left_out_nodes(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
     """Return whether a replica needs several nodes that its command does not name.
 
     Args:
-        rules: Those of the launcher.
         plan: Sizes of a replica, with the devices of its nodes.
     """
     devices = int(plan.get(NODE_DEVICES, 0))
@@ -359,9 +353,7 @@ def commands_of_nodes(
     """Return the commands of a replica over several nodes.
 
     Args:
-        rules: Those of the launcher.
         commands: The command of a replica on its first node, and on others where they differ.
-        span: Its nodes.
 
     Example:
         >>> from perfatlas.studies.deployments import launch_rules

@@ -28,8 +28,6 @@ class _Workers(NamedTuple):
 
     Args:
         role: Pool, "" for replicas.
-        sizes: Sizes by name.
-        system: Their system.
         number: How many there are.
     """
 

@@ -103,8 +103,6 @@ def gain_of_next_load(leader: Leader, found: Found, inputs: SearchInputs) -> flo
     The plan meets all limits up to a load between its own and the next one, which misses some.
 
     Args:
-        leader: The plan.
-        found: The candidates.
         inputs: The search, with one objective.
     """
     binding = str(leader.row["binding_constraint"])
@@ -325,7 +323,6 @@ def fewer_plans_note(leaders: list[Leader], inputs: SearchInputs) -> list[str]:
 
     Args:
         leaders: Leaders by closed forms, also those that are not simulated.
-        inputs: The search.
     """
     left = leaders[inputs.num_simulated : inputs.num_plans]
     if not any(leader.probability >= inputs.min_slo_probability for leader in left):

@@ -97,12 +97,7 @@ if TYPE_CHECKING:
 
 
 def generated_lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
-    """Return the lengths of generated requests, if set by isl and osl.
-
-    Args:
-        traffic: The traffic.
-        scenario: Gives isl and osl.
-    """
+    """Return the lengths of generated requests, if set by isl and osl."""
     drawn = traffic.requests is None and traffic.lengths_from is None
     return {"isl": scenario.isl, "osl": scenario.osl} if drawn else {}
 
@@ -112,8 +107,6 @@ def resolved_fields(ready: Service, traffic: Traffic, scenario: Scenario) -> dic
 
     Args:
         ready: What serves the traffic.
-        traffic: The traffic.
-        scenario: The deployment.
     """
     limits = [
         {
@@ -147,7 +140,6 @@ def cost_results(results: Mapping[str, Any], usd_per_gpu_hour: float | None) -> 
     Throughput has an interval, and the cost of tokens the opposite one.
 
     Args:
-        results: Results of a simulation.
         usd_per_gpu_hour: Price of one GPU-hour [USD].
     """
     if usd_per_gpu_hour is None:
@@ -183,7 +175,6 @@ class Simulation(AnsweredRun):
     Args:
         answer: The envelope.
         requests: The requests, of the first seed if there are several.
-        outcome: Results of the simulation.
         seen: Delays between engine and client.
         kv_blocks: KV cache blocks of all schedulers.
         kinds: Number of replicas of each type, if there are several.
@@ -277,8 +268,6 @@ def simulation_of(
     """Return the simulation of a run whose length is known.
 
     Args:
-        run: What runs.
-        scenario: What serves it.
         fields: The fields, as for `simulate`.
         known: Tables of prices of earlier calls.
         progress: As for `simulate`.
@@ -324,9 +313,6 @@ def simulated(
     """Return the simulation for a finished run, without an interval.
 
     Args:
-        ready: The deployment.
-        resolved: The traffic.
-        outcome: Results of the run.
         fields: The fields, as for `simulate`.
     """
     traffic, scenario = split_fields(fields)

@@ -47,12 +47,7 @@ class RateSpread(NamedTuple):
 
 
 def draws_traffic(traffic: Traffic, scenario: Scenario) -> bool:
-    """Return whether another seed gives other arrivals or lengths at the same mean rate.
-
-    Args:
-        traffic: What arrives.
-        scenario: What serves it.
-    """
+    """Return whether another seed gives other arrivals or lengths at the same mean rate."""
     if not has_steady_rate(traffic, scenario):
         return False
     timed = traffic.arrival != "constant" and math.isfinite(traffic.request_rate or math.inf)
@@ -64,7 +59,6 @@ def arrival_spread(run: TrafficRun, outcome: Outcome) -> Spread:
 
     Args:
         run: What ran, with random traffic.
-        outcome: Its requests.
 
     Returns:
         Latencies of fewer than 100 requests have none.

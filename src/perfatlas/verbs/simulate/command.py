@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -118,9 +118,7 @@ def simulate(
     """Simulate traffic; return the exit code.
 
     Args:
-        flags: The deployment and its traffic.
         extra: Further files, and the searches.
-        output: Output of the answer.
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
     extra.refuse_unused_options()
@@ -180,17 +178,12 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
 def _simulate_table(
     set_fields: dict[str, Any], output: OutputFlags, verb_function: Callable[..., Simulation]
 ) -> int:
-    from perfatlas.answer import step_bounds
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
-
-    def answer_row(_: int, fields: dict[str, Any]) -> Any:  # noqa: ANN401 - the schema checks them
-        answer = verb_function(**fields).answer
-        told = {"tier": answer.evidence.tier, **step_bounds(answer.breakdown)}
-        return replace(answer, results={**answer.results, **told})
+    from perfatlas.verbs.simulate.rows import simulated_row
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
     asked = TableQuestion(
         command="simulate", names=names, first="ttft_s_mean", set_fields=set_fields
     )
-    summary = answer_rows(answer_row, output, asked)
+    summary = answer_rows(lambda _, fields: simulated_row(verb_function, fields), output, asked)
     return show_summary("simulate", summary, set_fields=set_fields, as_json=output.json)

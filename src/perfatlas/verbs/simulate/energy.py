@@ -35,7 +35,6 @@ class Spent(NamedTuple):
 
     Args:
         tokens: Output tokens of completed requests.
-        completed: Completed requests.
         prompt_j: Dynamic energy of prompts [J].
         dynamic_j: Dynamic energy of all steps [J].
         bubble_j: What GPUs draw within steps while they run no kernel [J].
@@ -49,13 +48,7 @@ class Spent(NamedTuple):
 
 
 def spent_energy(ready: Service, requests: Requests, outcome: Outcome) -> Spent:
-    """Return the tokens of a run and the energy of its steps.
-
-    Args:
-        ready: The deployment.
-        requests: The requests.
-        outcome: Results of the run.
-    """
+    """Return the tokens of a run and the energy of its steps."""
     done_N = outcome.finished_N >= 0
     return Spent(
         float(requests.osl_N[done_N].sum()),
@@ -83,8 +76,6 @@ def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str,
     has released draw none.
 
     Args:
-        ready: The deployment.
-        outcome: Results of the run.
         makespan_s: First arrival to last token [s].
 
     Returns:
@@ -133,7 +124,6 @@ def energy_results(
     Energies are those of the steps that ran, and idle GPUs at the rates of the results.
 
     Args:
-        ready: The deployment.
         runs: Tokens and energies of the run of every seed, which add up.
         results: Rates of the run, with their interval, and `run_energy`, means over seeds.
 
@@ -195,18 +185,13 @@ def prices_without_power(ready: Service, energies: Mapping[str, Any]) -> list[st
     """Return a warning if PUE or price have no effect, as the power of nodes is unknown.
 
     Args:
-        ready: The deployment.
         energies: Result of `energy_results`.
     """
     return unused_prices(energies, *_nodes_and_prices(ready))
 
 
 def unknown_power(ready: Service) -> list[str]:
-    """Return a warning for each device of a deployment whose power is not predicted.
-
-    Args:
-        ready: The deployment.
-    """
+    """Return a warning for each device of a deployment whose power is not predicted."""
     systems = (pool.question.placement.systems[0] for pool in ready.pools)
     boards = [board_energy(system.device) for system in systems]
     notes = [note for board in boards if math.isnan(board.on_w) for note in board.notes]
@@ -225,20 +210,13 @@ def mean_power(results: Mapping[str, Any]) -> dict[str, float]:
     """Return the mean power of runs of several seeds: their energy over their time.
 
     The mean of the powers would weigh short runs as much as long ones.
-
-    Args:
-        results: Means over seeds.
     """
     joules, seconds = results.get("energy_j"), results.get("makespan_s")
     return {"deployment_power_w": joules / seconds} if joules and seconds else {}
 
 
 def known_energy(ready: Service) -> bool:
-    """Return whether all devices of a deployment have energies.
-
-    Args:
-        ready: The deployment.
-    """
+    """Return whether all devices of a deployment have energies."""
     return all(pool.table.energy is not None for pool in ready.pools)
 
 

@@ -35,9 +35,6 @@ def traffic_results(
     """Return the results of a run.
 
     Args:
-        ready: The deployment.
-        resolved: The traffic.
-        outcome: Results of the run.
         found: Its latencies and rates, from `serving.summarize`.
 
     Returns:

@@ -26,11 +26,7 @@ MEASURED: Final = ("ttft_s", "tpot_s", "request_latency_s")
 
 
 def load_results(run: TrafficRun) -> dict[str, Any]:
-    """Return offered load and capacity, nothing where the traffic has no steady rate.
-
-    Args:
-        run: What ran.
-    """
+    """Return offered load and capacity, nothing where the traffic has no steady rate."""
     if run.load is None:
         return {}
     return {
@@ -43,10 +39,6 @@ def load_results(run: TrafficRun) -> dict[str, Any]:
 
 def window_results(run: TrafficRun, outcome: Outcome) -> dict[str, Any]:
     """Return which requests are measured, and how precise their latencies are.
-
-    Args:
-        run: What ran.
-        outcome: Its requests.
 
     Returns:
         Half-widths are of 90% confidence intervals over the random draws, from batches of requests.
@@ -93,7 +85,6 @@ def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) ->
 
     Args:
         results: Results of a run that lasts as long as its precision asks.
-        load: Offered load and capacity.
     """
     if load is None or not load.grows:
         return dict(results)
@@ -112,7 +103,6 @@ def steady_rates(
 
     Args:
         results: Results of a run that lasts as long as its precision asks.
-        load: Offered load and capacity.
         slow: Load at the slow end of the interval of step times, None where it is unknown.
     """
     rate = results["requests_per_s"]
@@ -163,7 +153,6 @@ def steady_warnings(run: TrafficRun, slow: OfferedLoad | None) -> list[str]:
     """Return the warnings about load, warm-up and precision.
 
     Args:
-        run: What ran.
         slow: Load at the slow end of the interval of step times, None where it is unknown.
     """
     load = run.load
@@ -215,10 +204,6 @@ def length_note(run: TrafficRun, results: Mapping[str, Any]) -> list[str]:
 
     Results of a fixed number of requests include the warm-up; a precision that the shortest run
     has leaves that run as it is.
-
-    Args:
-        run: What ran.
-        results: Of it.
     """
     asked = run.traffic
     if run.window is not None and run.precise and "sampling_precision" in asked.model_fields_set:

@@ -40,8 +40,6 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     """Return the typical steps of a simulation.
 
     Args:
-        ready: The deployment.
-        requests: The requests.
         outcome: Results of the run, with at least one completed request.
     """
     done = outcome.finished_N >= 0
@@ -87,8 +85,6 @@ def typical_step_rows(
     its number.
 
     Args:
-        ready: The deployment.
-        requests: The requests.
         outcome: Results of the run.
     """
     if (outcome.finished_N < 0).all():
@@ -124,9 +120,5 @@ def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:
 
 
 def most_running(ready: Deployment) -> int:
-    """Return the maximum number of running sequences of one scheduler.
-
-    Args:
-        ready: The deployment.
-    """
+    """Return the maximum number of running sequences of one scheduler."""
     return ready.limits.max_num_seqs

@@ -391,11 +391,7 @@ _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep(AnsweredRun):
-    """An answered study; `results` has its counts and best rows.
-
-    Args:
-        run: The folder with all rows.
-    """
+    """An answered study; `results` has its counts and best rows."""
 
     run: RunFolder
 
@@ -528,7 +524,6 @@ def describe(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
 
     Args:
         raw: The tables of the study.
-        name: Its name.
 
     Raises:
         InvalidSpecError: The study is invalid.
@@ -561,11 +556,7 @@ def describe(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def block_points(study: Study) -> int:
-    """Return the number of points of a block, which depends on the study alone.
-
-    Args:
-        study: The study.
-    """
+    """Return the number of points of a block, which depends on the study alone."""
     points = study.points
     if not study.is_tabled:
         return max(1, min(ROW_BLOCK, points.size // FEWEST_BLOCKS))

@@ -24,7 +24,6 @@ def check_base(points: Points, base: Mapping[str, Any], origin: str) -> None:
     """Check that every point of a study has a base.
 
     Args:
-        points: What varies.
         base: Values of the base, by name; empty for none.
         origin: The file, for messages.
 
@@ -62,8 +61,6 @@ def base_key(row: Mapping[str, Any], names: Sequence[str], base: Mapping[str, An
     """Return what a row has in common with its base.
 
     Args:
-        row: Values by name.
-        names: What varies.
         base: Values of the base, by name.
 
     Example:
@@ -78,8 +75,6 @@ def with_ratio(row: Mapping[str, Any], own: str, base: float | None) -> dict[str
     """Return a row with the ratio of its objective to that of its base.
 
     Args:
-        row: A best row.
-        own: Its objective.
         base: The value of its base, None if that has none.
     """
     return {**row, RATIO: float(row[own]) / base if base else None}

@@ -120,11 +120,7 @@ class _Progress:
             sys.stderr.flush()
 
     def look(self, tally: Tally) -> None:
-        """Show the counts so far.
-
-        Args:
-            tally: The counts.
-        """
+        """Show the counts so far."""
         now, terminal = time.monotonic(), sys.stderr.isatty()
         if now - self._told < (TOLD_EVERY_S if terminal else LOGGED_EVERY_S) or tally.share >= 1.0:
             return

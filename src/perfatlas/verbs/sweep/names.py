@@ -35,9 +35,6 @@ def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
 
     `device.tdp = [1]` is a nested table in TOML, `"device.tdp" = [1]` is not.
 
-    Args:
-        table: Values by name.
-
     Example:
         >>> from perfatlas.verbs.sweep.names import flattened
         >>> flattened({"tp": [1], "device": {"tdp": ["500W"]}})
@@ -98,7 +95,6 @@ def check_name(command: str, name: str, where: str) -> None:
     """Refuse a name that the verb does not read.
 
     Args:
-        command: The verb.
         name: A field of it, a hardware field, or a dimension of the model.
         where: File and table, for messages.
 
@@ -131,9 +127,7 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
     """Return a value of a name; numbers with units become SI numbers.
 
     Args:
-        command: The verb.
         name: A field of it, a hardware field, or a dimension of the model.
-        value: As the study has it.
         where: The file, for messages.
 
     Raises:
@@ -187,7 +181,6 @@ def is_whole(command: str, name: str) -> bool:
     """Return whether the values of a name are integers.
 
     Args:
-        command: The verb.
         name: A field of it, a hardware field, or a dimension of the model.
 
     Raises:
@@ -209,9 +202,6 @@ def is_whole(command: str, name: str) -> bool:
 @cache
 def result_names(command: str) -> tuple[str, ...]:
     """Return the columns that a table of a verb may have.
-
-    Args:
-        command: The verb.
 
     Example:
         >>> from perfatlas.verbs.sweep.names import result_names

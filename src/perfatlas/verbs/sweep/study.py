@@ -43,8 +43,6 @@ def read_axes(
     The rows of a block then share few systems, each resolved once.
 
     Args:
-        command: The verb.
-        raw: The tables of the study.
         fixed: Hardware fields and dimensions of models with one value.
         origin: The file, for messages.
 
@@ -157,7 +155,6 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
     """Return what is sampled, None for nothing.
 
     Args:
-        command: The verb.
         raw: The table [sample].
         origin: The file, for messages.
 

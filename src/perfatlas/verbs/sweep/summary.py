@@ -34,7 +34,6 @@ class Tally:
         """Start without blocks.
 
         Args:
-            study: The study.
             described: The description of the run.
         """
         self.described = described
@@ -65,7 +64,6 @@ class Tally:
 
         Args:
             number: The block, from 0.
-            stats: What it adds.
         """
         self._stats[number] = stats
 

@@ -27,7 +27,6 @@ def print_sweep(
     Args:
         console: From `open_terminal`.
         answer: The `--json` object.
-        study: The study file.
         output: The file with all rows, if one was written.
         verbose: Whether to list all best rows and reasons.
     """

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer
+from perfatlas.answer import Answer, flat_results
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario, unused_warnings
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.scenario.training_steps import (
     FACILITY,
     RANKS,
     SIZES,
     STORAGE,
-    broken_limit,
-    checkpoint_results,
     data_parallel,
-    does_not_fit,
-    power_remarks,
-    power_rows,
-    question_of,
     read_training,
     schedule_of,
     training_breakdown,
-    training_results,
+    training_rows,
     training_step,
 )
-from perfatlas.training.layouts import layout_problems
-from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.metrics import PARTS
-from perfatlas.verbs.train.remarks import above_measured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.scenario.training_steps import TrainInputs
-    from perfatlas.training.step import TrainingQuestion, TrainingSteps
+    from perfatlas.training.step import TrainingQuestion
 
 __all__ = ["PARTS", "train", "train_columns"]
 
@@ -65,13 +55,12 @@ def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table 
         True
     """
     step = training_step(fields)
-    inputs, question, steps = step.inputs, step.question, step.steps
     return Answer(
         command="train",
-        scenario=_scenario(inputs, question),
+        scenario=_scenario(step.inputs, step.question),
         results=step.results,
-        breakdown=training_breakdown(question, steps),
-        warnings=_warnings([inputs], question, steps)[0],
+        breakdown=training_breakdown(step.question, step.steps),
+        warnings=step.warnings,
         evidence=step.evidence(),
     )
 
@@ -90,40 +79,14 @@ def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _rows(inputs: Sequence[TrainInputs]) -> Answered:
     """Return the answers of questions of one schedule that differ in `VARYING` alone."""
-    from perfatlas.answer import flat_results
-
-    asked = question_of(inputs)
-    found: dict[int, tuple[dict[str, Any], Sequence[str]] | PerfatlasError] = {}
-    for problem in layout_problems(asked.network, asked.layouts, asked.schedule):
-        for at in problem.broken_C.nonzero()[0].tolist():
-            found.setdefault(at, InvalidSpecError(problem.sentence(at)))
-    valid = [at for at in range(len(inputs)) if at not in found]
-    if valid:
-        question = question_of([inputs[at] for at in valid])
-        steps = training_steps(question)
-        power = power_rows([inputs[at] for at in valid], question, steps)
-        warnings = _warnings([inputs[at] for at in valid], question, steps)
-        for place, (at, row) in enumerate(
-            zip(valid, training_results(question, steps), strict=True)
-        ):
-            if steps.memory.fits[place]:
-                if (error := broken_limit(question, steps, place)) is not None:
-                    found[at] = error
-                    continue
-                own = power[place] | checkpoint_results(inputs[at], question, steps, place)
-                found[at] = dict(flat_results(row | own)), warnings[place]
-            else:
-                found[at] = does_not_fit(inputs[at], question, steps.memory, place)
-    return Answered.of([found[at] for at in range(len(inputs))])
-
-
-def _warnings(
-    inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
-) -> list[tuple[str, ...]]:
-    """Return what to know before relying on a step, for each candidate."""
-    above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
-    unused = [unused_warnings(vars(one), verb_fields("train")) for one in inputs]
-    return [tuple(chain(*notes)) for notes in zip(above, power, unused, strict=True)]
+    return Answered.of(
+        [
+            step
+            if isinstance(step, PerfatlasError)
+            else (dict(flat_results(step.results)), step.warnings)
+            for step in training_rows(inputs)
+        ]
+    )
 
 
 def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]:

@@ -65,9 +65,7 @@ def train(*, flags: object = None, extra: TrainFlags | None = None, output: Outp
     """Answer a training step; return the exit code.
 
     Args:
-        flags: The step.
         extra: Further files.
-        output: Output of the answer.
 
     Raises:
         UsageError: A required field is missing, --html or --trace is combined with --table, or both

@@ -103,40 +103,47 @@ def _value(results: Mapping[str, Any], name: str) -> Value:
 
 def _waterfall(results: Mapping[str, Any]) -> Section:
     """Return the parts of the step, kernels last, and a table of them."""
-    step_s = results["step_time_s"]
-    rows = [
-        {"name": name, "share": seconds / step_s}
-        for name, seconds in results["waterfall"].items()
-        if seconds > 0.0 or name == "compute"
-    ]
-    title = "Where the time goes"
-    figure = Waterfall(rows, PARTS, [share_text(row["share"]) for row in rows])
-    cells = [
-        [PARTS[name], format_value("time_s", seconds), share_text(seconds / step_s)]
-        for name, seconds in results["waterfall"].items()
-    ]
-    cells.append(["step", format_value("time_s", step_s), "100%"])
-    table = Table(head=("part", "time", "share"), rows=cells)
-    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+    shown = {k: v for k, v in results["waterfall"].items() if v > 0.0 or k == "compute"}
+    return _parts("time", shown, results["waterfall"], PARTS, ("time_s", results["step_time_s"]))
 
 
 def _energy(results: Mapping[str, Any]) -> list[Section]:
     """Return the parts of the energy of all GPUs, empty where they are not known."""
     if results["energy_parts"] is None:
         return []
-    total_j = results["energy_per_step_j"]
     parts = {name: joules for name, joules in results["energy_parts"].items() if joules > 0.0}
-    rows = [{"name": name, "share": joules / total_j} for name, joules in parts.items()]
-    title = "Where the energy goes"
-    energy = Axis("share of the energy", unit="%")
-    figure = Waterfall(rows, ENERGY, [share_text(row["share"]) for row in rows], energy)
-    cells = [
-        [ENERGY[name], format_value("energy_per_step_j", joules), share_text(joules / total_j)]
-        for name, joules in parts.items()
+    total = "energy_per_step_j", results["energy_per_step_j"]
+    return [_parts("energy", parts, parts, ENERGY, total)]
+
+
+def _parts(
+    of: str,
+    shown: Mapping[str, float],
+    parts: Mapping[str, float],
+    labels: Mapping[str, str],
+    whole: tuple[str, float],
+) -> Section:
+    """Return the parts of a whole as a picture and a table.
+
+    Args:
+        of: Time or energy.
+        whole: The result that they divide, and its value.
+    """
+    title, (metric, total) = f"Where the {of} goes", whole
+    rows: list[dict[str, Any]] = [
+        {"name": name, "share": part / total} for name, part in shown.items()
     ]
-    cells.append(["step, all GPUs", format_value("energy_per_step_j", total_j), "100%"])
-    table = Table(head=("part", "energy", "share"), rows=cells)
-    return [Section(title=title, blocks=[Chart(figure=figure, title=title), table])]
+    texts = [share_text(row["share"]) for row in rows]
+    figure = Waterfall(rows, labels, texts, Axis(f"share of the {of}", unit="%"))
+    cells = [
+        [labels[name], format_value(metric, part), share_text(part / total)]
+        for name, part in parts.items()
+    ]
+    last = "step" if of == "time" else "step, all GPUs"
+    table = Table(
+        head=("part", of, "share"), rows=[*cells, [last, format_value(metric, total), "100%"]]
+    )
+    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
 
 
 def _memory(memory: Mapping[str, Any]) -> Section:

@@ -84,11 +84,7 @@ def print_training(
 
 
 def layout_line(scenario: Mapping[str, Any]) -> str:
-    """Return the parallel sizes, the schedule and the sharding, in a line.
-
-    Args:
-        scenario: The scenario of an answer.
-    """
+    """Return the parallel sizes, the schedule and the sharding, in a line."""
     sizes = [f"{name} {scenario[name]:,}" for name in SIZES if scenario.get(name, 1) > 1]
     words = [", ".join(sizes) or "one GPU"]
     if scenario.get("pp", 1) > 1:
@@ -99,12 +95,7 @@ def layout_line(scenario: Mapping[str, Any]) -> str:
 
 
 def batch_line(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
-    """Return the batch, the format, recomputation and the optimizer, in a line.
-
-    Args:
-        scenario: The scenario of an answer.
-        results: Its results.
-    """
+    """Return the batch, the format, recomputation and the optimizer, in a line."""
     batches = results["micro_batches"]
     return (
         f"{counted(scenario['global_batch'], 'sequence')} of {scenario['sequence_length']:,}"

@@ -9,7 +9,12 @@ from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.training_steps import evidence_of, training_breakdown, training_results
+from perfatlas.scenario.training_steps import (
+    above_measured,
+    evidence_of,
+    training_breakdown,
+    training_results,
+)
 from perfatlas.studies import (
     SEARCHED,
     find_layouts,
@@ -20,7 +25,6 @@ from perfatlas.studies import (
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.metrics import PARTS
-from perfatlas.verbs.train.remarks import above_measured
 from perfatlas.verbs.train.search.question import read_layout_search
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -43,11 +47,7 @@ ZERO_NAMES: Final = ("0", "1", "2", "3")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSearch(AnsweredRun):
-    """The answer to a search among training layouts.
-
-    Args:
-        found: The layouts.
-    """
+    """The answer to a search among training layouts."""
 
     found: FoundLayouts
 

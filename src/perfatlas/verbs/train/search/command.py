@@ -40,12 +40,7 @@ class LayoutSearchFlags:
 
 @takes_fields(COMMAND)
 def search_training(*, flags: object = None, output: LayoutSearchFlags | None = None) -> int:
-    """Answer a search among training layouts; return the exit code.
-
-    Args:
-        flags: The search.
-        output: Output of the answer.
-    """
+    """Answer a search among training layouts; return the exit code."""
     from perfatlas.verbs.train.search.answer import search_training as search_answer
 
     output = output or LayoutSearchFlags()

@@ -92,7 +92,6 @@ def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None)
     """Return the numbers of layouts that were priced, excluded and rejected, in a line.
 
     Args:
-        results: Results of a search.
         rate_per_cpu_s: Legal layouts per CPU-second, told with all rules; None for the brief line.
     """
     labels = METRICS["rejected_layouts"].parts

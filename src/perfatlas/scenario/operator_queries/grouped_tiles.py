@@ -11,7 +11,7 @@ from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.kernel.question import GemmInputs
+    from perfatlas.scenario.operator_queries.inputs import GemmInputs
 
 _DATA: Final = "data/grouped_kernels.toml"
 _FEW: Final = 128

@@ -1,8 +1,8 @@
-"""Queries for one collective, priced together, and their answers."""
+"""Queries for one collective: reading, checks, and prices of those that share all but sizes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,27 +17,87 @@ from perfatlas.collectives import (
 )
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import resolve_system
-from perfatlas.scenario.fields import columns_of
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.fields import InputFields, columns_of, refuse_unused
 from perfatlas.scenario.resolution import format_of, kernel_engine
-from perfatlas.verbs.collective.question import spread
+from perfatlas.vocabulary.fields import (
+    CollectiveKernels,
+    CollectiveShape,
+    SystemChoice,
+    TierChoice,
+    fields_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.collectives import PricedCollectives
     from perfatlas.hardware import System
-    from perfatlas.verbs.collective.question import CollectiveInputs
 
-SIZES: Final = ("bytes", "gpus", "nodes")  # fields that are columns here
+COLLECTIVE_SIZES: Final = ("bytes", "gpus", "nodes")  # fields that are columns here
 RESULTS: Final = (
     *("time_s", "time_s_low", "time_s_high", "tabulated_low_s", "tabulated_high_s"),
     *("bus_bandwidth_bytes_per_s", "algorithm", "bound", "bound_time_s", "tier"),
 )
 
 
+# groups in reverse order: Python collects annotations from the last base on
+class CollectiveInputs(InputFields, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
+    """A collective between GPUs of one system."""
+
+
+def read_collective(fields: Mapping[str, Any]) -> CollectiveInputs:
+    """Return the collective of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+    """
+    inputs = CollectiveInputs.read(fields)
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
+    if inputs.gpus % (inputs.nodes or 1):
+        raise InvalidSpecError(f"nodes = {inputs.nodes} must divide gpus = {inputs.gpus}")
+    if inputs.nodes is not None:
+        spread(resolve_system(inputs.system), inputs.gpus, inputs.nodes)
+    return inputs
+
+
+def spread(system: System, gpus: int, nodes: int | None) -> System:
+    """Return a system whose scale-up domain is reduced to the GPUs per node.
+
+    Args:
+        gpus: Participating GPUs, a multiple of `nodes`.
+        nodes: Number of nodes, None for the minimum.
+
+    Raises:
+        InvalidSpecError: There are more GPUs per node than a scale-up domain holds.
+    """
+    if nodes is None:
+        return system
+    inside, scale_up = gpus // nodes, system.device.scale_up
+    if inside > scale_up.domain_size:
+        raise InvalidSpecError(
+            f"{gpus} gpus on {nodes} nodes are {inside} per node; a scale-up domain of"
+            f" {system.name} holds {scale_up.domain_size}; use nodes ="
+            f" {-(-gpus // scale_up.domain_size)} or more"
+        )
+    if nodes == 1:
+        return system
+    node = system.node
+    nics = max(round(node.nics * inside / node.devices), 1)
+    return replace(
+        system,
+        device=replace(system.device, scale_up=replace(scale_up, domain_size=inside)),
+        node=replace(node, devices=inside, nics=nics),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
-class PricedQuestions:
-    """Queries that differ in `SIZES` alone, priced as shapes of one collective.
+class PricedCollectiveQueries:
+    """Queries that differ in `COLLECTIVE_SIZES` alone, priced as shapes of one collective.
 
     Args:
         inputs: The queries (U).
@@ -63,8 +123,8 @@ class PricedQuestions:
         return {name: columns[name] for name in RESULTS}
 
 
-def price_questions(inputs: Sequence[CollectiveInputs]) -> PricedQuestions:
-    """Return the prices of queries that differ in `SIZES` alone.
+def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollectiveQueries:
+    """Return the prices of queries that differ in `COLLECTIVE_SIZES` alone.
 
     Args:
         inputs: The queries (U).
@@ -80,7 +140,7 @@ def price_questions(inputs: Sequence[CollectiveInputs]) -> PricedQuestions:
     index_U = np.array([places.index((one.gpus if one.nodes else 0, one.nodes)) for one in inputs])
     implementation = _implementation(first)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
-    size = columns_of(inputs, SIZES)
+    size = columns_of(inputs, COLLECTIVE_SIZES)
     shapes = CollectiveShapes(
         op=first.op,
         bytes=size["bytes"],
@@ -95,7 +155,7 @@ def price_questions(inputs: Sequence[CollectiveInputs]) -> PricedQuestions:
         tier=first.tier,
         implementation=implementation,
     )
-    return PricedQuestions(
+    return PricedCollectiveQueries(
         inputs=inputs, systems=[systems[place] for place in index_U], shapes=shapes, found=found
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import InputFields, refuse_unused
@@ -27,46 +27,31 @@ from perfatlas.vocabulary.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+
+
+Inputs = TypeVar("Inputs", bound="InputFields")
+
+
+class PricedOperator(PowerLimit, ClockChoice, TierChoice, KernelChoice):
+    """Kernels, tier and clock of an operator on one device."""
 
 
 # groups in reverse order: Python collects annotations from the last base on
-class GemmInputs(
-    InputFields,
-    PowerLimit,
-    ClockChoice,
-    TierChoice,
-    KernelChoice,
-    MeasuredProduct,
-    GemmShape,
-    SystemChoice,
-):
+class GemmInputs(InputFields, PricedOperator, MeasuredProduct, GemmShape, SystemChoice):
     """A matrix product on one device."""
 
 
 class AttentionInputs(
-    InputFields,
-    PowerLimit,
-    ClockChoice,
-    TierChoice,
-    KernelChoice,
-    AttentionShape,
-    AttentionSizes,
-    AttentionPhase,
-    SystemChoice,
+    InputFields, PricedOperator, AttentionShape, AttentionSizes, AttentionPhase, SystemChoice
 ):
     """The attention of one layer on one device."""
 
 
-class MoeInputs(
-    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, MoeShape, SystemChoice
-):
+class MoeInputs(InputFields, PricedOperator, MoeShape, SystemChoice):
     """The routed experts of one layer on one device."""
 
 
-class ElementwiseInputs(
-    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, ElementwiseShape, SystemChoice
-):
+class ElementwiseInputs(InputFields, PricedOperator, ElementwiseShape, SystemChoice):
     """An operator limited by memory bandwidth on one device."""
 
 
@@ -84,41 +69,33 @@ DesignInputs = AttentionDesignInputs | GemmDesignInputs
 OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ElementwiseInputs
 
 
-def _with_half(fields: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return the fields, with unset formats of 16 bits fp16 on tensor cores without bf16."""
-    unset = [name for name in names if fields.get(name) in (None, "")]
-    system = fields.get("system")
-    if not unset or not isinstance(system, str) or half_format(system) == "bf16":
-        return fields
-    return {**fields, **dict.fromkeys(unset, half_format(system))}
-
-
-def read_gemm(fields: Mapping[str, Any]) -> GemmInputs:
-    """Return the matrix product of named fields.
+def read_operator(
+    schema: type[Inputs], fields: Mapping[str, Any], half_formats: tuple[str, ...] = ()
+) -> Inputs:
+    """Return a query of named fields, each of which has an effect.
 
     Args:
         fields: The fields as given; None means "not given".
+        half_formats: Formats that are fp16, where unset, on tensor cores without bf16.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
     """
-    inputs = GemmInputs.read(_with_half(fields, "format"))
-    refuse_unused(vars(inputs), fields_of(type(inputs)))
+    system = fields.get("system")
+    unset = [name for name in half_formats if fields.get(name) in (None, "")]
+    if unset and isinstance(system, str):
+        fields = {**fields, **dict.fromkeys(unset, half_format(system))}
+    inputs = schema.read(fields)
+    refuse_unused(vars(inputs), fields_of(schema))
     return inputs
 
 
-def read_attention(fields: Mapping[str, Any]) -> AttentionInputs:
-    """Return the attention of named fields, with its number of queries and KV heads.
-
-    Args:
-        fields: The fields as given; None means "not given".
+def check_attention(inputs: AttentionInputs) -> None:
+    """Refuse contradictory sizes, masks and appends to the cache.
 
     Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
-            has no effect.
+        InvalidSpecError: Two fields contradict each other.
     """
-    inputs = AttentionInputs.read(_with_half(fields, "format", "kv_format"))
-    refuse_unused(vars(inputs), fields_of(type(inputs)))
     _check_sizes(inputs)
     if inputs.mask == "none" and inputs.window:
         raise InvalidSpecError(
@@ -129,7 +106,21 @@ def read_attention(fields: Mapping[str, Any]) -> AttentionInputs:
             f"cache_append = included contradicts direction = {inputs.direction}: training appends"
             " to no cache; leave cache_append out"
         )
-    return inputs
+
+
+def check_moe(inputs: MoeInputs) -> None:
+    """Refuse experts that a token or a rank cannot have.
+
+    Raises:
+        InvalidSpecError: Two fields contradict each other.
+    """
+    if inputs.top_k > inputs.experts:
+        raise InvalidSpecError(f"top_k = {inputs.top_k} exceeds experts = {inputs.experts}")
+    if inputs.experts % inputs.ep or inputs.intermediate % inputs.moe_tp:
+        raise InvalidSpecError(
+            f"ep = {inputs.ep} must divide experts = {inputs.experts} and moe_tp = {inputs.moe_tp}"
+            f" intermediate = {inputs.intermediate}"
+        )
 
 
 def _check_sizes(inputs: AttentionInputs | AttentionDesignInputs) -> None:
@@ -177,41 +168,4 @@ def read_gemm_design(fields: Mapping[str, Any]) -> GemmDesignInputs:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
     """
-    inputs = GemmDesignInputs.read(fields)
-    refuse_unused(vars(inputs), fields_of(type(inputs)))
-    return inputs
-
-
-def read_moe(fields: Mapping[str, Any]) -> MoeInputs:
-    """Return the experts of named fields.
-
-    Args:
-        fields: The fields as given; None means "not given".
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
-    """
-    inputs = MoeInputs.read(_with_half(fields, "format"))
-    refuse_unused(vars(inputs), fields_of(type(inputs)))
-    if inputs.top_k > inputs.experts:
-        raise InvalidSpecError(f"top_k = {inputs.top_k} exceeds experts = {inputs.experts}")
-    if inputs.experts % inputs.ep or inputs.intermediate % inputs.moe_tp:
-        raise InvalidSpecError(
-            f"ep = {inputs.ep} must divide experts = {inputs.experts} and moe_tp = {inputs.moe_tp}"
-            f" intermediate = {inputs.intermediate}"
-        )
-    return inputs
-
-
-def read_elementwise(fields: Mapping[str, Any]) -> ElementwiseInputs:
-    """Return the elementwise operator of named fields.
-
-    Args:
-        fields: The fields as given; None means "not given".
-
-    Raises:
-        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-    """
-    inputs = ElementwiseInputs.read(fields)
-    refuse_unused(vars(inputs), fields_of(type(inputs)))
-    return inputs
+    return read_operator(GemmDesignInputs, fields)

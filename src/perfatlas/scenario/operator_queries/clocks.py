@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.verbs.kernel.question import OperatorInputs
+    from perfatlas.scenario.operator_queries.inputs import OperatorInputs
 
 CLOCKS: Final = ("clock_ratio", "power_cap_w")  # fields that are columns here
 

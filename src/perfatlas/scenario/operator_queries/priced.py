@@ -1,4 +1,4 @@
-"""Queries for one operator, priced together, and their answers.
+"""Queries for one operator, priced together: results and warnings.
 
 Shape legend: C candidates.
 """
@@ -12,23 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import (
-    MEASURED_STANDING,
     POWER,
-    Answer,
-    clock_causes,
-    clock_note,
     format_readers,
     on_any_machine,
     price_columns,
-    quantization_note,
     quantization_of,
     raised_clock_notes,
     require_tier,
-    single_evidence,
-    single_row,
     unread_overrides,
 )
-from perfatlas.declarations import verb_fields
 from perfatlas.energy import (
     ZEROS,
     ZEROS_UNUSED,
@@ -40,26 +32,41 @@ from perfatlas.energy import (
 from perfatlas.files import shipped_table
 from perfatlas.hardware import resolve_system
 from perfatlas.machines import DeviceColumns, device_peak, gather_operators
-from perfatlas.operators import ATTENTION_BACKWARD, LatentAttention, Phase, Work
+from perfatlas.operators import ATTENTION_BACKWARD, Work
 from perfatlas.pricing import scaled
 from perfatlas.quantities import UnsupportedError
-from perfatlas.scenario.fields import complete_scenario
-from perfatlas.scenario.resolution import format_of, half_format, kernel_engine
-from perfatlas.verbs.kernel.clocks import at_clocks, limits_w
-from perfatlas.verbs.kernel.grouped_tiles import fixed_tile
-from perfatlas.verbs.kernel.operator_columns import appends
-from perfatlas.verbs.kernel.question import AttentionInputs, ElementwiseInputs, GemmInputs
-from perfatlas.vocabulary.fields import fields_of
+from perfatlas.scenario.operator_queries.clocks import CLOCKS, at_clocks, limits_w
+from perfatlas.scenario.operator_queries.inputs import (
+    AttentionInputs,
+    ElementwiseInputs,
+    GemmInputs,
+    MoeInputs,
+    check_attention,
+    check_moe,
+    read_operator,
+)
+from perfatlas.scenario.operator_queries.operator_columns import (
+    ATTENTION_SIZES,
+    ELEMENTWISE_SIZES,
+    GEMM_SIZES,
+    MOE_SIZES,
+    attention_columns,
+    elementwise_columns,
+    gemm_columns,
+    moe_columns,
+)
+from perfatlas.scenario.resolution import half_format, kernel_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.verbs.kernel.question import OperatorInputs
+    from perfatlas.scenario.fields import InputFields
+    from perfatlas.scenario.operator_queries.inputs import OperatorInputs
 
 _DATA: Final = "data/attention_backward.toml"
 
@@ -84,7 +91,7 @@ ONE_PASS: Final = Passes(1.0, 1.0, 1.0, 1.0)
 
 
 @cache
-def _backward() -> Passes:
+def backward_passes() -> Passes:
     """Return the backward pass in forward passes."""
     rate = shipped_table(_DATA)["rate"]
     rates = (1.0, *(float(rate[name]) for name in ("median", "highest", "lowest")))
@@ -95,7 +102,7 @@ def forward_passes(inputs: OperatorInputs) -> Passes:
     """Return the work and times of a query in forward passes."""
     if not isinstance(inputs, AttentionInputs) or inputs.direction == "forward":
         return ONE_PASS
-    backward = _backward()
+    backward = backward_passes()
     if inputs.direction == "backward":
         return backward
     return Passes(*(1.0 + amount for amount in backward))
@@ -119,57 +126,16 @@ def price_of(prices: PricedOperators, passes: Passes) -> PricedOperators:
     return scaled(prices, work=passes.work, time=time_CO, ends=(low_CO, high_CO), energy=time_CO)
 
 
-def call_notes(inputs: OperatorInputs) -> list[str]:
-    """Return remarks on what the calibrated time of a query includes."""
-    if isinstance(inputs, GemmInputs) and inputs.groups > 1:
-        rows, columns = fixed_tile(inputs)
-        tile = f" of {rows:g} x {columns:g}, as {inputs.grouped_kernel} has them," if rows else ""
-        sizes = ", cut at random points" if inputs.group_sizes == "random" else ""
-        note = (
-            f"{inputs.groups} groups{sizes} are priced as one kernel whose tiles{tile} hold rows"
-            " of one group each, with parameters fitted to single products, as the measured"
-            " tables have no grouped ones"
-        )
-        return [note]
-    if not isinstance(inputs, AttentionInputs) or inputs.phase != "prefill":
-        return []
-    if inputs.kind != "gqa":
-        return ["the time is that of an engine's call: the append to the KV cache is inside"]
-    notes = []
-    if inputs.direction == "forward" and inputs.cache_append != "excluded":
-        notes.append("the time is that of an engine's call: the append to the KV cache is inside")
-    else:
-        notes.append(
-            "the attention kernel alone: the append to the KV cache is left out, as a term of the"
-            " fit to engine calls; it was not measured apart"
-        )
-    if inputs.mask == "none":
-        notes.append("every query sees every key; only causal calls were measured")
-    if inputs.direction != "forward":
-        notes.append(
-            f"the backward pass takes {_backward().time:.2f} times as long as the forward pass:"
-            f" {ATTENTION_BACKWARD:g} times its arithmetic, at the median rate of published pairs"
-            " of FlashAttention-2 on an H100, whose range widens the interval; no table has it"
-        )
-    return notes
-
-
 READERS: Final = {
     "gemm": "matrix products",
     "grouped_gemm": "experts",
     "attention": "attention",
     "latent_attention": "attention",
 }
-COLD: Final = "cold caches, one kernel of a CUDA graph"
-STREAMED: Final = (
-    "one kernel of a CUDA graph: activations that fit in the L2 cache are there, left by the kernel"
-    " before; the roofline counts the rest, and weights and tables, which are cold; arithmetic is"
-    " not counted"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PricedQuestions:
+class PricedQueries:
     """Queries with equal text fields, priced as candidates of one operator.
 
     Args:
@@ -193,6 +159,14 @@ class PricedQuestions:
         """Return the calibration that priced a query, None in tier bound."""
         position = int(self.prices.match_CO[c, 0])
         return self.prices.matches[position] if position >= 0 else None
+
+    def limit_w(self, c: int) -> float:
+        """Return the power limit of a GPU [W], NaN where its power is not known.
+
+        Args:
+            c: Index of the query.
+        """
+        return float(power_columns(self.devices, limits_w(self.inputs)).cap_w[c])
 
     def results(self) -> dict[str, Sequence[Any]]:
         """Return the results of all queries by name, each (C)."""
@@ -302,7 +276,7 @@ def _rates(work_C: FloatArray, time_s_C: FloatArray) -> list[float | None]:
     ]
 
 
-def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> PricedQuestions:
+def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> PricedQueries:
     """Return the prices of queries with equal text fields.
 
     Args:
@@ -330,7 +304,7 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
         )
     prices, ratio_C, width_C, problems = at_clocks(inputs, operator, gathered, sustained)
     prices = price_of(prices, forward_passes(first))
-    return PricedQuestions(
+    return PricedQueries(
         inputs=inputs,
         system=system,
         operator=operator,
@@ -341,91 +315,80 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
     )
 
 
-def operator_answer(command: str, priced: PricedQuestions) -> Answer:
-    """Return the answer of the first query.
+@dataclass(frozen=True, kw_only=True)
+class OperatorQuery:
+    """One operator that can be asked for: how its queries are read and priced.
 
-    Raises:
-        InvalidSpecError: No clock keeps the power limit of the query, or there are no measured
-            kernels for it.
+    Args:
+        schema: The fields of a query.
+        operator: Returns queries that differ in sizes alone as columns of an operator.
+        sizes: The fields that are its columns.
+        half_formats: Formats of 16 bits by default.
+        check: Refuses fields that contradict each other; None where none can.
+        alike: Returns what queries that are priced together share of the sizes.
     """
-    if 0 in priced.problems:
-        raise priced.problems[0]
-    results = {name: cells[0] for name, cells in priced.results().items()}
-    match = priced.match(0)
-    return Answer(
-        command=command,
-        scenario=complete_scenario(verb_fields(command), priced.inputs[0], **_decided(priced)),
-        results=results,
-        breakdown=[
-            single_row(priced.operator.name, priced.operator.phase, results, match, "compute")
-        ],
-        evidence=single_evidence(
-            priced.system, match, _assumptions(priced, match), str(results["tier"])
-        ),
-        warnings=priced.warnings(0),
-    )
+
+    schema: type[InputFields]
+    operator: Callable[[Sequence[Any]], Operator]
+    sizes: tuple[str, ...]
+    half_formats: tuple[str, ...] = ()
+    check: Callable[[Any], None] | None = None
+    alike: Callable[[Any], Hashable] = type
+
+    def read(self, fields: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of the schema
+        """Return the query of named fields.
+
+        Args:
+            fields: The fields as given; None means "not given".
+
+        Raises:
+            InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another,
+                or has no effect.
+        """
+        inputs = read_operator(self.schema, fields, self.half_formats)
+        if self.check is not None:
+            self.check(inputs)
+        return inputs
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Fields in which queries differ that are priced together."""
+        return self.sizes + CLOCKS
+
+    def priced(self, inputs: Sequence[OperatorInputs]) -> PricedQueries:
+        """Return the prices of queries that differ in `varying` alone.
+
+        Args:
+            inputs: The queries (C).
+
+        Raises:
+            InvalidSpecError: The system or engine is unknown.
+            UnsupportedError: The device does not support the format, or there are no measured
+                kernels for the tier.
+        """
+        return _priced_queries(inputs, self.operator(inputs))
 
 
-def _is_unread(inputs: ElementwiseInputs, name: str) -> bool:
-    """Return whether an elementwise operator does not read one of its formats."""
-    needs = fields_of(type(inputs))[name].row.needs
-    return needs is not None and needs.missing(vars(inputs), {}) is not None
-
-
-def _decided(priced: PricedQuestions) -> dict[str, Any]:
-    """Return the fields of the first question that follow from others."""
-    inputs = priced.inputs[0]
-    decided: dict[str, Any] = {
-        name: format_of(getattr(inputs, name)).name
-        for name in ("format", "kv_format")
-        if hasattr(inputs, name)
-        and not (isinstance(inputs, ElementwiseInputs) and _is_unread(inputs, name))
-    }
-    if isinstance(inputs, AttentionInputs):
-        one_query = inputs.phase == "decode"
-        decided["q_len"] = inputs.q_len or (1 if one_query else inputs.kv_len)
-        if inputs.kind == "gqa":
-            decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
-            if not one_query and inputs.tier != "bound":
-                decided["cache_append"] = "included" if appends(inputs) else "excluded"
-    return decided
-
-
-def _clock(priced: PricedQuestions, *, measured: bool) -> tuple[str, ...]:
-    """Return the clock of the first question, and what leaves it."""
-    inputs, device = priced.inputs[0], priced.system.device
-    locked = None if inputs.clock_ratio == 1.0 else inputs.clock_ratio
-    limit_w = float(power_columns(priced.devices, limits_w(priced.inputs)).cap_w[0])
-    limit_w = limit_w if measured else np.nan
-    causes = clock_causes(device, limit_w, locked, zeros=inputs.input_distribution == ZEROS)
-    if not causes:
-        return ()
-    clock = float(priced.devices.clock_ratio()[0])
-    known = bool(np.isfinite(limit_w))
-    return (clock_note(device, causes, f"{round(clock, 2):g}", moved=clock != 1.0, known=known),)
-
-
-def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
-    inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
-    first = STREAMED if priced.operator.stream_kind else COLD
-    said = [first, *board_energy(priced.system.device).notes]
-    said += call_notes(inputs) if match is not None else []
-    said += quantization_note(priced.operator, match, measured=measured)
-    said += _clock(priced, measured=match is not None)
-    if inputs.kernel_family is not None and match is None:
-        said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
-    latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
-    if latent and match is None and "head_dim" in inputs.model_fields_set:
-        said.append("head_dim has no effect: the decode roofline depends only on the latent cache")
-    if inputs.tier == "measured":
-        said.append(MEASURED_STANDING)
-        if match is not None and not measured and match.table[0]:
-            said.append("no measured rows near this shape; tier physics is used")
-    outside = float(priced.prices.outside_CO[0, 0])
-    if outside > 0.0:
-        kept = "the correction at their edge is used and " if measured else ""
-        said.append(
-            f"the shape is {outside:.1f} octaves outside the measured shapes: {kept}the interval is"
-            " widened"
-        )
-    return said
+QUERIES: Final[Mapping[str, OperatorQuery]] = {
+    "gemm": OperatorQuery(
+        schema=GemmInputs, operator=gemm_columns, sizes=GEMM_SIZES, half_formats=("format",)
+    ),
+    "attention": OperatorQuery(
+        schema=AttentionInputs,
+        operator=attention_columns,
+        sizes=ATTENTION_SIZES,
+        half_formats=("format", "kv_format"),
+        check=check_attention,
+        alike=lambda query: query.window > 0,  # sparse attention is priced as one operator
+    ),
+    "moe": OperatorQuery(
+        schema=MoeInputs,
+        operator=moe_columns,
+        sizes=MOE_SIZES,
+        half_formats=("format",),
+        check=check_moe,
+    ),
+    "elementwise": OperatorQuery(
+        schema=ElementwiseInputs, operator=elementwise_columns, sizes=ELEMENTWISE_SIZES
+    ),
+}

@@ -5,11 +5,18 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.scenario.fields import unused_warnings
+from perfatlas.scenario.training_steps.power import power_remarks
 from perfatlas.training.profiles import highest_mfu
+from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.scenario.training_steps.inputs import TrainInputs
     from perfatlas.training.step import TrainingQuestion, TrainingSteps
 
 ABOVE_MEASURED: Final = (
@@ -18,13 +25,21 @@ ABOVE_MEASURED: Final = (
 )
 
 
-def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
-    """Return what to say of MFU above all published ones of the device, for each candidate (C).
+def training_warnings(
+    inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
+) -> list[tuple[str, ...]]:
+    """Return what to know before relying on a step, for each candidate (C).
 
     Args:
-        question: The candidates.
-        steps: Their steps.
+        inputs: Fields of the candidates.
     """
+    above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
+    unused = [unused_warnings(vars(one), fields_of(type(one))) for one in inputs]
+    return [tuple(chain(*notes)) for notes in zip(above, power, unused, strict=True)]
+
+
+def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:
+    """Return what to say of MFU above all published ones of the device, for each candidate (C)."""
     kind = "moe" if question.network.has_experts else "dense"
     peak_C = steps.step_s_C * question.layouts.gpus * steps.peak_flop_per_s_C
     pretrains = question.tier != "bound" and not question.recipe.lora_rank

@@ -9,13 +9,13 @@ import numpy as np
 from perfatlas.networks import stream_bytes
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
 from perfatlas.scenario.fields import columns_of
+from perfatlas.scenario.operator_queries.grouped_tiles import fixed_tile
 from perfatlas.scenario.resolution import format_of
-from perfatlas.verbs.kernel.grouped_tiles import fixed_tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.verbs.kernel.question import (
+    from perfatlas.scenario.operator_queries.inputs import (
         AttentionInputs,
         ElementwiseInputs,
         GemmInputs,

@@ -1,0 +1,476 @@
+"""Estimates of all rows of a table: results as columns; texts of the rows that are shown.
+
+One scenario is a table of one row.
+
+Shape legend: N rows, C candidates of one group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.answer import bound_codes, tier_codes, tier_names
+from perfatlas.energy import NODE_COLUMNS, node_columns
+from perfatlas.files import DictionaryCells
+from perfatlas.inference import (
+    Evaluation,
+    PoolRates,
+    TokenEnergy,
+    breaks_limits,
+    common_nodes,
+    energies_at,
+    evaluate,
+    memory_columns,
+    number_cells,
+    plain_results,
+    power_limit_error,
+    prompt_rejection,
+    rejects_prompts,
+    result_columns,
+    unused_prices_text,
+)
+from perfatlas.operators import BOUND_NAMES
+from perfatlas.pricing import TIERS
+from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
+from perfatlas.scenario.deployments.estimate_remarks import (
+    LEAVES_OUT,
+    estimate_warnings,
+    pool_warnings,
+)
+from perfatlas.scenario.deployments.fitting_changes import fitting_changes
+from perfatlas.scenario.resolution import (
+    EVALUATED,
+    always,
+    are_pools_simulated,
+    columns_of,
+    is_simulated,
+    may_be_simulated,
+    pool_load,
+    resolve_one,
+    split_pools,
+)
+from perfatlas.step import cache_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.scenario.deployments.engine_deployment import Priced
+    from perfatlas.scenario.fields import Scenario
+    from perfatlas.scenario.resolution import BoolArray, Group, Pool, Resolution
+    from perfatlas.step import Candidates
+
+
+MEMORY: Final = "memory_"  # prefix of the columns of memory
+PHASES: Final = ("prefill", "decode")
+BLOCK_ROWS: Final = 4096  # rows evaluated together: fewer take more calls, more leave the cache
+CHUNKS: Final = "prefill_steps"  # of the closed form alone
+
+
+class EvaluatedPool(NamedTuple):
+    """The workers of one pool with their results; refused ones count as not fitting.
+
+    Args:
+        rows_C: Their rows (C,).
+        phases: The phases that they run.
+    """
+
+    rows_C: IntArray
+    candidates: Candidates
+    evaluation: Evaluation
+    phases: Sequence[str]
+
+    def memory(self) -> dict[str, FloatArray]:
+        """Return memory results, with the interval of the cache, each (C,)."""
+        memory = self.evaluation.memory
+        return memory_columns(memory) | cache_limits(self.candidates, memory)
+
+    def kept(self, places_C: IntArray) -> Candidates:
+        """Return the candidates at some positions, ascending."""
+        whole = places_C.size == self.rows_C.size
+        return self.candidates if whole else self.candidates.take(places_C.tolist())
+
+    def at(self, places_C: IntArray) -> tuple[Candidates, Evaluation]:
+        """Return the candidates and results at some positions, ascending."""
+        whole = places_C.size == self.rows_C.size
+        own = self.evaluation if whole else self.evaluation.take(places_C.tolist())
+        return self.kept(places_C), own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """Rows that are answered together by closed forms.
+
+    Args:
+        rows_C: Positions (C,).
+        pools: The one pool, or the prefill and the decode pool.
+        places: Position of each row in each pool, each (C,).
+        rates: Results of two pools (C), None for one.
+        simulated_C: Whether a simulation replaces the closed forms (C,).
+    """
+
+    rows_C: IntArray
+    pools: tuple[EvaluatedPool, ...]
+    places: tuple[IntArray, ...]
+    rates: PoolRates[Evaluation] | None
+    simulated_C: BoolArray
+
+    def energy(self) -> TokenEnergy:
+        """Return the energy of the output tokens of the rows (C)."""
+        if self.rates is not None:
+            return self.rates.energy()
+        return self.pools[0].evaluation.energy.take(self.places[0])
+
+    def warnings(self) -> list[tuple[str, ...]]:
+        """Return what to know before relying on each row (C)."""
+        workers = []
+        for pool, places_C in zip(self.pools, self.places, strict=True):
+            texts = estimate_warnings(pool.candidates, pool.evaluation, pool.phases)
+            workers.append([texts[place] for place in places_C.tolist()])
+        found = workers[0]
+        if self.rates is not None:
+            found = pool_warnings(self.rates, workers, self.simulated_C.tolist())
+        for c in np.flatnonzero(self.simulated_C).tolist():
+            found[c] = tuple(text.replace(LEAVES_OUT, "") for text in found[c])
+        return found
+
+
+class EstimatedRows:
+    """Results of all rows; invalid rows contain NaN.
+
+    Attributes:
+        resolution: The resolved table, with the invalid rows.
+        columns: Results by name of the vocabulary, memory with the prefix `memory_`, each (N,).
+        simulated_N: Rows with simulated latencies and rates (N,).
+        simulation_notes: Description of the simulation by row.
+        tier_codes_N: Tier of the times of each row, a sum of the codes in `TIERS`, -1 if it is not
+            priced (N,).
+        bound_codes_N: What binds most of the prefill and of the decode step of each row, by phase:
+            a position in `BOUND_NAMES`, -1 if it is not priced (N,).
+        rows_priced: Number of operator shapes priced by physics.
+        distinct_shapes: Number of distinct ones among them, in blocks of `BLOCK_ROWS` rows.
+    """
+
+    def __init__(
+        self,
+        resolution: Resolution,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        advises: bool = False,
+    ) -> None:
+        """Start without results.
+
+        Args:
+            resolution: The resolved table.
+            progress: Called before each simulated row with how many of a block are simulated, and
+                how many will be.
+            advises: Whether the error of a row that does not fit has the changes with which it
+                does, each of which is priced.
+        """
+        self._progress = progress
+        self._advises = advises
+        self._unused_prices: dict[int, str] = {}
+        self._priced: Priced = {}
+        self._may_be_simulated_N = may_be_simulated(resolution.columns)
+        self.resolution = resolution
+        self.columns: dict[str, FloatArray] = {}
+        self.simulated_N: BoolArray = np.zeros(resolution.size, np.bool_)
+        self.simulation_notes: dict[int, str] = {}
+        self.tier_codes_N = np.full(resolution.size, -1)
+        self.bound_codes_N = {phase: np.full(resolution.size, -1) for phase in PHASES}
+        self.rows_priced = 0
+        self.distinct_shapes = 0
+
+    @property
+    def refused(self) -> BoolArray:
+        """Rows that cannot be answered (N,)."""
+        return self.resolution.refusals.refused
+
+    def answered(self) -> Iterator[Answered]:
+        """Compute the results of each group and yield the rows answered by closed forms."""
+        for block in self._blocks():
+            found = self._closed_forms(block)
+            if found is not None:
+                self._simulate(found)
+                self._add_nodes(found)
+                yield found
+
+    def evaluated(self) -> Iterator[tuple[EvaluatedPool, ...]]:
+        """Compute closed forms of the workers of each group alone, and yield its pools."""
+        for block in self._blocks():
+            yield self._pools(block)
+
+    def warnings(self, found: Answered) -> list[tuple[str, ...]]:
+        """Return what to know before relying on rows that are answered together (C)."""
+        unused = self._unused_prices
+        return [
+            (*texts, unused[row]) if row in unused else texts
+            for row, texts in zip(found.rows_C.tolist(), found.warnings(), strict=True)
+        ]
+
+    def cells(self) -> dict[str, Sequence[Any]]:
+        """Return the results of all rows as columns of a table, with tiers and what binds steps.
+
+        Cells are empty in refused rows, and those of a phase that is not priced.
+        """
+        tiers = tuple(tier_names(np.arange(sum(TIERS.values()) + 1)))
+        texts = {"tier": (tiers, self.tier_codes_N)}
+        texts |= {f"{p}_bound": (BOUND_NAMES, codes_N) for p, codes_N in self.bound_codes_N.items()}
+        found: dict[str, Sequence[Any]] = {
+            name: number_cells(name, values_N) for name, values_N in self.columns.items()
+        }
+        return found | {
+            name: DictionaryCells(
+                values=(*names, "", None),  # "" is the last but one: rows without a priced step
+                codes_N=np.where(self.refused, len(names) + 1, codes_N % (len(names) + 1)),
+            )
+            for name, (names, codes_N) in texts.items()
+        }
+
+    def results(self, row: int) -> dict[str, Any]:
+        """Return the results of a row as plain values, its memory by name."""
+        found = {
+            name: number_cells(name, values_N[row : row + 1])[0]
+            for name, values_N in self.columns.items()
+            if not (name == CHUNKS and self.simulated_N[row])
+        }
+        memory = memory_of(found)
+        return found | {"memory": memory}
+
+    def _blocks(self) -> Iterator[Group]:
+        for group in self.resolution.groups:
+            yield from group.blocks(BLOCK_ROWS)
+
+    def _put(self, rows_C: IntArray, columns: Mapping[str, FloatArray]) -> None:
+        """Set results of some rows, each (C,)."""
+        for name, values_C in columns.items():
+            if name not in self.columns:
+                self.columns[name] = np.full(self.resolution.size, np.nan)
+            self.columns[name][rows_C] = values_C
+
+    def _pools(self, block: Group) -> tuple[EvaluatedPool, ...]:
+        """Return the pools of a block with their results, empty if one of them has no row left."""
+        roles = ("",) if len(block.pools) == 1 else PHASES
+        found = []
+        for pool, role in zip(block.pools, roles, strict=True):
+            evaluated = None if pool is None else self._evaluated(pool, role)
+            if evaluated is None:
+                return ()
+            found.append(evaluated)
+        return tuple(found)
+
+    def _evaluated(self, pool: Pool, role: str) -> EvaluatedPool | None:
+        """Return the results of a pool, and mark the rows that cannot run as invalid."""
+        rows_C, question = pool
+        stage = EVALUATED[role == "decode"]
+        refusals = self.resolution.refusals
+        try:
+            evaluation = evaluate(question)
+        except PerfatlasError as error:
+            refusals.refuse(rows_C, always(error), stage)
+            return None
+        phases = (role,) if role else question.model.network.phases
+        self._count(rows_C, evaluation, phases)
+        memory = evaluation.memory
+        place = {row: position for position, row in enumerate(rows_C.tolist())}
+
+        def refuse(broken_C: BoolArray, reason: Callable[[int], PerfatlasError]) -> None:
+            refusals.refuse(
+                rows_C[broken_C], lambda row: _of_worker(role, reason(place[row])), stage
+            )
+
+        steps = evaluation.steps(prefills=role != "decode", decodes=role != "prefill")
+        rejected_C = np.zeros_like(memory.fits)
+        if role != "decode":
+            rejected_C = memory.fits & rejects_prompts(question)
+        broken_C = memory.fits & ~rejected_C & breaks_limits(question, steps)
+        refuse(~memory.fits, lambda c: self._shortfall(pool, role, memory, c))
+        refuse(rejected_C, lambda c: prompt_rejection(question, c))
+        refuse(broken_C, lambda c: power_limit_error(question, steps, c))
+        refused_C = rejected_C | broken_C
+        if refused_C.any():
+            memory = replace(memory, fits=memory.fits & ~refused_C)
+            evaluation = replace(evaluation, memory=memory)
+        return EvaluatedPool(rows_C, question, evaluation, phases)
+
+    def _count(self, rows_C: IntArray, evaluation: Evaluation, phases: Sequence[str]) -> None:
+        """Add tiers, bounds and the number of operator shapes of a pool."""
+        other_C = np.maximum(self.tier_codes_N[rows_C], 0)  # of the other pool
+        self.tier_codes_N[rows_C] = other_C | tier_codes((evaluation.prefill, evaluation.decode))
+        for phase in phases:
+            self.bound_codes_N[phase][rows_C] = bound_codes(getattr(evaluation, phase))
+        costs = [evaluation.prefill, evaluation.decode]
+        if evaluation.last is not evaluation.prefill:
+            costs.append(evaluation.last)
+        self.rows_priced += sum(cost.prices.rows for cost in costs)
+        self.distinct_shapes += sum(cost.prices.distinct for cost in costs)
+
+    def _shortfall(
+        self, pool: Pool, role: str, memory: MemoryColumns, candidate: int
+    ) -> InfeasibleError:
+        """Return the memory error of a candidate."""
+        if not self._advises:
+            need, have = (
+                format_quantity(float(bytes_C[candidate]), "B")
+                for bytes_C in (memory.total_bytes, memory.capacity_bytes)
+            )
+            return InfeasibleError(
+                f"does not fit: {need} required, {have} usable per GPU; the KV cache holds"
+                f" {memory.max_sequences[candidate]:g} sequences per attention-DP rank; estimate"
+                " this row alone to see which changes would make it fit"
+            )
+        scenario = self.resolution.scenario(int(pool.rows_C[candidate]))
+        worker = getattr(split_pools(scenario), role) if role else scenario
+        sentence, advice = fitting_changes(worker, pool.candidates.take([candidate]))
+        columns = {name: v[candidate:] for name, v in memory_columns(memory).items()}
+        return InfeasibleError(sentence, advice=advice, memory=plain_results(columns))
+
+    def _closed_forms(self, block: Group) -> Answered | None:
+        """Put the closed forms of a block; return the rows that have them, None without any."""
+        pools = self._pools(block)
+        if len(pools) < len(block.pools):
+            return None
+        fitting = [np.flatnonzero(pool.evaluation.memory.fits) for pool in pools]
+        if len(pools) == 1:
+            return self._one_pool(pools, fitting[0])
+        first, second = (pool.rows_C[fit_C] for pool, fit_C in zip(pools, fitting, strict=True))
+        rows_C, *among = np.intersect1d(first, second, return_indices=True)
+        places = tuple(fit_C[some_C] for fit_C, some_C in zip(fitting, among, strict=True))
+        return self._two_pools(pools, places, rows_C) if rows_C.size else None
+
+    def _one_pool(self, pools: tuple[EvaluatedPool, ...], good_C: IntArray) -> Answered:
+        """Put the closed forms of rows in mode static or aggregated."""
+        (pool,) = pools
+        self._put(pool.rows_C, {f"{MEMORY}{name}": v for name, v in pool.memory().items()})
+        columns = {
+            name: values[good_C]
+            for name, values in result_columns(pool.candidates, pool.evaluation).items()
+        }
+        rows_C = pool.rows_C[good_C]
+        self._put(rows_C, columns)
+        simulated_C = np.zeros(rows_C.size, np.bool_)
+        may_C = np.flatnonzero(self._may_be_simulated_N[rows_C])
+        if may_C.size:
+            inputs = self.resolution.columns.take(rows_C[may_C])
+            closed_forms = {name: values[may_C] for name, values in columns.items()}
+            simulated_C[may_C] = is_simulated(inputs, pool.kept(good_C[may_C]), closed_forms)
+        return Answered(
+            rows_C=rows_C, pools=pools, places=(good_C,), rates=None, simulated_C=simulated_C
+        )
+
+    def _two_pools(
+        self, pools: tuple[EvaluatedPool, ...], places: tuple[IntArray, ...], rows_C: IntArray
+    ) -> Answered:
+        """Put the closed forms of rows in mode disaggregated."""
+        prefill, decode = (pool.at(some_C) for pool, some_C in zip(pools, places, strict=True))
+        inputs = self.resolution.columns.take(rows_C)
+        rates = PoolRates(load=pool_load(inputs), prefill=prefill, decode=decode)
+        self._put(rows_C, rates.columns())
+        memory = EvaluatedPool(rows_C, *decode, ("decode",)).memory()
+        self._put(rows_C, {f"{MEMORY}{name}": values for name, values in memory.items()})
+        return Answered(
+            rows_C=rows_C,
+            pools=pools,
+            places=places,
+            rates=rates,
+            simulated_C=are_pools_simulated(inputs, rates),
+        )
+
+    def _simulate(self, found: Answered) -> None:
+        """Replace closed forms by short simulations; rows that cannot be simulated are refused."""
+        places = np.flatnonzero(found.simulated_C)
+        if not places.size:
+            return
+        from perfatlas.scenario.deployments.closed_loop import steady_state
+
+        energy, refusals = found.energy(), self.resolution.refusals
+        for done, place in enumerate(places.tolist()):
+            if self._progress is not None:
+                self._progress(done, places.size)
+            row_1 = found.rows_C[place : place + 1]
+            row = int(row_1[0])
+            try:
+                scenario = self.resolution.scenario(row)
+                results, note, _ = steady_state(scenario, self._priced)
+            except PerfatlasError as error:
+                refusals.refuse(row_1, always(error), EVALUATED[-1])
+                continue
+            self.simulated_N[row] = True
+            self.simulation_notes[row] = note
+            results |= energies_at(energy.take(np.array([place])), results, scenario.osl)
+            values = {name: np.array([value], np.float64) for name, value in results.items()}
+            if CHUNKS in self.columns:
+                values[CHUNKS] = np.array([np.nan])
+            self._put(row_1, values)
+
+    def _add_nodes(self, found: Answered) -> None:
+        """Add the power of nodes and facility to rows with power."""
+        rows_C, given = found.rows_C, self.resolution.columns
+        pools = zip(found.pools, found.places, strict=True)
+        nodes = common_nodes(*(pool.kept(places_C) for pool, places_C in pools))
+        known = {name: self.columns[name][rows_C] for name in NODE_COLUMNS}
+        prices = given["pue"].numbers[rows_C], given["usd_per_kwh"].numbers[rows_C]
+        limit_w_C = given.numbers("node_power_cap_w", np.inf)[rows_C]
+        columns = node_columns(known, nodes, *prices, limit_w_C)
+        self._put(rows_C, columns)
+        priced_C = np.isfinite(prices[0]) | np.isfinite(prices[1])
+        for c in np.flatnonzero(priced_C & np.isnan(columns["node_power_w"])).tolist():
+            pue, usd = (None if np.isnan(one_C[c]) else float(one_C[c]) for one_C in prices)
+            self._unused_prices[int(rows_C[c])] = unused_prices_text(nodes[c], (pue, usd))
+
+
+def evaluated_pools(scenario: Scenario) -> tuple[EvaluatedPool, ...]:
+    """Return the one pool of a scenario, or its prefill and its decode pool, with closed forms.
+
+    Raises:
+        InvalidSpecError: A name, value or plan is invalid.
+        InfeasibleError: The model and its KV cache do not fit, or the engine rejects the prompt.
+        UnsupportedError: There is no model or data for the combination.
+    """
+    rows = EstimatedRows(resolve_one(scenario), advises=True)
+    found = list(rows.evaluated())
+    rows.resolution.refusals.raise_first()
+    return found[0]
+
+
+def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
+    """Return the candidates of one scenario and their closed forms.
+
+    Args:
+        scenario: In mode static or aggregated.
+
+    Raises:
+        PerfatlasError: As for `evaluated_pools`.
+    """
+    (pool,) = evaluated_pools(scenario)
+    return pool.candidates, pool.evaluation
+
+
+def evaluate_pools(scenario: Scenario) -> PoolRates[Evaluation]:
+    """Return the rates of the two pools of a disaggregated scenario.
+
+    Raises:
+        PerfatlasError: As for `evaluated_pools`; an InfeasibleError names the pool.
+    """
+    prefill, decode = ((pool.candidates, pool.evaluation) for pool in evaluated_pools(scenario))
+    return PoolRates(load=pool_load(columns_of([scenario])), prefill=prefill, decode=decode)
+
+
+def memory_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Take the memory out of a row of a table, by name.
+
+    Args:
+        row: Results by name; those of memory are removed.
+    """
+    names = [name for name in row if name.startswith(MEMORY)]
+    return {name.removeprefix(MEMORY): row.pop(name) for name in names}
+
+
+def _of_worker(role: str, error: PerfatlasError) -> PerfatlasError:
+    """Return an error that names its pool, if it is a limit of one of two."""
+    named = role and isinstance(error, InfeasibleError)
+    return error.of(f"{role} worker") if named else error
