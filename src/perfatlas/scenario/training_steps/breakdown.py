@@ -38,7 +38,7 @@ OTHERS: Final = {
 
 
 def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[StepCost, ...]:
-    """Return the kernels of all micro-batches on the busiest rank of the first candidate, by part."""
+    """Return the kernels of all micro-batches on the busiest rank of candidate 0, by part."""
     costs = steps.costs
     layers_G = layers_of_busiest(question, steps, 0)
     count_O = np.array([row.operator.count[costs.index_C[0]] for row in costs.rows])
