@@ -58,6 +58,11 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
         ("a100_sxm does not multiply in fp8", "bf16"),
     ),
     ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm does not multiply in fp4",)),
+    (
+        {"system": "mi300x", "engine": "trtllm"},
+        5,
+        ("devices of NVIDIA", "mi300x is of AMD", "vllm"),
+    ),
     ({"system": "tpu_v7", "tp": 8, "tier": "physics"}, 5, ("'physics'", "tpu_v7", "bound or auto")),
     ({"system": "tpu_v5e", "tp": 16, "tier": "physics"}, 5, ("'physics'", "tpu_v5e")),
     ({"tp": 1}, 4, ("does not fit by", "needs", "weights 141.", "usable per GPU", "tp = 2 fits")),

@@ -17,6 +17,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mea
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
     from perfatlas.operators import IntArray
 
@@ -50,18 +51,24 @@ def require_tier(system: System, tier: str, family: str, silicon_version: str | 
         )
 
 
-def require_engine(system: System, engine: str) -> None:
-    """Refuse an engine that does not run on a kind of device.
+def require_engine(system: System, engine: EngineProfile) -> None:
+    """Refuse an engine that does not run on a device.
 
     Raises:
-        UnsupportedError: Devices of this kind run another engine.
+        UnsupportedError: Devices of this kind run another engine, or the engine runs on those of
+            other vendors.
     """
     device = system.device
     only = KINDS[device.kind].engine
-    if only not in ("", engine):
+    if only not in ("", engine.name):
         raise UnsupportedError(
-            f"{engine} does not run on {device.name}, a device of kind {device.kind}; set"
+            f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set"
             f" engine = {only}"
+        )
+    if engine.runs_on is not None and device.vendor not in engine.runs_on.vendors:
+        raise UnsupportedError(
+            f"{engine.name} runs on devices of {', '.join(engine.runs_on.vendors)}, and"
+            f" {device.name} is of {device.vendor}; set engine = vllm, sglang or ideal"
         )
 
 

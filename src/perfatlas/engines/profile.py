@@ -272,6 +272,19 @@ class Disaggregation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunsOn:
+    """Vendors whose devices the engine runs on.
+
+    Args:
+        vendors: As in hardware files.
+        source: Where it is documented.
+    """
+
+    vendors: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class EarlierKernels:
     """Kernels that the engine ran before a release replaced them.
 
@@ -316,6 +329,7 @@ class EngineProfile:
         borrowed_gain: Largest published ratio of rates of changed defaults between the two, the
             newer to the older; 1 for none.
         earlier_kernels: Kernels of earlier releases, None where none are known.
+        runs_on: Vendors of the devices, None for any.
     """
 
     id: str
@@ -344,6 +358,7 @@ class EngineProfile:
     borrowed_is_newer: bool = False
     borrowed_gain: float = 1.0
     earlier_kernels: EarlierKernels | None = None
+    runs_on: RunsOn | None = None
 
     @property
     def kernels(self) -> str:

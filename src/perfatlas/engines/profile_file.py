@@ -43,6 +43,7 @@ from perfatlas.engines.profile import (
     EngineProfile,
     FormatAlias,
     Overlap,
+    RunsOn,
     SchedulerDefaults,
 )
 from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
@@ -336,6 +337,9 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "kernel_family": needed(Text(), *STEPS),
     "earlier_kernels": perhaps(
         Record(fields={"through": needed(NAME, *OPERATORS), "ref": REF}, build=EarlierKernels)
+    ),
+    "runs_on": perhaps(
+        Record(fields={"vendors": needed(Array(of=Text())), "ref": REF}, build=RunsOn)
     ),
     "formats": needed(Named(of=_FORMAT), into="format_aliases"),
     "expert_exchange": needed(_Documented(Text(choices=EXCHANGES), *STEPS)),

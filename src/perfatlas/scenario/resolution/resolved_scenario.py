@@ -79,7 +79,7 @@ def candidates_of(
 
     def usable(name: str) -> System:
         system = resolve_system(name)
-        require_engine(system, profile.name)
+        require_engine(system, profile)
         require_tier(system, fields["tier"], profile.kernel_family, fields["silicon_version"])
         for format_name in _needed_formats(formats[0], model.network):
             device_peak(system.device, format_name)
