@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.vocabulary.metrics import HIGH, LOW, METRICS, find_metric
+from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS, find_metric
 from tests.golden.flatten import DIGEST
 from tests.golden.question import FOLDER
 
@@ -203,7 +203,7 @@ def is_limit(key: str) -> bool:
     Args:
         key: The key of an answer.
     """
-    return any(part.endswith((LOW, HIGH)) for part in PLACE.sub("", key).split("."))
+    return any(part.endswith((LOW_ENDING, HIGH_ENDING)) for part in PLACE.sub("", key).split("."))
 
 
 def _may_be_added(key: str, keys: KeyMap) -> bool:
@@ -223,7 +223,12 @@ def metrics_since(answers: Mapping[str, Answer]) -> frozenset[str]:
 @cache
 def _columns() -> dict[str, str]:
     """Return metric names by the names of their columns in a table."""
-    ends = ("", LOW, HIGH, *(f"_{name}" for one in METRICS.values() for name in one.statistics))
+    ends = (
+        "",
+        LOW_ENDING,
+        HIGH_ENDING,
+        *(f"_{name}" for one in METRICS.values() for name in one.statistics),
+    )
     return {
         f"{name.replace('.', '_')}{end}": name for name in METRICS for end in dict.fromkeys(ends)
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.vocabulary.metrics import LOW, METRICS, Metric, find_metric, stem_of
+from perfatlas.vocabulary.metrics import LOW_ENDING, METRICS, Metric, find_metric, stem_of
 from tests.vocabulary.questions import ASKED, INTERRUPTED, MODEL, answered, answered_with_files
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def test_intervals_are_declared_and_ordered(
     for _, results in answers:
         for holder, key, _ in _walk(results):
             metric = find_metric(key, holder)
-            if metric is not None and key.endswith((LOW, "_high", "_half_width")):
+            if metric is not None and key.endswith((LOW_ENDING, "_high", "_half_width")):
                 assert metric.has_interval or key.endswith("_seed_half_width"), key
                 with_ends.add(metric.name)
     declared = {metric.name for metric in METRICS.values() if metric.has_interval}

@@ -12,7 +12,7 @@ from perfatlas.fitting import error_statistics
 from perfatlas.fitting.cells import cells_by_key
 from perfatlas.machines.gpu.moe import MOE_SHAPE
 from perfatlas.measurements.calibrations import load_calibrations
-from perfatlas.measurements.tables import SLOW, excluded_moe_rows
+from perfatlas.measurements.tables import SLOWER_PART, excluded_moe_rows
 from validation.scoring.tables import SHORT_NAMES, Row, about, percent, table
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def slow_medians(cells: Sequence[Row], left: Sequence[LeftOut]) -> dict[str, flo
         cells: Cells scored with their own calibration.
         left: From `left_out_errors`.
     """
-    slow = {(one.about, one.system): one.with_mape for one in left if one.reason == SLOW}
+    slow = {(one.about, one.system): one.with_mape for one in left if one.reason == SLOWER_PART}
     touched = {name for name, _ in slow}
     errors: dict[str, list[float]] = {name: [] for name in sorted(touched)}
     for row in cells:

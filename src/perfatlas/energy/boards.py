@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ENERGIES: Final = "data/energy/energies.toml"
 BOARDS: Final = "data/energy/boards.toml"
-OTHER: Final = "other"  # links
+OTHER_LINKS: Final = "other"  # links
 KEPT: Final = 256  # devices, of which a study of changed hardware has many
 PEAK: Final = "bf16"  # by which devices are compared
 FORMATS: Final = ("bf16", "fp8", "fp4")
@@ -124,7 +124,7 @@ def _with_lender(device: Device, lender: str) -> BoardEnergy:
     if own is None:
         return _unknown(device)
     memory = data["memory_of"].get(device.name)
-    link = data["link"].get(device.scale_up.link_type, data["link"][OTHER])
+    link = data["link"].get(device.scale_up.link_type, data["link"][OTHER_LINKS])
     fitted = shipped_table(BOARDS).get(device.name, {})
     scale = fitted.get("scale", 1.0)
     flop_j = {name: scale * own[name]["value"] for name in FORMATS}

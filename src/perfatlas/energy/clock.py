@@ -24,7 +24,7 @@ TOLERANCE: Final = 1e-3  # a limit that binds is reached from below within this 
 MOST_EVALUATIONS: Final = 12
 LIMIT_ROUNDING: Final = 1e-9  # above which a limit binds
 HALVINGS: Final = 12  # of the interval of clocks, in closed form between evaluations
-_TINY: Final = float(np.finfo(np.float64).tiny)
+_SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)
 
 
 class StepEnergy(NamedTuple):
@@ -110,7 +110,7 @@ def capped_clock_ratio(
         lowest_w = np.where(short, watts, lowest_w)
         near = np.abs(watts - aim_w) <= 0.5 * TOLERANCE * power.clock_limit_w
         fast, slow = np.where(above, ratio, fast), np.where(above, slow, ratio)
-        open_ = open_ & ~near & ~short & (fast - slow > _TINY)
+        open_ = open_ & ~near & ~short & (fast - slow > _SMALLEST_FLOAT)
         if not open_.any():
             break
         model = model.through(1.0 / ratio, found)
@@ -175,7 +175,7 @@ def energy_width(full: StepEnergy, ratio: FloatArray, power: PowerColumns) -> Fl
     if not np.any(ratio != 1.0):
         return np.zeros_like(ratio)
     own, *ends = (
-        np.log(np.maximum(energy_share(full, ratio, curve), _TINY))
+        np.log(np.maximum(energy_share(full, ratio, curve), _SMALLEST_FLOAT))
         for curve in (power, *power.voltage_curves())
     )
     width: FloatArray = np.max([np.abs(end - own) for end in ends], axis=0)
@@ -210,9 +210,9 @@ def _calibrated_state(full: StepEnergy, power: PowerColumns) -> _State:
     room_j = np.maximum(
         (power.calibrated_w - power.sustained_on_w) * measured_s - full.memory_j, 0.0
     )
-    share: FloatArray = np.minimum(room_j / np.maximum(full.chip_j, _TINY), 1.0)
+    share: FloatArray = np.minimum(room_j / np.maximum(full.chip_j, _SMALLEST_FLOAT), 1.0)
     relative = np.maximum(np.sqrt(share), power.voltage_floor)
-    needed = full.peak_s / np.maximum(full.compute_s, _TINY) * power.peak_clock
+    needed = full.peak_s / np.maximum(full.compute_s, _SMALLEST_FLOAT) * power.peak_clock
     clock: FloatArray = np.maximum(1.0 - (1.0 - relative) / power.voltage_slope, needed)
     clock = np.minimum(clock, 1.0)
     return _State(clock, voltage(clock, power.voltage_slope, power.voltage_floor), share)
@@ -291,8 +291,8 @@ class _Line(NamedTuple):
         for curve in power.voltage_curves():
             reached = self._crossing(aim_w, _calibrated_state(random, curve), curve, ends)
             later_s = self.time_slope * (1.0 / reached - 1.0 / ratio)
-            longer = 1.0 + later_s / np.maximum(self.totals.time_s, _TINY)
-            widths.append(np.abs(np.log(np.maximum(longer, _TINY))))
+            longer = 1.0 + later_s / np.maximum(self.totals.time_s, _SMALLEST_FLOAT)
+            widths.append(np.abs(np.log(np.maximum(longer, _SMALLEST_FLOAT))))
         width: FloatArray = np.max(widths, axis=0)
         return width
 
@@ -314,7 +314,7 @@ class _Line(NamedTuple):
     def _power_w(self, ratio: FloatArray, state: _State, power: PowerColumns) -> FloatArray:
         later = 1.0 / ratio - self.period
         totals = self.totals._replace(
-            time_s=np.maximum(self.totals.time_s + later * self.time_slope, _TINY),
+            time_s=np.maximum(self.totals.time_s + later * self.time_slope, _SMALLEST_FLOAT),
             chip_j=self.totals.chip_j + later * self.chip_slope,
         )
         return _power_w(totals, ratio, state, power)
@@ -326,5 +326,5 @@ def _power_w(
     """Return the mean power of steps at a clock (..., C) [W]."""
     dynamic_j = state.energy_share(ratio, power) * totals.chip_j + totals.memory_j
     on_w = power.on_w - power.saved_w(ratio)
-    watts: FloatArray = on_w + dynamic_j / np.maximum(totals.time_s, _TINY)
+    watts: FloatArray = on_w + dynamic_j / np.maximum(totals.time_s, _SMALLEST_FLOAT)
     return watts

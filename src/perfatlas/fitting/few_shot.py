@@ -55,8 +55,8 @@ MOVED: Final = 0.02  # smallest reported relative change of a parameter
 UNCHANGED: Final = "unchanged"
 BORROWED: Final = "parameters of another device"
 # Fitted parameters -> model evaluations; the simplest sufficient one is kept.
-FEW: Final = "launch and efficiencies"
-REFITS: Final[Mapping[str, int]] = {FEW: 120, "all parameters": 600}
+LAUNCH_AND_EFFICIENCIES: Final = "launch and efficiencies"
+REFITS: Final[Mapping[str, int]] = {LAUNCH_AND_EFFICIENCIES: 120, "all parameters": 600}
 VARIANTS: Final = 6  # starts with another discrete choice
 FINALISTS: Final = 2  # refits of few parameters that continue with all
 SIMPLE: Final = (
@@ -332,7 +332,7 @@ def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, fl
     variants = [{**start, **choice} for start in starts for choice in cell.variants]
     starts += sorted(variants, key=lambda one: _loss(cell, one))[:VARIANTS]
     for name, evaluations in REFITS.items():
-        wanted = SIMPLE if name == FEW else tuple(cell.ranges)
+        wanted = SIMPLE if name == LAUNCH_AND_EFFICIENCIES else tuple(cell.ranges)
         found = [_most_likely(cell, one, wanted, problem.spreads, evaluations) for one in starts]
         found.sort(key=lambda one: one[0])
         fits[name] = found[0][1]

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.inference.composition import batches_in_flight, predicted
 from perfatlas.inference.energy import TokenEnergy, token_energy
-from perfatlas.inference.latencies import TINY, Latencies
+from perfatlas.inference.latencies import SMALLEST_FLOAT, Latencies
 from perfatlas.inference.mixed_steps import AloneShares, load_steps
 from perfatlas.inference.opening_burst import Burst
 from perfatlas.inference.running_load import running_load
@@ -140,7 +140,7 @@ def alone_shares(decode: StepCost, prefill: StepCost) -> AloneShares:
     energy_CO = decode.unlimited_operator_energy_j()
     return AloneShares(
         *(
-            some_CO[:, columns].sum(axis=1) / np.maximum(some_CO.sum(axis=1), TINY)
+            some_CO[:, columns].sum(axis=1) / np.maximum(some_CO.sum(axis=1), SMALLEST_FLOAT)
             for some_CO in (time_CO, energy_CO)
         )
     )
@@ -154,7 +154,7 @@ def rank_energy(prefill: StepCost, context: StepContext) -> FloatArray:
     """
     energy_CO = prefill.unlimited_operator_energy_j()
     own_CO = np.where(operators_of_ranks(prefill, context), energy_CO, 0.0)
-    share_C: FloatArray = own_CO.sum(axis=1) / np.maximum(energy_CO.sum(axis=1), TINY)
+    share_C: FloatArray = own_CO.sum(axis=1) / np.maximum(energy_CO.sum(axis=1), SMALLEST_FLOAT)
     return share_C
 
 

@@ -20,7 +20,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NEAR: Final = 0.03  # of the capacity, within which a load is neither stable nor overloaded
+NEAR_CAPACITY: Final = 0.03  # of the capacity, within which a load is neither stable nor overloaded
 BATCH: Final = 5  # observations of a batch of MSER-5
 BATCHES: Final = 20  # of the confidence intervals
 FEWEST: Final = 10 * BATCHES  # observations that have statistics
@@ -44,9 +44,9 @@ def stability_of(load: float) -> Stability:
         >>> stability_of(0.9), stability_of(0.98), stability_of(1.1)
         ('stable', 'near capacity', 'overloaded')
     """
-    if load < 1.0 - NEAR:
+    if load < 1.0 - NEAR_CAPACITY:
         return "stable"
-    return "overloaded" if load > 1.0 + NEAR else "near capacity"
+    return "overloaded" if load > 1.0 + NEAR_CAPACITY else "near capacity"
 
 
 def warm_up(values_N: NDArray[np.float64]) -> int:

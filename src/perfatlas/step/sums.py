@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.pricing import PricedOperators
 
-TINY: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
-PLAIN: Final = 6  # sums that are plain totals: the first fields of `OperatorSums`
+SMALLEST_FLOAT: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
+TOTALS: Final = 6  # sums that are plain totals: the first fields of `OperatorSums`
 LANES: Final = 8  # partial sums that numpy adds in parallel
 
 
@@ -134,7 +134,7 @@ def sums_by_group(count_CO: FloatArray, prices: PricedOperators, clock: StepCloc
     groups = deviating_groups(prices)
     candidates, classes = count_CO.shape[0], groups.deviation_K.size
     sums_SC = np.empty((len(OperatorSums._fields), candidates))
-    each = np.empty((PLAIN + classes, count_CO.shape[1])), np.empty(groups.group_M.size)
+    each = np.empty((TOTALS + classes, count_CO.shape[1])), np.empty(groups.group_M.size)
     found = np.empty((2, groups.group_M.size, candidates)), np.empty((classes, candidates))
     _sum(
         count_CO.reshape(-1),
@@ -170,7 +170,9 @@ def _class(match: CalibrationMatch, classes: Sequence[str]) -> int:
 
 def unlimited_share(clock: StepClock) -> FloatArray:
     """Return the energy of the chip without the TDP over that with it (C,)."""
-    limit_C, share_C = (np.maximum(one, TINY) for one in (clock.limit_share, clock.energy_share))
+    limit_C, share_C = (
+        np.maximum(one, SMALLEST_FLOAT) for one in (clock.limit_share, clock.energy_share)
+    )
     more_C: FloatArray = np.minimum(share_C / limit_C, 1.0) / share_C
     return more_C
 
@@ -238,19 +240,19 @@ def _sum(
     classes = groups.deviation_K.shape[0]
     for c in range(more_C.shape[0]):
         _collect(count_F, columns, groups, more_C, parts, c)
-        for place in range(PLAIN):
+        for place in range(TOTALS):
             sums_SC[place, c] = _pairwise(parts.each_SO[place])
         for end in range(2):
             for group in range(parts.squares_G.shape[0]):
                 away_s = parts.away_2GC[end, group, c]
                 parts.squares_G[group] = away_s * away_s
-            sums_SC[PLAIN + end, c] = math.sqrt(_pairwise(parts.squares_G))
+            sums_SC[TOTALS + end, c] = math.sqrt(_pairwise(parts.squares_G))
         variance = 0.0
         for place in range(classes):
-            deviation_s = groups.deviation_K[place] * _pairwise(parts.each_SO[PLAIN + place])
+            deviation_s = groups.deviation_K[place] * _pairwise(parts.each_SO[TOTALS + place])
             parts.laboratory_KC[place, c] = deviation_s
             variance += deviation_s * deviation_s
-        sums_SC[PLAIN + 2, c] = math.sqrt(variance)
+        sums_SC[TOTALS + 2, c] = math.sqrt(variance)
 
 
 @inlined
@@ -278,7 +280,7 @@ def _collect(
         parts.each_SO[5, o] = count * (chip_j * more_C[c] + memory_j)
         place = none if match < 0 else match
         if groups.class_M[place] < groups.deviation_K.shape[0]:
-            parts.each_SO[PLAIN + groups.class_M[place], o] = count * time_s
+            parts.each_SO[TOTALS + groups.class_M[place], o] = count * time_s
         group = groups.group_M[place]
         parts.away_2GC[0, group, c] += count * abs(columns.low_s_CO[c, o] - time_s)
         parts.away_2GC[1, group, c] += count * abs(columns.high_s_CO[c, o] - time_s)

@@ -50,12 +50,14 @@ TWO_POOLS: Final = ("prefill_workers", "decode_workers")
 LABELS: Final = {"dp": "replica", "prefill_workers": "prefill worker"} | {
     "decode_workers": "decode worker"
 }
-ALONE: Final = 0.001  # of the capacity of a replica: its requests hardly ever meet
-FEW: Final = 1_000  # requests that run alone
-SPANS: Final = 100.0  # duration of what is measured, in mean request latencies, if MOST allows it
+IDLE_LOAD: Final = 0.001  # of the capacity of a replica: its requests hardly ever meet
+IDLE_REQUESTS: Final = 1_000  # requests that run alone
+SPANS: Final = (
+    100.0  # duration of what is measured, in mean request latencies, if MOST_REQUESTS allows it
+)
 CONFIRMING: Final = 100_000  # requests of the run that confirms the number found
-NEAR: Final = 200_000  # requests of the first run within 3% of the capacity
-MOST: Final = 600_000  # requests of the longest run
+NEAR_CAPACITY_REQUESTS: Final = 200_000  # requests of the first run within 3% of the capacity
+MOST_REQUESTS: Final = 600_000  # requests of the longest run
 GROWING: Final = (
     1.02  # least factor on the capacity of a pool whose workers are doubled, if it limits
 )
@@ -193,8 +195,13 @@ def refuse_unmeetable(search: SizeSearch) -> None:
     """
     if not search.each:
         return
-    rate = ALONE * load_on(search.each, search.one).capacity_requests_per_s
-    changes = {"request_rate": rate, "num_requests": FEW, "arrival": None, "burstiness": None}
+    rate = IDLE_LOAD * load_on(search.each, search.one).capacity_requests_per_s
+    changes = {
+        "request_rate": rate,
+        "num_requests": IDLE_REQUESTS,
+        "arrival": None,
+        "burstiness": None,
+    }
     alone = search.traffic.model_copy(update=changes)
     resolved = resolve_traffic(alone, search.of(search.one))
     ready, outcome = _outcome(search, alone, resolved, search.one)
@@ -270,8 +277,8 @@ def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) 
         scenario=search.of(size),
         load=load,
         known=search.known,
-        first=max(NEAR, first) if near else first,
-        most=MOST,
+        first=max(NEAR_CAPACITY_REQUESTS, first) if near else first,
+        most=MOST_REQUESTS,
         slower=search.slower,
         watch=search.runs.look,
     )

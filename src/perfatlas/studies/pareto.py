@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 PAIR: Final = 2
-FEW: Final = 128  # points that are all compared with one another
+COMPARED_PAIRWISE: Final = 128  # points that are all compared with one another
 
 
 def pareto_points(*objectives: FloatArray | Sequence[float]) -> IntArray:
@@ -62,7 +62,7 @@ def _kept(values_NK: FloatArray) -> NDArray[np.bool_]:
             that none exceeds an earlier one (N, K).
     """
     kept_N = np.zeros(values_NK.shape[0], np.bool_)
-    if kept_N.size > FEW:
+    if kept_N.size > COMPARED_PAIRWISE:
         _mark(np.ascontiguousarray(values_NK), np.empty(kept_N.size, np.int64), kept_N)
         return kept_N
     reached_NN = np.all(values_NK[None, :, :] >= values_NK[:, None, :], axis=2)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = ("ttft_s", "tpot_s")
 BUILDABLE: Final = 4.0  # larger ratios of one factor, such as a clock of 12 GHz, are in the JSON
-MOST: Final = 7  # factors of a brief answer
-LEAST: Final = 0.005  # elasticity printed as 0.01
+MOST_FACTORS: Final = 7  # factors of a brief answer
+LEAST_ELASTICITY: Final = 0.005  # elasticity printed as 0.01
 WIDTH: Final = 10  # of a bar of elasticity 1
 
 
@@ -67,8 +67,8 @@ def _print_tornado(
     factors = {factor for name in names for factor in sensitivity[name]}
     largest = {one: max(abs(sensitivity[name][one]) for name in names) for one in factors}
     ordered = sorted(largest, key=lambda one: (-largest[one], one))
-    shown = [one for one in ordered if verbose or largest[one] >= LEAST]
-    for one in shown if verbose else shown[:MOST]:
+    shown = [one for one in ordered if verbose or largest[one] >= LEAST_ELASTICITY]
+    for one in shown if verbose else shown[:MOST_FACTORS]:
         cells = [f"  {_labels()[one]}"]
         for name in names:
             slope = sensitivity[name][one]
@@ -82,7 +82,7 @@ def _labels() -> dict[str, str]:
 
 
 def _percent(slope: float) -> str:
-    return f"{slope:+.2f}%" if abs(slope) >= LEAST else "0%"
+    return f"{slope:+.2f}%" if abs(slope) >= LEAST_ELASTICITY else "0%"
 
 
 def _bar(slope: float, *, unicode: bool) -> str:
@@ -97,7 +97,7 @@ def _wave_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         f" more {factor.unit} saves a whole wave of tiles, and the next ones save less"
         for metric in names
         for factor in counts
-        if results["sensitivity"][metric].get(factor.name, 0.0) < -1.0 - LEAST
+        if results["sensitivity"][metric].get(factor.name, 0.0) < -1.0 - LEAST_ELASTICITY
     ]
 
 
@@ -128,7 +128,7 @@ def _without_effect(results: Mapping[str, Any], metric: str, first: Mapping[str,
     improvable = [one for one in all_factors() if one.improves and one.name in slopes]
     gains = {one: slopes[one.name] * (1.0 if one.is_latency else -1.0) for one in improvable}
     own = next(gain for one, gain in gains.items() if one.name == first["field"])
-    return [one.label for one, gain in gains.items() if gain > own + LEAST]
+    return [one.label for one, gain in gains.items() if gain > own + LEAST_ELASTICITY]
 
 
 def _target_lines(results: Mapping[str, Any]) -> list[str]:

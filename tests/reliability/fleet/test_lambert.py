@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import lambertw
 
-from perfatlas.reliability.fleet.closed_form.renewal import FEW, lambert_w
+from perfatlas.reliability.fleet.closed_form.renewal import ITERATED_VALUES, lambert_w
 from perfatlas.reliability.fleet.model import NINETY, NORMAL_90, NORMAL_95
 from perfatlas.sampling import standard_errors
 
@@ -13,7 +13,10 @@ def test_few_values_are_those_of_scipy() -> None:
     # up to e^-1 - 0.29, where the series ends, and beyond
     writes = np.concatenate((np.geomspace(1e-6, 1.5, 2000), [1.6, 3.0, 10.0]))
     z_N = -np.exp(-1.0 - writes)
-    few = [lambert_w(z_N[place : place + FEW]) for place in range(0, z_N.size, FEW)]
+    few = [
+        lambert_w(z_N[place : place + ITERATED_VALUES])
+        for place in range(0, z_N.size, ITERATED_VALUES)
+    ]
     # the last digit depends on how scipy was built: with or without fused multiply-adds
     np.testing.assert_allclose(np.concatenate(few), lambertw(z_N).real, rtol=1e-15, atol=0.0)
     assert np.array_equal(lambert_w(z_N), lambertw(z_N).real)

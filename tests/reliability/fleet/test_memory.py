@@ -14,7 +14,11 @@ from perfatlas.reliability.fleet.closed_form import (
     known_mtti_s,
     late_detection_remarks,
 )
-from perfatlas.reliability.fleet.closed_form.late_detection import RARE, late_causes, late_share
+from perfatlas.reliability.fleet.closed_form.late_detection import (
+    NEGLIGIBLE_EVENTS,
+    late_causes,
+    late_share,
+)
 from perfatlas.reliability.fleet.laws import Constant, Exponential, Law, LogNormal, Weibull
 from perfatlas.reliability.fleet.model import (
     Cause,
@@ -191,7 +195,7 @@ def test_checkpoints_for_errors_that_are_noticed_late_are_enough() -> None:
     )
     assert few.goodput < 0.15
     # one such job in a hundred begins anew, and loses half of its work on average
-    assert abs(some.goodput - most.goodput) < RARE
+    assert abs(some.goodput - most.goodput) < NEGLIGIBLE_EVENTS
     assert kept_for(job, enough) == 0
     assert late_detection_remarks(job, enough) == []
     fewer = replace(strategy, retained=kept - 1)

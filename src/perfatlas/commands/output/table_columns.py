@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 STATUS_COLUMNS: Final = ("warnings", "error_code", "error")  # the last columns of every answer
-OWN: Final = "result_"  # prefix of an answer whose name an input column has
+RESULT_PREFIX: Final = "result_"  # prefix of an answer whose name an input column has
 LEAST_LETTERS: Final = 5  # minimum length of names to compare for typing errors
 MOST_NAMED: Final = 8  # columns that a message names
 _UNIT: Final = re.compile(r"_(us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?|d|days?)$")
@@ -28,7 +28,9 @@ def earlier_answer(columns: list[str], first: str) -> list[str]:
     if list(STATUS_COLUMNS[1:]) != status[-2:]:
         return status
     last = columns.index(STATUS_COLUMNS[-1])
-    begins = [columns.index(name) for name in (OWN + first, first) if name in columns[:last]]
+    begins = [
+        columns.index(name) for name in (RESULT_PREFIX + first, first) if name in columns[:last]
+    ]
     return [*columns[begins[0] : last + 1]] if begins else status
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.commands.output.table_columns import (
-    OWN,
+    RESULT_PREFIX,
     STATUS_COLUMNS,
     earlier_answer,
     named_columns,
@@ -385,7 +385,7 @@ class _TableRun:
             answers = next(parts, {})
             written += rows
             yield kept | {
-                OWN + name if name in kept else name: answers.get(name, [None] * rows)
+                RESULT_PREFIX + name if name in kept else name: answers.get(name, [None] * rows)
                 for name in order
             }
         self._check_unchanged(written)

@@ -21,7 +21,7 @@ from perfatlas.files import content_hash
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_OWN: Final = "perfatlas."
+_PACKAGE_PREFIX: Final = "perfatlas."
 _PLAIN: Final = (bool, int, float, str, bytes, type(None), np.generic, np.dtype, slice)
 
 
@@ -92,7 +92,7 @@ class _Walk:
 
     def _met(self, value: Any) -> str:  # noqa: ANN401 - a function or a class
         """Return the number of a function or class of perfatlas, the name of another."""
-        if not f"{value.__module__}.".startswith(_OWN):
+        if not f"{value.__module__}.".startswith(_PACKAGE_PREFIX):
             return f"{value.__module__}.{value.__qualname__}"
         if id(value) not in self._number:
             self._number[id(value)] = len(self._number)
@@ -122,11 +122,11 @@ class _Walk:
             texts = (one for one in code.co_consts if isinstance(one, str))
             self.files.update(Path(one).name for one in texts if one.endswith(".toml"))
         found = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
-        found |= {name: import_module(name) for name in names if name.startswith(_OWN)}
+        found |= {name: import_module(name) for name in names if name.startswith(_PACKAGE_PREFIX)}
         for name, value in found.items():
             if not isinstance(value, ModuleType):
                 yield name, value
-            elif value.__name__.startswith(_OWN):
+            elif value.__name__.startswith(_PACKAGE_PREFIX):
                 yield from (
                     (f"{name}.{one}", getattr(value, one)) for one in names & set(vars(value))
                 )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NEIGHBOURS: Final = 16
 IN_MEDIAN: Final = 8  # nearest neighbours used for the median
 MIN_DISTANCE: Final = 1e-6  # rows closer than this count as the same shape
-APART: Final = 1e-5  # between two rows of one shape, so that they share its weight
+SHAPE_TOLERANCE: Final = 1e-5  # between two rows of one shape, so that they share its weight
 TIE: Final = 1e-9  # of the weight: halves equal to this are exact ones
 AT_ONCE: Final = 4096  # shapes per batch, to limit memory
 
@@ -104,11 +104,13 @@ def _kriging_weights(distance_UK: FloatArray, between_UKK: FloatArray) -> FloatA
     count, neighbours = distance_UK.shape
     left = np.ones((count, neighbours + 1, neighbours + 1))
     each = np.arange(neighbours)
-    left[:, :neighbours, :neighbours] = between_UKK + APART
+    left[:, :neighbours, :neighbours] = between_UKK + SHAPE_TOLERANCE
     left[:, each, each] = 0.0
     left[:, neighbours, neighbours] = 0.0
     right = np.ones((count, neighbours + 1, 1))
-    right[:, :neighbours, 0] = np.where(distance_UK < MIN_DISTANCE, 0.0, distance_UK + APART)
+    right[:, :neighbours, 0] = np.where(
+        distance_UK < MIN_DISTANCE, 0.0, distance_UK + SHAPE_TOLERANCE
+    )
     solved: FloatArray = np.linalg.solve(left, right)[:, :neighbours, 0]
     return solved
 

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
         comm_rows as comm_rows,
         comm_table as comm_table,
     )
-    from perfatlas.measurements.tables.moe_rows import MOE_MODEL as MOE_MODEL, SLOW as SLOW
+    from perfatlas.measurements.tables.moe_rows import (
+        MOE_MODEL as MOE_MODEL,
+        SLOWER_PART as SLOWER_PART,
+    )
     from perfatlas.measurements.tables.recurrent_tables import (
         KERNEL_NAMES as KERNEL_NAMES,
         recurrent_kernel as recurrent_kernel,

@@ -28,14 +28,14 @@ MOE_MODEL: Final = ("hidden", "intermediate", "experts", "top_k")
 LARGE_BATCH: Final = 1024.0  # minimum tokens for which the load outweighs reading weights
 POSSIBLE_RATIO: Final = 1.15  # maximum balanced/skewed time explained by noise
 UNSHARED: Final = (0.85, 1.15)  # time on more ranks / time on two, if work was not divided
-MOST: Final = 0.5  # fraction of the models of a table
+MOST_MODELS: Final = 0.5  # fraction of the models of a table
 SLOW_PART: Final = 1.5  # maximum time of a part / time of the whole explained by tuning
 GATED: Final = 3.0  # weight matrices: gate, up, down
 UNGATED: Final = 2.0  # up, down
 MIN_TIME_S: Final = 1e-9
 
 
-SLOW: Final = "a part slower than its whole"
+SLOWER_PART: Final = "a part slower than its whole"
 
 
 def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
@@ -54,7 +54,7 @@ def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
             columns, measured_s
         ),
         "choices of other ranks computed as well": unshared_rows(columns, measured_s),
-        SLOW: slow_parts(columns, measured_s),
+        SLOWER_PART: slow_parts(columns, measured_s),
     }
     before = np.zeros(measured_s.shape, np.bool_)
     for reason, rows in found.items():
@@ -123,7 +123,7 @@ def unshared_rows(columns: Columns, measured_s: FloatArray) -> Mask:
             place = model[rows][0]
             largest[place] = max(largest[place], ratio)
         alike &= (largest > low) & (largest < high)
-    if np.mean(alike) > MOST:
+    if np.mean(alike) > MOST_MODELS:
         alike[:] = True
     found: Mask = alike[model] & (columns["ep"] > 1.0)
     return found

@@ -125,7 +125,7 @@ COLUMNS: Final = tuple(
     )
 )
 
-_MOST: Final = 2.0**53  # integers are exact up to here
+_LARGEST_INTEGER: Final = 2.0**53  # integers are exact up to here
 _LONGEST_S: Final = 1e4
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4})?")
@@ -340,7 +340,9 @@ def _numbers(
     cells = [table.cells(name)[position] for position in chosen.tolist()]
     field = Number(
         least=0.0 if name in MAY_BE_ZERO else sys.float_info.min,
-        most=_MOST if (whole := name not in (*TIME_UNITS, *OPTIONAL_NUMBERS)) else math.inf,
+        most=_LARGEST_INTEGER
+        if (whole := name not in (*TIME_UNITS, *OPTIONAL_NUMBERS))
+        else math.inf,
         whole=whole,
     )
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 DIGITS: Final = 6  # significant digits of a point, to keep pages small
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
 DAYS_NAMED: Final = 14  # number of days up to which each has a label
-FEW: Final = 8  # counts up to which tick labels are forced to integers
-FEW_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5 are labeled
-FEW_RANKS: Final = 16  # ranks up to which each has a label
+INTEGER_TICK_COUNTS: Final = 8  # counts up to which tick labels are forced to integers
+LABELED_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5 are labeled
+LABELED_RANKS: Final = 16  # ranks up to which each has a label
 
 
 class _Figure:
@@ -215,7 +215,7 @@ def _draw_pipeline(figure: _Figure, chart: PipelineChart) -> None:
         "yaxis",
         title={"text": "pipeline rank"},
         range=[ranks - 0.5, -0.5],
-        dtick=1 if ranks <= FEW_RANKS else None,
+        dtick=1 if ranks <= LABELED_RANKS else None,
     )
 
 
@@ -261,14 +261,14 @@ def _tick_decades(
     """Label 1, 2 and 5 in each decade if there are few decades, else only powers of ten."""
     positive = [value for column in columns for value in column if value > 0.0]
     if axis.log and positive:
-        few = math.log10(max(positive) / min(positive)) < FEW_DECADES
+        few = math.log10(max(positive) / min(positive)) < LABELED_DECADES
         minor = {"dtick": "D1", "showgrid": True}
         figure.update_axis(name, dtick="D2" if few else 1, minor=minor)
 
 
 def _tick_counts(figure: _Figure, axis: Axis, highest: float) -> None:
     """Use integer tick labels for counts."""
-    if axis.unit == "count" and highest < FEW:
+    if axis.unit == "count" and highest < INTEGER_TICK_COUNTS:
         figure.update_axis("yaxis", dtick=1)
 
 

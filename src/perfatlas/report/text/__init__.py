@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.report.text.job_time import (
         METHODS as METHODS,
         MOST_BUCKETS as MOST_BUCKETS,
-        SHORT as SHORT,
+        SHORT_NAMES as SHORT_NAMES,
         print_waterfall as print_waterfall,
     )
     from perfatlas.report.text.latencies import (

@@ -22,9 +22,9 @@ BOUND_STYLES: Final = {
 # Rows below this share of their phase are combined into one line.
 SMALLEST_SHARE: Final = 0.005
 SMALLEST_BOUND: Final = 0.01
-WIDE: Final = 100
-NARROW: Final = 78
-NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW
+WIDE_COLUMNS: Final = 100
+NARROW_COLUMNS: Final = 78
+NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW_COLUMNS
 OTHERS_WIDTH: Final = 26  # time, share and bound with their gaps, and the indentation
 BREAKS: Final = re.compile(r"([_./])")
 OPERATOR: Final = "  operator"
@@ -128,7 +128,10 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
     known = most is None and any(row.get("energy_j") for row in rows)
     names = _columns(width, with_energy=known, with_hidden=_hides(rows))
     table = Table(
-        box=None, pad_edge=False, padding=(0, 2 if width >= WIDE else 1, 0, 0), show_edge=False
+        box=None,
+        pad_edge=False,
+        padding=(0, 2 if width >= WIDE_COLUMNS else 1, 0, 0),
+        show_edge=False,
     )
     for name in names:
         table.add_column(
@@ -166,15 +169,15 @@ def _matters(row: Mapping[str, Any], whole_s: float) -> bool:
 
 def _columns(width: int, *, with_energy: bool, with_hidden: bool) -> tuple[str, ...]:
     """Return the columns that fit a terminal; columns are never truncated."""
-    if width < NARROW:
+    if width < NARROW_COLUMNS:
         return (OPERATOR, "time", "share", "bound")
     hidden = (HIDDEN,) if with_hidden else ()
-    energy = (ENERGY,) if with_energy and (width >= WIDE or not hidden) else ()
+    energy = (ENERGY,) if with_energy and (width >= WIDE_COLUMNS or not hidden) else ()
     everything = (
         *(OPERATOR, "count", "time", *hidden, *energy, "share"),
         *("bound", ROOFLINE, "tier", "calibration"),
     )
-    return everything if width >= WIDE else everything[:-1]
+    return everything if width >= WIDE_COLUMNS else everything[:-1]
 
 
 def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
@@ -183,7 +186,13 @@ def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
     bound = str(row.get("bound") or MISSING)
     count = row.get("count")
     share = row.get("share")
-    room = WIDE if width >= WIDE else NAME_WIDTH if width >= NARROW else width - OTHERS_WIDTH
+    room = (
+        WIDE_COLUMNS
+        if width >= WIDE_COLUMNS
+        else NAME_WIDTH
+        if width >= NARROW_COLUMNS
+        else width - OTHERS_WIDTH
+    )
     return {
         OPERATOR: break_name(str(row.get("name", MISSING)), room),
         "count": MISSING if count is None else f"{count:,.0f}",

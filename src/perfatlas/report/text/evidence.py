@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
-from perfatlas.report.text.breakdown import WIDE, break_name
+from perfatlas.report.text.breakdown import WIDE_COLUMNS, break_name
 from perfatlas.report.text.quantities import MISSING, format_interval, format_share
 from perfatlas.report.text.typesetting import typeset
-from perfatlas.vocabulary.metrics import LOW
+from perfatlas.vocabulary.metrics import LOW_ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ COVERED: Final = {
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
 STEPS_COVERED: Final = "the 90% interval has the errors of whole steps, not of single operators"
 MOST_DEVICES: Final = 2  # by name
-NARROW: Final = 60
+NARROW_COLUMNS: Final = 60
 NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the indentation
 
 
@@ -129,7 +129,7 @@ def _covered(answer: Mapping[str, Any]) -> str | None:
 def _has_interval(results: Mapping[str, Any]) -> bool:
     """Return whether any result, or the first of its rows, has the low end of an interval."""
     points = results.get("frontier") or [results]
-    return any(name.endswith(LOW) and value is not None for name, value in points[0].items())
+    return any(name.endswith(LOW_ENDING) and value is not None for name, value in points[0].items())
 
 
 def _calibrations_text(calibrations: Calibrations) -> str:
@@ -155,7 +155,7 @@ def calibration_table(calibrations: Calibrations, *, width: int) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("  calibration", overflow="fold", header_style="dim")
-    for name in ("rows", "median error" if width >= NARROW else "median", "p90"):
+    for name in ("rows", "median error" if width >= NARROW_COLUMNS else "median", "p90"):
         table.add_column(name, justify="right", no_wrap=True, header_style="dim")
     for calibration in calibrations:
         table.add_row(
@@ -179,7 +179,7 @@ def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str
         width: Maximum width; measurement protocols are shown if they fit.
     """
     measured = [c.get("protocol") for c in evidence.get("calibrations") or []]
-    lines = [("measured", str(p)) for p in dict.fromkeys(measured) if p and width >= WIDE]
+    lines = [("measured", str(p)) for p in dict.fromkeys(measured) if p and width >= WIDE_COLUMNS]
     lines += [("assumes", typeset(str(text))) for text in evidence.get("assumptions") or []]
     lines += [("source", str(text)) for text in evidence.get("sources") or []]
     versions = evidence.get("data_versions") or {}

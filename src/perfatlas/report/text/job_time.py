@@ -25,7 +25,7 @@ METHODS: Final = {
     "binomial": "closed form, exact",
     "order_statistics": "closed form for normal noise",
 }
-SHORT: Final = {
+SHORT_NAMES: Final = {
     "gpu": "GPU",
     "gpus": "GPUs",
     "mfu": "MFU",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.vocabulary.metrics import HIGH, LOW, find_metric, stem_of
+from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, find_metric, stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
         metric = find_metric(name)
         if value is None or metric is None or stem_of(name) != name:
             continue
-        low, high = results.get(f"{name}{LOW}"), results.get(f"{name}{HIGH}")
+        low, high = results.get(f"{name}{LOW_ENDING}"), results.get(f"{name}{HIGH_ENDING}")
         if metric.has_interval and tier == BOUND:
             grows = metric.better == "lower" and name != POWER
             found[name] = AT_LEAST if grows else AT_MOST

@@ -37,7 +37,7 @@ INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", 
 OF_SIZED: Final = (
     *("slo_attainment", "goodput_requests_per_s", "requests_per_s", "output_tokens_per_s"),
 )
-NARROW: Final = 64
+NARROW_COLUMNS: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
 
@@ -169,7 +169,7 @@ def print_results(
     seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90%"
     titles = Shown("", "", *_titles(long, ("90% interval", seeds)))
     room = console.width
-    short = room < NARROW or _total(_widths(long, titles), LONG_GAP) > room
+    short = room < NARROW_COLUMNS or _total(_widths(long, titles), LONG_GAP) > room
     lines, gap = (narrow, SHORT_GAP) if short else (long, LONG_GAP)
     if not lines:
         return

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-SHORT: Final = 12  # length up to which text is never folded
+UNFOLDED_LENGTH: Final = 12  # length up to which text is never folded
 FOLDED: Final = 16  # minimum width of folded text
 GAP: Final = 2
 
@@ -138,7 +138,7 @@ def _is_whole(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_short(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    return all(len(str(row.get(name, ""))) <= SHORT for row in rows)
+    return all(len(str(row.get(name, ""))) <= UNFOLDED_LENGTH for row in rows)
 
 
 def _row_cell(name: str, value: object) -> str:

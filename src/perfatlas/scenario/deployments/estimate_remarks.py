@@ -43,7 +43,7 @@ NO_KERNELS: Final = (
     "{device} has no measured kernels: {priced}times are lower limits without an upper end"
 )
 AT_ROOFLINE: Final = "all operators are priced at their roofline; real kernels are slower, so "
-LEAVES_OUT: Final = ", which TTFT and the request latency do not include"
+FRONT_LEFT_OUT: Final = ", which TTFT and the request latency do not include"
 ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 NODE_RANKS: Final = 8.0  # ranks up to which gathering the tokens of all of them is usual
 LEAST_GATHERED: Final = 0.2  # share of a step from which its exchange is worth a warning
@@ -193,7 +193,7 @@ def _queueing(question: Candidates, evaluation: Evaluation) -> Notes:
             f" capacity {evaluation.memory.kv_capacity_tokens[c]:,.0f} tokens, max_num_seqs"
             f" {limits.max_num_seqs[c]:g}, max_num_batched_tokens"
             f" {limits.max_num_batched_tokens[c]:g} for prefills and decodes); the rest"
-            f" queue{LEAVES_OUT}"
+            f" queue{FRONT_LEFT_OUT}"
         )
         yield c, notes
 

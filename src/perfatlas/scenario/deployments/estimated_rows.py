@@ -36,7 +36,7 @@ from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import TIERS
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments.estimate_remarks import (
-    LEAVES_OUT,
+    FRONT_LEFT_OUT,
     estimate_warnings,
     pool_warnings,
 )
@@ -135,7 +135,7 @@ class Answered:
         if self.rates is not None:
             found = pool_warnings(self.rates, workers, self.simulated_C.tolist())
         for c in np.flatnonzero(self.simulated_C).tolist():
-            found[c] = tuple(text.replace(LEAVES_OUT, "") for text in found[c])
+            found[c] = tuple(text.replace(FRONT_LEFT_OUT, "") for text in found[c])
         return found
 
 

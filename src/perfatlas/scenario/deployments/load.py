@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Outcome
 
 FEWEST: Final = 4_000  # requests that a saturated run serves at least
-MOST: Final = 64_000
+MOST_SEQUENCES: Final = 64_000
 TURNOVERS: Final = 24  # times the sequences in flight
 TURNOVERS_OF_POOLS: Final = 96  # the longest outputs still decode long after the last prompt
 START, END = 0.1, 0.95  # of a saturated run, between which completions are counted
@@ -115,9 +115,9 @@ def offered_load(
             return LoadRun(None, outcome.interrupted)
         turnovers = TURNOVERS_OF_POOLS if ready.named else TURNOVERS
         needed = turnovers * _in_flight(outcome)
-        if count >= min(needed, MOST):
+        if count >= min(needed, MOST_SEQUENCES):
             break
-        count = min(needed, MOST)
+        count = min(needed, MOST_SEQUENCES)
     rate = traffic.request_rate or math.inf
     return LoadRun(OfferedLoad(rate, parts * _capacity(ready, outcome, traffic.routing)))
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries.inputs import GemmInputs
 
 _DATA: Final = "data/grouped_kernels.toml"
-_FEW: Final = 128
-_LARGE: Final = 2048
+_FEWEST_ROWS: Final = 128
+_MOST_ROWS: Final = 2048
 _LARGE_SIZES: Final = 2  # of rows, columns and inner dimension
 
 
@@ -54,7 +54,7 @@ def fixed_tile(inputs: GemmInputs) -> tuple[float, float]:
 
 def _of_sizes(tiles: dict[str, Any], inputs: GemmInputs) -> tuple[float, float]:
     """Return the tile of the sizes of a mean group."""
-    large = sum(size >= _LARGE for size in (inputs.m, inputs.n, inputs.k)) >= _LARGE_SIZES
-    kind = "few" if min(inputs.m, inputs.n) <= _FEW else "large" if large else "other"
+    large = sum(size >= _MOST_ROWS for size in (inputs.m, inputs.n, inputs.k)) >= _LARGE_SIZES
+    kind = "few" if min(inputs.m, inputs.n) <= _FEWEST_ROWS else "large" if large else "other"
     rows, columns = tiles[kind]
     return float(rows), float(columns)

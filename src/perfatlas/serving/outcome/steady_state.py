@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome.columns import Outcome
     from perfatlas.serving.outcome.metrics import Latencies
 
-FULL: Final = 0.8  # of an overloaded run: until then the engines never run out of requests
+BUSY_SHARE: Final = 0.8  # of an overloaded run: until then the engines never run out of requests
 
 
 def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) -> Window:
@@ -40,7 +40,7 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
     if grows:
         ended_N = found.arrival_s + found.request_latency_s <= last_arrival_s
         # a backlog keeps the engines full for a while after the last arrival
-        last = max(int(np.count_nonzero(ended_N)), int(FULL * done))
+        last = max(int(np.count_nonzero(ended_N)), int(BUSY_SHARE * done))
     else:
         rest_s = float(np.percentile(found.request_latency_s, 99))
         last = int(np.searchsorted(found.arrival_s, last_arrival_s - rest_s))

@@ -33,7 +33,9 @@ from perfatlas.serving.state import LOCAL, NO_INDEX
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
 
-OWN = 0x5851F42D4C957F2D  # separates blocks with generated tokens from those of the traffic
+GENERATED_SALT = (
+    0x5851F42D4C957F2D  # separates blocks with generated tokens from those of the traffic
+)
 FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
@@ -327,7 +329,7 @@ def block_key(sim: SimulationState, i: int, b: int) -> int:
     traffic = sim
     end = (b + 1) * sim.block_size
     first = traffic.hash_first_N[i]
-    seed = np.uint64(i) ^ np.uint64(OWN)
+    seed = np.uint64(i) ^ np.uint64(GENERATED_SALT)
     request = sim.request_N[i]
     if end <= request.isl:
         if traffic.hash_first_N[i + 1] > first:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from perfatlas.studies.deployments.space import Family
 
 BLOCK: Final = 32_768  # deployments that are composed together, to limit memory
-OWN: Final = ("system", "engine", "format", "kv_format")  # fields in which pools may differ
+POOL_FIELDS: Final = ("system", "engine", "format", "kv_format")  # fields in which pools may differ
 ENERGY: Final = "energy_per_output_token_j"
 JUDGED: Final = (
     *("request_latency_s", PER_USER, PER_GPU),
@@ -318,7 +318,9 @@ def _of_pair(
     """Return the deployments of two pools, None if they cannot work together."""
     first, second = prefill.family, decode.family
     formats = first.base.formats, second.base.formats
-    common = [{n: v for n, v in one.fields.items() if n not in OWN} for one in (first, second)]
+    common = [
+        {n: v for n, v in one.fields.items() if n not in POOL_FIELDS} for one in (first, second)
+    ]
     if not _hands_over(*formats) or common[0] != common[1]:
         return None
     number = len(found.families)

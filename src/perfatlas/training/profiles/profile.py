@@ -269,7 +269,7 @@ _SCHEDULES: Final = ("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"
 PARALLEL_SIZES: Final = ("tp", "pp", "cp", "ep")
 _SHARE: Final = Number(least=0.0, most=1.0)
 _FACTOR: Final = Number(least=0.05, most=5.0)
-_LONG: Final = Text(longest=1000)
+_LONG_TEXT: Final = Text(longest=1000)
 _FIELDS: Final[dict[str, Field[Any]]] = {
     name: Field(reader, required=True, into=into)
     for name, reader, into in (
@@ -322,8 +322,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("drift_moe", Number(least=1.0, most=5.0), ""),
         ("fitted_dense", Array(of=Text(empty=False)), ""),
         ("fitted_moe", Array(of=Text(empty=False)), ""),
-        ("ref", _LONG, "source"),
-        ("fit", _LONG, ""),
+        ("ref", _LONG_TEXT, "source"),
+        ("fit", _LONG_TEXT, ""),
     )
 }
 _FIELDS["recipe"] = Field(RECIPES, into="recipes")
@@ -333,7 +333,7 @@ _RELEASE: Final[dict[str, Field[Any]]] = {
     "date": Field(Text(empty=False), required=True),
     "speed_dense": Field(_FACTOR, required=True),
     "speed_moe": Field(_FACTOR, required=True),
-    "fit": Field(_LONG, required=True, into="release_fit"),
+    "fit": Field(_LONG_TEXT, required=True, into="release_fit"),
     "formats": Field(Array(of=Text(empty=False))),
     "experts": Field(Flag()),
     "most_zero": Field(Whole(least=0, most=3)),

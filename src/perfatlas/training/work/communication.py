@@ -13,7 +13,7 @@ from perfatlas.formats import get_format
 from perfatlas.operators import ACTIVATION_BYTES, GroupedGemm, with_fields
 from perfatlas.parallelism import expert_groups_reached
 from perfatlas.training.work.operators import Part, Row
-from perfatlas.training.work.recomputation import CORE, FULL, NEVER, SELECTIVE
+from perfatlas.training.work.recomputation import CORE, FULL_RECOMPUTE, NEVER, SELECTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,10 +88,10 @@ def rank_exchanges(
         whole = routes.context == "all_gather"
         found += _gathered_context(rows, layouts) if whole else _ring(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
-        again = SELECTIVE if "moe" in modules else FULL
+        again = SELECTIVE if "moe" in modules else FULL_RECOMPUTE
         experts = _experts(network, rows, layouts, engine, routes)
         found += (
-            one._replace(recomputed_at=again) if one.recomputed_at == FULL else one
+            one._replace(recomputed_at=again) if one.recomputed_at == FULL_RECOMPUTE else one
             for one in experts
         )
     return tuple(found)
@@ -168,7 +168,7 @@ def _tensor(
             kind="tp",
             overlap="exposed" if last is None else tiled,
             beside=(first,),
-            recomputed_at=NEVER if last is None else FULL,
+            recomputed_at=NEVER if last is None else FULL_RECOMPUTE,
         )
         backward = forward._replace(part=Part.INPUT_GRADIENT, overlap="bulk", recomputed_at=NEVER)
         yield forward
@@ -280,7 +280,7 @@ def _experts(
             segment=row.segment,
             part=row.part,
             kind="ep",
-            recomputed_at=FULL if row.part == Part.FORWARD else NEVER,
+            recomputed_at=FULL_RECOMPUTE if row.part == Part.FORWARD else NEVER,
         )
         inside = across._replace(
             bytes_C=inside_C * row_bytes,

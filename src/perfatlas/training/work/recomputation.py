@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import Operator
 
 SELECTIVE: Final = 1
-FULL: Final = 2
+FULL_RECOMPUTE: Final = 2
 NEVER: Final = 3
 CORE: Final = ("core_attn",)
 _MLA: Final = ("q_b_projection", "kv_b_projection", "rope", "latent_norm")
@@ -66,8 +66,8 @@ def repetition(
     """
     if modules.operators:
         share = _share_of_operator(operator, key_share)
-        return (SELECTIVE, share) if share > 0.0 else (FULL, 1.0)
-    return (SELECTIVE if _module(operator) in modules.modules else FULL), 1.0
+        return (SELECTIVE, share) if share > 0.0 else (FULL_RECOMPUTE, 1.0)
+    return (SELECTIVE if _module(operator) in modules.modules else FULL_RECOMPUTE), 1.0
 
 
 def _share_of_operator(operator: Operator, key_share: float) -> float:

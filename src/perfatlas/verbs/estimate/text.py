@@ -31,15 +31,15 @@ Y: Final = "output_tokens_per_s_per_gpu"
 ENERGY: Final = "energy_per_output_token_j"
 MILLISECONDS: Final = 1e3  # per second
 HEIGHT: Final = 16
-LOW: Final = 8  # lines of the chart of a brief answer
+CHART_LINES: Final = 8  # lines of the chart of a brief answer
 TABLE_ROWS: Final = 16
 FEW_ROWS: Final = 6  # of a brief answer
 ROOMY: Final = 92
-WIDE: Final = 76
-NARROW: Final = 60
+WIDE_COLUMNS: Final = 76
+NARROW_COLUMNS: Final = 60
 NARROWEST: Final = 46
 BOUND_TITLE: Final = "decode bound"
-NEAR: Final = 1.05  # batches closer than this ratio are redundant
+REDUNDANT_RATIO: Final = 1.05  # batches closer than this ratio are redundant
 
 
 def frontier_chart(
@@ -87,7 +87,7 @@ def print_frontier(
         rows,
         width=console.width,
         unicode=speaks_unicode(console),
-        height=HEIGHT if verbose else LOW,
+        height=HEIGHT if verbose else CHART_LINES,
     )
     print_plain(console, chart + "\n")
     most = TABLE_ROWS if verbose else FEW_ROWS
@@ -126,7 +126,7 @@ def print_clock_frontier(
         titles=("TPOT [ms]", f"{METRICS[ENERGY].label} [J], by {title}"),
         width=console.width,
         unicode=speaks_unicode(console),
-        height=HEIGHT if verbose else LOW,
+        height=HEIGHT if verbose else CHART_LINES,
     )
     print_plain(console, chart + "\n")
     names = (ENERGY, "power_w", "ttft_s", "tpot_s", Y)
@@ -155,7 +155,7 @@ def _clock_table(
         *(METRICS[name].short_label for name in names),
     ):
         table.add_column(title, justify="right", header_style="dim")
-    if has_bounds := width >= WIDE:
+    if has_bounds := width >= WIDE_COLUMNS:
         table.add_column(BOUND_TITLE, no_wrap=True, header_style="dim")
     for row in rows:
         bound = [str(row.get("decode_bound") or "")] if has_bounds else []
@@ -187,14 +187,16 @@ def _points_table(rows: Sequence[Mapping[str, Any]], *, width: int) -> Table:
     first, *others = dict.fromkeys(str(row.get("tier") or "") for row in rows)
     limits = {} if others else limits_of(rows[0], tier=first)
     names = ["batch", Y, X, *(["ttft_s"] if width >= NARROWEST else []), "tpot_s"]
-    shown = {name: _title(name, limits.get(name, ""), narrow=width < NARROW) for name in names}
+    shown = {
+        name: _title(name, limits.get(name, ""), narrow=width < NARROW_COLUMNS) for name in names
+    }
     for title in shown.values():
         table.add_column(title, justify="right", no_wrap=True, header_style="dim")
-    has_intervals = width >= WIDE and not limits and f"{Y}_low" in rows[0]
+    has_intervals = width >= WIDE_COLUMNS and not limits and f"{Y}_low" in rows[0]
     if has_intervals:
         title = f"{METRICS[Y].short_label}, 90%"
         table.add_column(title, justify="right", no_wrap=True, header_style="dim")
-    has_bounds = width >= (ROOMY if has_intervals else WIDE) and "decode_bound" in rows[0]
+    has_bounds = width >= (ROOMY if has_intervals else WIDE_COLUMNS) and "decode_bound" in rows[0]
     if has_bounds:
         table.add_column(BOUND_TITLE, no_wrap=True, header_style="dim")
     for row in rows:
@@ -229,7 +231,7 @@ def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """
     kept: list[Mapping[str, Any]] = []
     for row in reversed(rows):
-        if not kept or kept[-1]["batch"] >= NEAR * row["batch"]:
+        if not kept or kept[-1]["batch"] >= REDUNDANT_RATIO * row["batch"]:
             kept.append(row)
     return kept[::-1]
 

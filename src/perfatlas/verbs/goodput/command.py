@@ -35,7 +35,7 @@ from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, table_format, write_table
 from perfatlas.quantities import UsageError, printable
 
-SLOW: Final = "simulating until goodput is as precise as --half-width"
+PROGRESS: Final = "simulating until goodput is as precise as --half-width"
 SLOW_STEP: Final = "predicting the training step"
 SLOW_FRONTIER: Final = "simulating recovery strategies"
 FRONTIER_EXAMPLE: Final = (
@@ -100,7 +100,9 @@ def goodput(
     for path in pages.values():
         check_writable(path)
     columns: dict[str, list[float]] = {}
-    with notice_if_slow(SLOW if "train" not in set_fields or "fleet" in set_fields else SLOW_STEP):
+    with notice_if_slow(
+        PROGRESS if "train" not in set_fields or "fleet" in set_fields else SLOW_STEP
+    ):
         if "fleet" in set_fields:
             from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 

@@ -221,8 +221,8 @@ def deadline_remarks(results: dict[str, Any]) -> list[str]:
 MOST_FAILURES: Final = 100_000_000  # total of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
 MOST_PAIRED: Final = 4096  # replicas run again with other failure rates
-APART: Final = 2.0  # half-widths of a 95% interval; larger deviations are significant
-MOSTLY: Final = 0.99  # share of exposed time below which a remark is added
+SIGNIFICANT_HALF_WIDTHS: Final = 2.0  # of a 95% interval: larger deviations are significant
+EXPOSED_SHARE: Final = 0.99  # share of exposed time below which a remark is added
 WITH_P5: Final = METRICS["cost_usd"].statistics
 
 
@@ -480,7 +480,7 @@ def _beside(expected: Expected, outcome: Outcome) -> str:
         return expected.form
     notes = f"closed form: {100.0 * expected.goodput:.3g}%, {expected.form}"
     if not expected.leaves_out:
-        if abs(outcome.goodput - expected.goodput) <= APART * outcome.half_width:
+        if abs(outcome.goodput - expected.goodput) <= SIGNIFICANT_HALF_WIDTHS * outcome.half_width:
             return f"{notes}, consistent with the simulation"
         days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
         errors = (outcome.goodput - expected.goodput) / outcome.standard_error
@@ -536,7 +536,7 @@ def _assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> lis
     if inputs.mfu is None:
         notes.append("no MFU is set: the product is a share of time, not of peak FLOP/s")
     exposed = exact_sum(outcome.column("exposed")) / exact_sum(outcome.ended_R)
-    if exposed < MOSTLY:
+    if exposed < EXPOSED_SHARE:
         notes.append(
             f"the mean time to interruption counts exposed time, {exposed:.1%} of the total;"
             " interruptions per day refer to the total time"

@@ -200,7 +200,7 @@ def _varied(
     )
 
 
-MOST: Final = 16_384  # replicas of a strategy
+MOST_REPLICAS: Final = 16_384  # replicas of a strategy
 WHOLE_TIME: Final = 1.0  # strategies are compared as shares of the time of the job
 # of all strategies alike, or of a single one
 _NOT_COMBINED: Final = (
@@ -281,7 +281,7 @@ def _priced(
 ) -> tuple[list[dict[str, Any]], list[Outcome]]:
     """Return one row and the replicas of each strategy."""
     rows, outcomes = [], []
-    most = min(most_replicas(ready), MOST)
+    most = min(most_replicas(ready), MOST_REPLICAS)
     for one in found.tried:
         outcome = simulate_until(
             replace(ready.job, fleet=one.fleet),

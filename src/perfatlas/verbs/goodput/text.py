@@ -11,7 +11,7 @@ from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
     MOST_BUCKETS,
-    SHORT,
+    SHORT_NAMES,
     format_number,
     format_value,
     line_chart,
@@ -26,7 +26,7 @@ from perfatlas.report.text import (
 )
 from perfatlas.verbs.goodput.energy import SECONDS_PER_HOUR
 from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
-from perfatlas.vocabulary.metrics import HIGH, LOW, METRICS, find_metric
+from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS, find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,7 +185,7 @@ def _field_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any 
         return f"{WATTS[name]} {format_value('power_w', value)}"
     if name == "fleet":
         value = PurePath(str(value)).name
-    words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
+    words = [SHORT_NAMES.get(word, word) for word in _unit_left_out(name).split("_")]
     return " ".join([*words, *([] if value is True else [value_text(name, value)])])
 
 
@@ -229,7 +229,7 @@ def result_lines(results: Answered, *, brief: bool = False) -> list[tuple[str, s
 def _interval(results: Answered, name: str) -> str:
     """Return the interval of a result, or the range of 90% of runs, "" for none."""
     value = results[name]
-    low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
+    low, high = (results.get(f"{name}{end}") for end in (LOW_ENDING, HIGH_ENDING))
     if isinstance(value, dict) and value["p5"] < value["p95"]:
         low, high = value["p5"], value["p95"]
     if low is None or high is None:

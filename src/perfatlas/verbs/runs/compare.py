@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.answer import comparison_note
 from perfatlas.quantities import UsageError
 from perfatlas.studies import run_schema
-from perfatlas.vocabulary.metrics import HIGH, LOW, find_metric
+from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STATUS: Final = ("point", "meets_constraints", "warnings", "error_code", "error")
 TIER: Final = "tier"
 MOST_KEYS: Final = 64  # columns that identify a point
-EQUAL: Final = 1e-12  # relative difference
+EQUAL_RELATIVE: Final = 1e-12  # relative difference
 
 
 def compared_runs(first: RunFolder, second: RunFolder) -> dict[str, Any]:
@@ -146,7 +146,9 @@ def _limits_beside_predictions(joined: Any) -> NDArray[np.bool_]:  # noqa: ANN40
 def _metric(name: str, joined: Any) -> dict[str, Any] | None:  # noqa: ANN401 - an Arrow table
     """Return how a result differs at shared points, None if it has no numbers in both."""
     names = [f"{name}_1", f"{name}_2"]
-    if name.endswith((LOW, HIGH)) or any(one not in joined.column_names for one in names):
+    if name.endswith((LOW_ENDING, HIGH_ENDING)) or any(
+        one not in joined.column_names for one in names
+    ):
         return None
     one_P, two_P = (np.asarray(joined.column(n).to_numpy(), np.float64) for n in names)
     both = np.isfinite(one_P) & np.isfinite(two_P)
@@ -154,7 +156,7 @@ def _metric(name: str, joined: Any) -> dict[str, Any] | None:  # noqa: ANN401 - 
         return None
     mixed = int((_limits_beside_predictions(joined) & both).sum()) if _is_priced(name) else 0
     one_P, two_P = one_P[both], two_P[both]
-    change_P = np.abs(two_P - one_P) > EQUAL * np.maximum(np.abs(one_P), np.abs(two_P))
+    change_P = np.abs(two_P - one_P) > EQUAL_RELATIVE * np.maximum(np.abs(one_P), np.abs(two_P))
     found: dict[str, Any] = {
         "metric": name,
         "points": int(both.sum()),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.schedule.answer import FleetSchedule
 
 INTERRUPTED: Final = 130
-SLOW: Final = "scheduling; Ctrl-C keeps results so far"
+PROGRESS: Final = "scheduling; Ctrl-C keeps results so far"
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -98,7 +98,7 @@ def schedule(
         check_writable(path)
     if extra.per_job is not None:
         table_format(str(extra.per_job))
-    with notice_if_slow(SLOW):
+    with notice_if_slow(PROGRESS):
         done = fleet_schedule(**set_fields)
     _show(done, set_fields, output)
     sys.stdout.flush()  # print the answer even if the files cannot be written

@@ -9,7 +9,7 @@ from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
     MOST_BUCKETS,
-    SHORT,
+    SHORT_NAMES,
     format_value,
     print_closing,
     print_line,
@@ -147,7 +147,7 @@ def _at_start(results: Mapping[str, Any]) -> str:
 
 def _option(name: str) -> str:
     """Return the name of a field as text."""
-    return " ".join(SHORT.get(word, word) for word in name.removesuffix("_s").split("_"))
+    return " ".join(SHORT_NAMES.get(word, word) for word in name.removesuffix("_s").split("_"))
 
 
 def _value(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind

@@ -152,7 +152,7 @@ class SearchProgress:
 
 LATENCY: Final = "request_latency_s"
 OF_LATENCY: Final = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
-CLOSE: Final = 1e-9  # relative difference of loads of a GPU that are equal
+EQUAL_LOADS: Final = 1e-9  # relative difference of loads of a GPU that are equal
 
 
 def runner_up_lacks(
@@ -187,7 +187,7 @@ def runner_up_lacks(
     if "decode_workers" in second:
         return held
     loads = [int(row.get("concurrency") or row["batch"] * row["dp"]) for row in (first, second)]
-    if loads[1] / second["gpus"] < loads[0] / first["gpus"] * (1.0 - CLOSE):
+    if loads[1] / second["gpus"] < loads[0] / first["gpus"] * (1.0 - EQUAL_LOADS):
         on = f" on {second['gpus']:,} GPUs" if second["gpus"] != first["gpus"] else ""
         instead = f" on {first['gpus']:,}" if on else ""
         return f"{loads[1]:,} requests in flight{on} instead of {loads[0]:,}{instead}, as {held}"

@@ -31,7 +31,7 @@ from perfatlas.quantities import UsageError
 if TYPE_CHECKING:
     from typing import Any
 
-SLOW: Final = "searching deployments"
+PROGRESS: Final = "searching deployments"
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -76,7 +76,7 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
         check_writable(output.output)
     for path in output.page.files().values():
         check_writable(path)
-    with notice_if_slow(SLOW):
+    with notice_if_slow(PROGRESS):
         answer = search_answer(progress=late_lines(), **set_fields)
     told = answer.to_dict()
     told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s

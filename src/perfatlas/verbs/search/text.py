@@ -98,14 +98,14 @@ def cost_line(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
 
 
 # titles of the chart of a page: of one objective, of several ones
-SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
+SHORT_NAMES: Final = {"attention_dp": "adp", "moe_tp": "etp"}
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 5
 TALL: Final = 16
 MOST_RULES: Final = 3
-WIDE: Final = 76
+WIDE_COLUMNS: Final = 76
 WIDTH: Final = 10  # of the column of another objective
 
 
@@ -246,7 +246,7 @@ def has_limits(scenario: Mapping[str, Any]) -> bool:
 def _wide(scenario: Mapping[str, Any]) -> int:
     """Return the width from which the table has room for the interval of the rate."""
     named = [name for name in varied_columns(scenario) if name != "system"]
-    return WIDE + WIDTH * (len(objectives_of(scenario)) - 1 + len(named))
+    return WIDE_COLUMNS + WIDTH * (len(objectives_of(scenario)) - 1 + len(named))
 
 
 def _metric_columns(scenario: Mapping[str, Any]) -> dict[str, Callable[[Mapping[str, Any]], str]]:
@@ -376,7 +376,9 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     """
     if "prefill_workers" in plan:
         return "; ".join([*(_pool_text(role, plan) for role in ROLES), *_common_text(plan)])
-    sizes = [f"{SHORT.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
+    sizes = [
+        f"{SHORT_NAMES.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1
+    ]
     if plan.get("spare_replicas"):
         sizes.append(f"{plan['spare_replicas']} spare")
     return ", ".join([*sizes, *_common_text(plan)]) or "tp 1"

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 Columns = dict[str, Sequence[Any]]
 POINT: Final = "point"
 MET: Final = "meets_constraints"
-OWN: Final = "result_"  # prefix of a result whose name varies in the study
+RESULT_PREFIX: Final = "result_"  # prefix of a result whose name varies in the study
 BEST_ROWS: Final = 10  # kept of each block
 LONGEST_REASON: Final = 160  # characters
 _NUMBER: Final = re.compile(r"(?<![A-Za-z_0-9.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -122,7 +122,7 @@ def answer_block(run: str, number: int) -> tuple[bytes, dict[str, Any]]:
     _constrain(block, [one for one in study.constraints if study.is_known_before(one)])
     if block.rows:
         answers = table_function(study.command)(_questions(block), block.columns[POINT])
-        taken = {name: OWN + name if name in block.columns else name for name in answers}
+        taken = {name: RESULT_PREFIX + name if name in block.columns else name for name in answers}
         block.columns |= {taken[name]: cells for name, cells in answers.items()}
         _derive(block, [name for name in study.derived if name not in known])
         _judge(block, [one for one in study.constraints if not study.is_known_before(one)])
@@ -308,7 +308,7 @@ def _best(block: _Block) -> list[dict[str, Any]]:
     """Return the best rows by the objective: varied and derived values and the objective."""
     study, columns = block.study, block.columns
     name = study.objective
-    name = OWN + name if OWN + name in columns else name
+    name = RESULT_PREFIX + name if RESULT_PREFIX + name in columns else name
     if name not in columns:
         return []
     values_K = _array(columns[name])
@@ -328,7 +328,11 @@ def _best(block: _Block) -> list[dict[str, Any]]:
 def _base(block: _Block) -> dict[str, float]:
     """Return the objective of the base rows, by what other rows have in common with them."""
     study, columns = block.study, block.columns
-    name = OWN + study.objective if OWN + study.objective in columns else study.objective
+    name = (
+        RESULT_PREFIX + study.objective
+        if RESULT_PREFIX + study.objective in columns
+        else study.objective
+    )
     if name not in columns:
         return {}
     found = {}

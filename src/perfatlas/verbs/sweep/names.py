@@ -13,7 +13,7 @@ from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.networks import MODEL_FIELDS, read_dimension, resolve_model, unknown_dimension
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import canonical_name
-from perfatlas.vocabulary.metrics import HIGH, LOW
+from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -213,7 +213,7 @@ def result_names(command: str) -> tuple[str, ...]:
         if command not in metric.verbs:
             continue
         name = metric.name.replace(".", "_")
-        ends = ["", LOW, HIGH] if metric.has_interval else [""]
+        ends = ["", LOW_ENDING, HIGH_ENDING] if metric.has_interval else [""]
         if command in metric.statistics_of:
             ends = [f"_{one}" for one in metric.statistics]
         found |= dict.fromkeys(f"{name}{end}" for end in ends)

@@ -20,7 +20,7 @@ from perfatlas.verbs.sweep.names import (
     read_value,
     result_names,
 )
-from perfatlas.vocabulary.metrics import HIGH, LOW
+from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -408,7 +408,7 @@ def _checked(study: Study, origin: str) -> Study:
         earlier.add(where.removeprefix("derived."))
     _check_derived(study, origin)
     if study.objective and study.objective not in (*results, *study.derived):
-        plain = [name for name in results if not name.endswith((LOW, HIGH))]
+        plain = [name for name in results if not name.endswith((LOW_ENDING, HIGH_ENDING))]
         raise InvalidSpecError(
             f"{origin}: objective = {study.objective!r} is no result of {study.command}"
             f"{did_you_mean(study.objective, [*plain, *study.derived])}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BEST: Final = 10
 MOST_REASONS: Final = 100  # of refusals that a summary lists; the others are counted together
 OTHERS: Final = "other reasons"
-OWN: Final = "result_"
+RESULT_PREFIX: Final = "result_"
 
 
 class Tally:
@@ -107,7 +107,7 @@ class Tally:
         rows = [row for stats in self._ordered() for row in stats.get("best", ())]
 
         def rank(row: Mapping[str, Any]) -> tuple[float, int]:
-            value = float(row[OWN + name] if OWN + name in row else row[name])
+            value = float(row[RESULT_PREFIX + name] if RESULT_PREFIX + name in row else row[name])
             return (-value if higher else value, row["point"])
 
         best = sorted(rows, key=rank)[:BEST]
@@ -120,7 +120,7 @@ class Tally:
         return [
             with_ratio(
                 row,
-                OWN + name if OWN + name in row else name,
+                RESULT_PREFIX + name if RESULT_PREFIX + name in row else name,
                 known.get(base_key(row, names, base)),
             )
             for row in best

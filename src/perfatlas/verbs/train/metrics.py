@@ -8,7 +8,7 @@ from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 TRAIN: Final = ("train",)
 SEARCH: Final = ("search training",)
-BOTH: Final = (*TRAIN, *SEARCH)
+TRAINING_VERBS: Final = (*TRAIN, *SEARCH)
 SIZES: Final = {
     "tp": "tensor-parallel size",
     "pp": "pipeline stages",
@@ -81,7 +81,7 @@ METRICS: Final = declare_metrics(
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=BOTH,
+        verbs=TRAINING_VERBS,
         description="Time of a training step, optimizer included.",
     ),
     Metric(
@@ -90,7 +90,7 @@ METRICS: Final = declare_metrics(
         unit="tokens/s/GPU",
         better="higher",
         has_interval=True,
-        verbs=BOTH,
+        verbs=TRAINING_VERBS,
         description="Tokens of a step over its time and all GPUs.",
     ),
     Metric(
@@ -101,7 +101,7 @@ METRICS: Final = declare_metrics(
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=BOTH,
+        verbs=TRAINING_VERBS,
         description="Model FLOP of a step over its time and the dense peak of all GPUs; the answer"
         " names the convention.",
     ),
@@ -182,7 +182,7 @@ METRICS: Final = declare_metrics(
         label="waterfall",
         holds="object",
         parts=PARTS,
-        verbs=BOTH,
+        verbs=TRAINING_VERBS,
         description="Parts of the step in seconds, which sum to it, on the rank with most work.",
     ),
     *(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         ending_of_unit as ending_of_unit,
     )
     from perfatlas.vocabulary.metrics.table import (
-        HIGH as HIGH,
-        LOW as LOW,
+        HIGH_ENDING as HIGH_ENDING,
+        LOW_ENDING as LOW_ENDING,
         METRICS as METRICS,
         SEEDS as SEEDS,
         declare_metrics as declare_metrics,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
-from perfatlas.vocabulary.metrics.serving import BOTH, ESTIMATE, SIMULATE
+from perfatlas.vocabulary.metrics.serving import ESTIMATE, SERVING_VERBS, SIMULATE
 
 POOLS: Final = (
     Metric(
@@ -256,7 +256,7 @@ MEMORY: Final = (
         name="memory",
         label="memory",
         holds="object",
-        verbs=(*BOTH, "train"),
+        verbs=(*SERVING_VERBS, "train"),
         description="Memory of the fullest GPU of a replica, a decode worker or a training job.",
     ),
     Metric(
@@ -272,7 +272,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=(*BOTH, "train"),
+        verbs=(*SERVING_VERBS, "train"),
         description="Weights of the model on the GPU.",
     ),
     Metric(
@@ -280,7 +280,7 @@ MEMORY: Final = (
         label="KV cache",
         unit="B",
         shown="scaled",
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         description="KV cache of the sequences in flight; in a simulation the whole cache.",
     ),
     Metric(
@@ -289,7 +289,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=(*BOTH, "train"),
+        verbs=(*SERVING_VERBS, "train"),
         description="Activation memory at the peak of a step.",
     ),
     Metric(
@@ -298,7 +298,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=(*BOTH, "train"),
+        verbs=(*SERVING_VERBS, "train"),
         description="CUDA context, communication buffers, CUDA graphs, sampler, gathered weights.",
     ),
     Metric(
@@ -307,7 +307,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=(*BOTH, "train"),
+        verbs=(*SERVING_VERBS, "train"),
         description="Weights, KV cache, activations and other memory.",
     ),
     Metric(
@@ -316,7 +316,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="higher",
-        verbs=(*BOTH, "train"),
+        verbs=(*SERVING_VERBS, "train"),
         description="GPU memory that the engine may use.",
     ),
     Metric(
@@ -325,7 +325,7 @@ MEMORY: Final = (
         unit="tokens",
         better="higher",
         holds="count",
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         has_interval=True,
         description="KV cache capacity in tokens; the interval of an estimate is that of the"
         " memory which engines leave for the cache in start-up logs.",
@@ -335,7 +335,7 @@ MEMORY: Final = (
         label="fits",
         better="higher",
         holds="flag",
-        verbs=(*BOTH, "train"),
+        verbs=(*SERVING_VERBS, "train"),
         description="Whether the total is within the capacity.",
     ),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from perfatlas.vocabulary.metrics.goodput import GOODPUT
 from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.operators import KERNELS
-from perfatlas.vocabulary.metrics.serving import BOTH, SIMULATE
+from perfatlas.vocabulary.metrics.serving import SERVING_VERBS, SIMULATE
 
 TRAIN: Final = ("train",)
 ENERGY: Final = (
@@ -19,7 +19,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, *KERNELS, *TRAIN),
+        verbs=(*SERVING_VERBS, *KERNELS, *TRAIN),
         description=(
             "Mean power of a GPU board, without CPU, NICs, fans and power conversion; of a kernel,"
             " while it runs again and again; of a training step, of its mean GPU."
@@ -33,7 +33,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, "search"),
+        verbs=(*SERVING_VERBS, "search"),
         description=(
             "Energy of all GPUs, idle ones included, over the output tokens; prefill is included."
         ),
@@ -45,7 +45,7 @@ ENERGY: Final = (
         unit="J",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         description=(
             "Part of `energy_per_output_token_j`: dynamic energy of prompts, beyond what the"
             " decodes in their steps alone spend."
@@ -58,7 +58,7 @@ ENERGY: Final = (
         unit="J",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         description="Part of `energy_per_output_token_j`: dynamic energy of decode steps.",
     ),
     Metric(
@@ -68,7 +68,7 @@ ENERGY: Final = (
         unit="J",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         description=(
             "Part of `energy_per_output_token_j`: what boards draw beside the energy of their"
             " kernels, while these run, between steps and in idle replicas."
@@ -81,7 +81,7 @@ ENERGY: Final = (
         unit="J",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         description=(
             "Part of `energy_per_output_token_j`: what GPUs draw within steps while they run no"
             " kernel, in pipeline bubbles and while they wait for the host."
@@ -95,7 +95,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         description="Energy of all GPUs, idle ones included, over the requests.",
     ),
     Metric(
@@ -106,7 +106,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, *TRAIN),
+        verbs=(*SERVING_VERBS, *TRAIN),
         description=(
             "AC power of a node whose GPUs all draw `power_w`: with processors, switches, NICs,"
             " memory, fans and power conversion."
@@ -120,7 +120,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, *TRAIN),
+        verbs=(*SERVING_VERBS, *TRAIN),
         asked_with={"pue": 1.25},
         description="Power of the nodes of all GPUs of the deployment or job, times the PUE.",
     ),
@@ -131,7 +131,7 @@ ENERGY: Final = (
         unit="USD/hour",
         shown="money",
         better="lower",
-        verbs=(*BOTH, *TRAIN),
+        verbs=(*SERVING_VERBS, *TRAIN),
         asked_with={"usd_per_kwh": 0.1},
         description="Cost of `facility_power_w` per hour.",
     ),
@@ -142,7 +142,7 @@ ENERGY: Final = (
         unit="USD/million output tokens",
         shown="money",
         better="lower",
-        verbs=BOTH,
+        verbs=SERVING_VERBS,
         asked_with={"usd_per_kwh": 0.1},
         description="Cost of `facility_power_w` over the output tokens.",
     ),

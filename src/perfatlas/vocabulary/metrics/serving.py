@@ -11,7 +11,7 @@ ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
 FIND: Final = "simulate --find-rate"
 FIND_REPLICAS: Final = "simulate --find-replicas"
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
-BOTH: Final = (*ESTIMATE, *SIMULATE)
+SERVING_VERBS: Final = (*ESTIMATE, *SIMULATE)
 
 LATENCIES: Final = (
     Metric(
@@ -22,7 +22,7 @@ LATENCIES: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, "search"),
+        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="From the arrival of a request to its first output token.",
     ),
@@ -34,7 +34,7 @@ LATENCIES: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, "search"),
+        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="(request latency - TTFT) / (output tokens - 1) of a request.",
     ),
@@ -58,7 +58,7 @@ LATENCIES: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*BOTH, "search"),
+        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="From the arrival of a request to its last output token.",
     ),
@@ -121,7 +121,7 @@ RATES: Final = (
         unit="tokens/s/GPU",
         better="higher",
         has_interval=True,
-        verbs=(*BOTH, "search"),
+        verbs=(*SERVING_VERBS, "search"),
         description="Output tokens per second over all GPUs of the deployment.",
     ),
     Metric(
@@ -352,7 +352,7 @@ DEPLOYMENT: Final = (
         label="GPUs",
         holds="count",
         verbs=(
-            *BOTH,
+            *SERVING_VERBS,
             "search",
             "goodput",
             "goodput --frontier",

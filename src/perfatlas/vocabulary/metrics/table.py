@@ -36,12 +36,12 @@ _TABLE: Final = {
     )
 }
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType(_TABLE)
-LOW: Final = "_low"
-HIGH: Final = "_high"
+LOW_ENDING: Final = "_low"
+HIGH_ENDING: Final = "_high"
 SEEDS: Final = "_seed_half_width"
 ENDS: Final = (
-    LOW,
-    HIGH,
+    LOW_ENDING,
+    HIGH_ENDING,
     SEEDS,
     "_half_width",
 )  # suffixes of keys for the uncertainty of a metric

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from perfatlas.reliability.fleet.laws import Law
     from perfatlas.reliability.fleet.model import Cause, Job, Strategy
 
-RARE: Final = 0.01  # expected events in the simulated time: one job in a hundred
-MOST: Final = 1_000_000  # checkpoints, the largest number that a remark suggests
+NEGLIGIBLE_EVENTS: Final = 0.01  # expected events in the simulated time: one job in a hundred
+MOST_CHECKPOINTS: Final = 1_000_000  # checkpoints, the largest number that a remark suggests
 PLACES: Final = 200  # positions in a segment
 
 
@@ -57,12 +57,12 @@ def kept_for(job: Job, strategy: Strategy) -> int:
     if not late_causes(job, strategy):
         return 0
     low, high = strategy.retained, strategy.retained + 1
-    while high < MOST and _is_late(job, strategy, high):
+    while high < MOST_CHECKPOINTS and _is_late(job, strategy, high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _is_late(job, strategy, middle) else (low, middle)
-    return min(high, MOST)
+    return min(high, MOST_CHECKPOINTS)
 
 
 def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]]:
@@ -74,7 +74,7 @@ def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]
     if strategy.verify_s:
         return []
     expected = _expected(job, strategy, strategy.retained)
-    return [found for found in expected if found[2] >= RARE]
+    return [found for found in expected if found[2] >= NEGLIGIBLE_EVENTS]
 
 
 def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
@@ -97,7 +97,7 @@ def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
 
 
 def _is_late(job: Job, strategy: Strategy, retained: int) -> bool:
-    return any(times >= RARE for _, _, times in _expected(job, strategy, retained))
+    return any(times >= NEGLIGIBLE_EVENTS for _, _, times in _expected(job, strategy, retained))
 
 
 def _expected(job: Job, strategy: Strategy, retained: int) -> list[tuple[Cause, float, float]]:

@@ -16,12 +16,14 @@ from perfatlas.reliability.fleet.laws import FloatArray, Validity, not_negative,
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-FEW: Final = 16  # number of values up to which iterating in Python is faster than loading scipy
+ITERATED_VALUES: Final = (
+    16  # number of values up to which iterating in Python is faster than loading scipy
+)
 FARTHEST: Final = (
     0.29  # distance from the branch point -1/e up to which its series starts the iteration
 )
 NEAREST: Final = 1e-9  # distance to the branch point, where the step divides by almost zero
-CLOSE: Final = 1e-8  # relative; the next third-order step is below the last digit
+CONVERGED: Final = 1e-8  # relative; the next third-order step is below the last digit
 
 
 def lambert_w(z_N: FloatArray) -> FloatArray:
@@ -44,7 +46,7 @@ def lambert_w(z_N: FloatArray) -> FloatArray:
     """
     distance_N = np.abs(z_N + math.exp(-1.0))
     near = bool(np.all((distance_N > NEAREST) & (distance_N < FARTHEST)))
-    if z_N.size > FEW or not near:
+    if z_N.size > ITERATED_VALUES or not near:
         from scipy.special import lambertw
 
         return np.asarray(lambertw(z_N).real, np.float64)
@@ -59,7 +61,7 @@ def _halley(z: float) -> float:
         over = product - z
         slope = product + exponential - (w + 2.0) * over / (2.0 * w + 2.0)
         last, w = w, w - over / slope
-        if abs(w - last) <= CLOSE * abs(w):
+        if abs(w - last) <= CONVERGED * abs(w):
             return w
 
 

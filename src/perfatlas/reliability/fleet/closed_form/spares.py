@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-LARGE: Final = 1e200  # weights are rescaled when one exceeds it
+LARGEST_WEIGHT: Final = 1e200  # weights are rescaled when one exceeds it
 
 
 def erlang_b(servers: ArrayLike, offered: ArrayLike) -> FloatArray:
@@ -212,6 +212,6 @@ def _batched(
         idle_I = np.maximum(powered - from_I, 0)
         rate_I = beyond_B[more_I] * (active + idle_I)
         weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
-        if weight_J[j + 1] > LARGE:
-            weight_J /= LARGE
+        if weight_J[j + 1] > LARGEST_WEIGHT:
+            weight_J /= LARGEST_WEIGHT
     return weight_J

@@ -43,9 +43,11 @@ _PLACE: Final[dict[str, Field[Any]]] = {
     "count": Field(Number()),
     "takes_down": Field(NAME),
 }
-_OWN: Final = ("name", "per_unit", "shared", "units")  # determined by the tree
+_FROM_TREE: Final = ("name", "per_unit", "shared", "units")  # determined by the tree
 _FIELDS: Final = {
-    **{key: replace(field, required=False) for key, field in CAUSE.items() if key not in _OWN},
+    **{
+        key: replace(field, required=False) for key, field in CAUSE.items() if key not in _FROM_TREE
+    },
     **_PLACE,
 }
 

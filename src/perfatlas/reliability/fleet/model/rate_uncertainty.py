@@ -21,8 +21,8 @@ NINETY: Final = 0.9  # confidence level of the intervals
 NORMAL_90: Final = 1.6448536269514722
 NORMAL_95: Final = 1.959963984540054
 NARROWER: Final = NORMAL_90 / NORMAL_95  # from a 95% to a 90% interval of a normal distribution
-MOST: Final = 0.9  # relative width above which an interval is not normal
-SAME: Final = 1e-6
+WIDEST_NORMAL: Final = 0.9  # relative width above which an interval is not normal
+EQUAL_RATES: Final = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
             unknown.append(cause.name)
         else:
             variance += (per_s * width / (2.0 * NORMAL_95)) ** 2
-    share = min(NORMAL_90 * math.sqrt(variance) / total, MOST)
+    share = min(NORMAL_90 * math.sqrt(variance) / total, WIDEST_NORMAL)
     return RateInterval(share=share, unknown=tuple(unknown), scaled=_scaled(fleet))
 
 
@@ -95,7 +95,7 @@ def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
     """Return the 95% interval of a cause's rate, relative to it; None where unknown."""
     mean = mean_s(cause.lifetime)
     published = published_rates().get(cause.name)
-    if published is not None and abs(published.mean_s / mean - 1.0) < SAME:
+    if published is not None and abs(published.mean_s / mean - 1.0) < EQUAL_RATES:
         low, high = published.low_per_day, published.high_per_day
         return None if low is None or high is None else (high - low) / published.per_day
     if cause.events is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_TICKS: Final = 2**63 - 1  # of a sum in 64 bits
 NORMAL_95: Final = 1.959963984540054  # standard errors to either side, of many replicas
-FEW: Final = 30  # failures, below which the replicas are too few to show their cost
+FEWEST_FAILURES: Final = 30  # failures, below which the replicas are too few to show their cost
 
 
 def exact_sum(ticks_R: NDArray[np.int64]) -> int:
@@ -139,7 +139,7 @@ class Outcome:
     @property
     def met_few(self) -> bool:
         """Whether the replicas have too few failures to show their cost."""
-        return self.met < FEW
+        return self.met < FEWEST_FAILURES
 
     def shares(self) -> dict[str, float]:
         """Return the share of the job's GPU-hours in each bucket; exact before the division."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT_NAME: Final = "sacct_json"
-MOST: Final = 2**53  # limit of Slurm's counters
+LARGEST_COUNTER: Final = 2**53  # limit of Slurm's counters
 _Value = TypeVar("_Value")
 
 
@@ -140,7 +140,7 @@ class _JsonFields:
             value = value.get("number") if value.get("set", True) else 0
         if not isinstance(value, int) or isinstance(value, bool):
             return 0
-        if abs(value) > MOST:
+        if abs(value) > LARGEST_COUNTER:
             raise self.wrong(".".join(names), f"{repr_for_error(value)} exceeds Slurm's counters")
         return value
 

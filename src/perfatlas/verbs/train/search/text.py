@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
-SHORT: Final = {"expert_tp": "etp"}
+SHORT_NAMES: Final = {"expert_tp": "etp"}
 MOST_RULES: Final = 3
 OF_EXPERTS: Final = ("ep", "expert_tp", "expert_overlap")
 
@@ -157,7 +157,7 @@ def layout_text(layout: Mapping[str, Any]) -> str:
         ...     "recompute": "full", "pipeline_schedule": "interleaved", "expert_overlap": False})
         'tp 8, pp 4, vpp 3, dp 2, mb 2, ZeRO-1, full recompute'
     """
-    words = [f"{SHORT.get(n, n)} {layout[n]}" for n in SIZES if layout.get(n, 1) != 1]
+    words = [f"{SHORT_NAMES.get(n, n)} {layout[n]}" for n in SIZES if layout.get(n, 1) != 1]
     schedule = str(layout["pipeline_schedule"])
     if layout.get("pp", 1) > 1 and schedule not in ("1f1b", "interleaved"):
         words.append(schedule)
