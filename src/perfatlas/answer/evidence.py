@@ -310,13 +310,13 @@ def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
                 f"{cost.operators[0].phase}: no measured rows near {', '.join(names)}: physics,"
                 f" {share:.0%} of the step"
             )
-        alone = dict.fromkeys(_alone(cost))
+        alone = dict.fromkeys(_with_quantization(cost))
         if alone:
             remarks.append(f"{cost.operators[0].phase}: {', '.join(alone)}: {SHARED}")
     return remarks
 
 
-def _alone(cost: StepCost) -> Iterator[str]:
+def _with_quantization(cost: StepCost) -> Iterator[str]:
     """Yield GEMMs of the first candidate corrected by rows that include a quantization."""
     for o, operator in enumerate(cost.operators):
         if isinstance(operator, Gemm) and cost.prices.measured_CO[0, o] and cost.count_CO[0, o] > 0:

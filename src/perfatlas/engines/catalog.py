@@ -141,7 +141,7 @@ def _of_release(name: str, version: str) -> EngineProfile:
     newer = [one for one in own if _version_key(one) > asked]
     near = [*older[-1:], *newer[:1]]
     near = [one for one in near if not _gains_between(name, _version_key(one), asked)] or near
-    nearest = min(near, key=lambda one: _apart(_version_key(one), asked))
+    nearest = min(near, key=lambda one: _release_distance(_version_key(one), asked))
     if f"{version}.".startswith(nearest.split("@")[1] + "."):
         return _load(nearest)
     return replace(
@@ -167,7 +167,7 @@ def _gains_between(name: str, one: tuple[int, ...], other: tuple[int, ...]) -> l
     return [gain for at, gain in changes if min(one, other) < at <= max(one, other)]
 
 
-def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _release_distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """Return how far two releases are apart, the most significant number first."""
     return tuple(abs(a - b) for a, b in zip_longest(one, other, fillvalue=0))
 

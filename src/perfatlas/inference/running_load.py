@@ -309,7 +309,7 @@ class RunningLoad:
         prompts = np.where(first_alone, self.on_rank - 1.0, self.on_rank)
         decodes = np.where(self.mixed(), np.floor(self.batch / 2.0), 0.0)
         room = prompt_room(question, np.maximum(budget - decodes, 1.0))
-        chunks = _beside(prefill_chunks(prompts, new, question.load.prefix, room), decodes)
+        chunks = _with_decodes(prefill_chunks(prompts, new, question.load.prefix, room), decodes)
         busy_ranks = _all_ranks(question, self.served, self.on_rank)
         return replace(self, chunks=chunks, prompts=prompts, busy_ranks=busy_ranks)
 
@@ -433,7 +433,7 @@ def _chunks(
         ending = each * question.tokens_per_step / osl * reads
         among = _among_ranks(question, served, (ending, room / new), equal)
         found = RankPrompts(*(np.where(apart, a, b) for a, b in zip(among, found, strict=True)))
-    return _beside(prefill_chunks(found.most, new, load.prefix, room), decodes), found
+    return _with_decodes(prefill_chunks(found.most, new, load.prefix, room), decodes), found
 
 
 def _among_ranks(
@@ -496,7 +496,7 @@ def _held_steps(
     return held
 
 
-def _beside(chunks: PrefillChunks, decodes: FloatArray) -> PrefillChunks:
+def _with_decodes(chunks: PrefillChunks, decodes: FloatArray) -> PrefillChunks:
     """Return chunks whose steps also decode that many sequences."""
     return replace(
         chunks,

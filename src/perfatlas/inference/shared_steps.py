@@ -78,7 +78,7 @@ def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
     tokens, last = _known(chunks.tokens), _known(chunks.last_tokens)
     runs_last = chunks.last_count > 0.0
     last = {name: np.where(runs_last, one, 0.0) for name, one in last.items()}
-    own = {name: getattr(loaded, name) for name in _own(loaded)}
+    own = {name: getattr(loaded, name) for name in _column_names(loaded)}
     named = (vars(question.plan), vars(question.load), limits, tokens, last, own)
     yield from (one for columns in named for one in columns.values())
     yield from (chunks.count, chunks.last_count, question.aggregated_C)
@@ -86,7 +86,7 @@ def _columns(loaded: RunningLoad) -> Iterator[NDArray[Any]]:
     yield from (one for one in placed if isinstance(one, np.ndarray))
 
 
-def _own(loaded: RunningLoad) -> list[str]:
+def _column_names(loaded: RunningLoad) -> list[str]:
     """Return the names of the columns of a load."""
     return [name for name, one in vars(loaded).items() if isinstance(one, np.ndarray)]
 
@@ -101,7 +101,7 @@ def take_loads(loaded: RunningLoad, index: IntArray) -> RunningLoad:
     Args:
         loaded: What runs at the same time.
     """
-    own: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _own(loaded)}
+    own: dict[str, Any] = {name: getattr(loaded, name)[index] for name in _column_names(loaded)}
     return replace(
         loaded,
         question=loaded.question.take(index),
@@ -246,7 +246,7 @@ class _Work(NamedTuple):
     launch_s: float
 
 
-def _alone(decode: _Steps, prefill: _Steps) -> AloneShares:
+def _shares_beside_chunk(decode: _Steps, prefill: _Steps) -> AloneShares:
     """Return the shares of decode steps that a mixed step runs in addition to its chunk (U,)."""
     if decode.staged is None:
         return alone_shares(decode.cost, prefill.cost)
@@ -310,7 +310,7 @@ def _results_of_each(loaded: RunningLoad, phase: Phase | None) -> LoadResults:
         used[2:] = decode.mfu[step_C], decode.mbu[step_C]
         tiers |= decode.tiers[step_C]
         if prefill is not None:
-            alone = _alone(decode, prefill).take(step_C)
+            alone = _shares_beside_chunk(decode, prefill).take(step_C)
     running = load_steps(loaded, (chunk, last, step), alone)
     latencies, low, high = predicted(loaded, running)
     return LoadResults(

@@ -95,17 +95,17 @@ def cheapest_pair(
         factor *= 2
         best = (min(factor * first[0], most[0]), min(factor * first[1], most[1]))
     least = _last_step(lambda number: met((number, best[1])), best[0], first[0] - 1)
-    best = (least, _last_step(_beside(met, least), best[1], first[1] - 1))
+    best = (least, _last_step(_second_of(met, least), best[1], first[1] - 1))
     for number in range(first[0], most[0] + 1):
         left = costs[0] * best[0] + costs[1] * best[1] - 1 - costs[0] * number
         other = min(left // costs[1], most[1])
         if other < first[1]:
             break
         if met((number, other)):
-            best = (number, _last_step(_beside(met, number), other, first[1] - 1))
+            best = (number, _last_step(_second_of(met, number), other, first[1] - 1))
     return best
 
 
-def _beside(meets: Callable[[Pair], bool], first: int) -> Meets:
+def _second_of(meets: Callable[[Pair], bool], first: int) -> Meets:
     """Return whether a number meets a condition as the second of a pair."""
     return lambda second: meets((first, second))

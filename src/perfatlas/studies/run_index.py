@@ -41,7 +41,7 @@ def put_run(run: RunFolder) -> None:
         InvalidSpecError: The index cannot be written.
     """
     with _opened() as index:
-        _put(index, run)
+        _write_row(index, run)
 
 
 def drop_run(run: RunFolder) -> None:
@@ -77,12 +77,12 @@ def indexed_runs() -> list[dict[str, Any]]:
         for name, run in runs.items():
             known = rows.get(name, {}).get("state") == "complete"
             if not known or stamps.get(name) != run.stamp():
-                rows[name] = _put(index, run)
+                rows[name] = _write_row(index, run)
     kept = [rows[name] for name in runs]
     return sorted(kept, key=lambda row: (row["created"], row["id"]), reverse=True)
 
 
-def _put(index: sqlite3.Connection, run: RunFolder) -> dict[str, Any]:
+def _write_row(index: sqlite3.Connection, run: RunFolder) -> dict[str, Any]:
     """Write the row of a run, from its folder, and return it."""
     stamp, row = run.stamp(), _row(run)
     index.execute(_PUT, [row[name] for name in COLUMNS])

@@ -43,7 +43,7 @@ class Fields:
         text = repr_for_error(self.values[name]) if name in self.values else "missing"
         return UnsupportedError(f"{self.origin}: {name} = {text}: {rule}")
 
-    def _place(self, name: str) -> str:
+    def _located(self, name: str) -> str:
         return f"{self.origin}: {name}"
 
     def has(self, *names: str) -> str | None:
@@ -88,7 +88,7 @@ class Fields:
                 hint = did_you_mean(names[0], map(str, others))
                 raise InvalidSpecError(f"{self.origin}: {names[0]} is missing{hint}")
             return default
-        return Whole(least=minimum, most=maximum).read(self.values[name], self._place(name))
+        return Whole(least=minimum, most=maximum).read(self.values[name], self._located(name))
 
     def boolean(self, *names: str, default: bool) -> bool:
         """Return a boolean field, or its default if absent or null.
@@ -102,7 +102,7 @@ class Fields:
         value = self.values[name]
         if isinstance(value, str):  # JSON has its own true and false
             raise self.invalid(name, "expected true or false, not text")
-        return Flag().read(value, self._place(name))
+        return Flag().read(value, self._located(name))
 
     def text(self, name: str, *, default: str = "") -> str:
         """Return a string field, or its default if absent or null.
@@ -113,7 +113,7 @@ class Fields:
         value = self.values.get(name)
         if value is None:
             return default
-        return _WORD.read(value, self._place(name))
+        return _WORD.read(value, self._located(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of strings, empty if absent or null.
@@ -122,7 +122,7 @@ class Fields:
             InvalidSpecError: The value is not a list of strings.
         """
         value = self._items(name, f"expected a list of at most {MAX_ITEMS:,} strings")
-        return Array(of=_WORD).read(value, self._place(name))
+        return Array(of=_WORD).read(value, self._located(name))
 
     def integers(self, name: str, *, maximum: int) -> tuple[int, ...]:
         """Return a list of integers from 0 to `maximum`, empty if absent or null.
@@ -132,7 +132,7 @@ class Fields:
         """
         rule = f"expected a list of at most {MAX_ITEMS:,} integers from 0 to {maximum:,}"
         value = self._items(name, rule)
-        return Array(of=Whole(least=0, most=maximum)).read(value, self._place(name))
+        return Array(of=Whole(least=0, most=maximum)).read(value, self._located(name))
 
     def _items(self, name: str, rule: str) -> list[object]:
         value = self.values.get(name)

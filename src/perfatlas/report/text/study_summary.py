@@ -56,7 +56,7 @@ def row_text(row: Mapping[str, Any], objective: str) -> str:
         objective: The metric that ranks it.
     """
     names = [name for name in _columns(row, objective) if name != "point"]
-    limit = {_own(row, objective): _limit(row, objective)}
+    limit = {_objective_column(row, objective): _limit(row, objective)}
     return ", ".join(
         f"{name.rpartition('.')[2]} {limited_text(cell_text(name, row[name]), limit.get(name, ''))}"
         for name in names
@@ -65,20 +65,20 @@ def row_text(row: Mapping[str, Any], objective: str) -> str:
 
 def _columns(row: Mapping[str, Any], objective: str) -> list[str]:
     """Return the columns of a best row that are shown: the objective first, no intervals."""
-    own = _own(row, objective)
+    own = _objective_column(row, objective)
     hidden = (own, f"{own}_low", f"{own}_high", "point", "tier", RATIO)
     ratio = [RATIO] if RATIO in row else []
     return ["point", own, *ratio, *(name for name in row if name not in hidden)]
 
 
-def _own(row: Mapping[str, Any], objective: str) -> str:
+def _objective_column(row: Mapping[str, Any], objective: str) -> str:
     """Return the column of the objective in a best row."""
     return objective if objective in row else f"result_{objective}"
 
 
 def _limit(row: Mapping[str, Any], objective: str) -> str:
     """Return "at least" or "at most" where the objective of a best row is a limit, else ""."""
-    own = _own(row, objective)
+    own = _objective_column(row, objective)
     ends = ("", "_low", "_high")
     told = {f"{objective}{end}": row[own + end] for end in ends if own + end in row}
     return limits_of(told, tier=str(row.get("tier") or "")).get(objective, "")
@@ -125,7 +125,7 @@ def _print_best(console: Console, results: Mapping[str, Any], *, verbose: bool) 
     rows = [{name: cell_text(name, row[name]) for name in names} for row in shown]
     if len({limit_note(str(row.get("tier") or "")) for row in shown}) > 1:
         for cells, row in zip(rows, shown, strict=True):
-            own = _own(row, objective)
+            own = _objective_column(row, objective)
             cells[own] = limited_text(cells[own], _limit(row, objective))
             cells["tier"] = str(row.get("tier") or "")
         names = [*names, "tier"]

@@ -245,7 +245,7 @@ class EstimatedRows:
         for group in self.resolution.groups:
             yield from group.blocks(BLOCK_ROWS)
 
-    def _put(self, rows_C: IntArray, columns: Mapping[str, FloatArray]) -> None:
+    def _set_rows(self, rows_C: IntArray, columns: Mapping[str, FloatArray]) -> None:
         """Set results of some rows, each (C,)."""
         for name, values_C in columns.items():
             if name not in self.columns:
@@ -345,13 +345,13 @@ class EstimatedRows:
     def _one_pool(self, pools: tuple[EvaluatedPool, ...], good_C: IntArray) -> Answered:
         """Put the closed forms of rows in mode static or aggregated."""
         (pool,) = pools
-        self._put(pool.rows_C, {f"{MEMORY}{name}": v for name, v in pool.memory().items()})
+        self._set_rows(pool.rows_C, {f"{MEMORY}{name}": v for name, v in pool.memory().items()})
         columns = {
             name: values[good_C]
             for name, values in result_columns(pool.candidates, pool.evaluation).items()
         }
         rows_C = pool.rows_C[good_C]
-        self._put(rows_C, columns)
+        self._set_rows(rows_C, columns)
         simulated_C = np.zeros(rows_C.size, np.bool_)
         may_C = np.flatnonzero(self._may_be_simulated_N[rows_C])
         if may_C.size:
@@ -369,9 +369,9 @@ class EstimatedRows:
         prefill, decode = (pool.at(some_C) for pool, some_C in zip(pools, places, strict=True))
         inputs = self.resolution.columns.take(rows_C)
         rates = PoolRates(load=pool_load(inputs), prefill=prefill, decode=decode)
-        self._put(rows_C, rates.columns())
+        self._set_rows(rows_C, rates.columns())
         memory = EvaluatedPool(rows_C, *decode, ("decode",)).memory()
-        self._put(rows_C, {f"{MEMORY}{name}": values for name, values in memory.items()})
+        self._set_rows(rows_C, {f"{MEMORY}{name}": values for name, values in memory.items()})
         return Answered(
             rows_C=rows_C,
             pools=pools,
@@ -405,7 +405,7 @@ class EstimatedRows:
             values = {name: np.array([value], np.float64) for name, value in results.items()}
             if CHUNKS in self.columns:
                 values[CHUNKS] = np.array([np.nan])
-            self._put(row_1, values)
+            self._set_rows(row_1, values)
 
     def _add_nodes(self, found: Answered) -> None:
         """Add the power of nodes and facility to rows with power."""
@@ -416,7 +416,7 @@ class EstimatedRows:
         prices = given["pue"].numbers[rows_C], given["usd_per_kwh"].numbers[rows_C]
         limit_w_C = given.numbers("node_power_cap_w", np.inf)[rows_C]
         columns = node_columns(known, nodes, *prices, limit_w_C)
-        self._put(rows_C, columns)
+        self._set_rows(rows_C, columns)
         priced_C = np.isfinite(prices[0]) | np.isfinite(prices[1])
         for c in np.flatnonzero(priced_C & np.isnan(columns["node_power_w"])).tolist():
             pue, usd = (None if np.isnan(one_C[c]) else float(one_C[c]) for one_C in prices)

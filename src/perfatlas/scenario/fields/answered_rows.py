@@ -87,8 +87,8 @@ def answer_columns(
             problems |= dict.fromkeys(numbers, problem)
             continue
         for name, cells in found.results.items():
-            _put(columns.setdefault(name, [None] * size), numbers, cells)
-        _put(warnings, numbers, ["; ".join(texts) for texts in found.warnings])
+            _set_cells(columns.setdefault(name, [None] * size), numbers, cells)
+        _set_cells(warnings, numbers, ["; ".join(texts) for texts in found.warnings])
         problems |= {numbers[at]: error for at, error in found.problems.items()}
     status: dict[str, list[Any]] = {
         "warnings": warnings,
@@ -102,7 +102,7 @@ def answer_columns(
     return columns | status
 
 
-def _put(column: list[Any], numbers: Sequence[int], cells: Sequence[Any]) -> None:
+def _set_cells(column: list[Any], numbers: Sequence[int], cells: Sequence[Any]) -> None:
     """Set the cells of some rows."""
     for number, cell in zip(numbers, cells, strict=True):
         column[number] = cell

@@ -97,7 +97,7 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
         return
     if scheduler.partial != NO_INDEX:
         request = sim.request_N[scheduler.partial]
-        chunk = _cut(sim, request.isl + request.generated - request.computed, budget)
+        chunk = _chunk_tokens(sim, request.isl + request.generated - request.computed, budget)
         if chunk > 0:
             run_chunk(sim, scheduler.partial, chunk)
         budget -= scheduler.tokens
@@ -116,7 +116,7 @@ def _pause_last(sim: SimulationState, s: int) -> None:
 
 
 @part
-def _cut(sim: SimulationState, wanted: int, budget: int) -> int:
+def _chunk_tokens(sim: SimulationState, wanted: int, budget: int) -> int:
     """Return the tokens of a chunk: all of them, or whole blocks within the budget."""
     if wanted <= budget:
         return wanted
@@ -148,7 +148,7 @@ def _fitting(sim: SimulationState, s: int, budget: int) -> int:
     if scheduler.partial != NO_INDEX:
         request = sim.request_N[scheduler.partial]
         total = request.isl + request.generated
-        chunk = _cut(sim, total - request.computed, budget)
+        chunk = _chunk_tokens(sim, total - request.computed, budget)
         budget -= chunk
         tokens = total if chunk > 0 else 0
         if chunk < total - request.computed:
@@ -164,7 +164,7 @@ def _fitting(sim: SimulationState, s: int, budget: int) -> int:
         else:
             left -= blocks.count(sim, total)
         wanted = total - blocks.find_cached(sim, i)[0] * sim.block_size
-        chunk = _cut(sim, wanted, budget)
+        chunk = _chunk_tokens(sim, wanted, budget)
         if left < 0 or running >= sim.max_num_seqs or chunk <= 0:
             break
         if chunk < wanted and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
@@ -199,7 +199,7 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
             left = scheduler.spare
             continue
         wanted = total - found[0] * sim.block_size
-        chunk = _cut(sim, wanted, budget)
+        chunk = _chunk_tokens(sim, wanted, budget)
         cut = chunk < wanted
         if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs or chunk == 0:
             break

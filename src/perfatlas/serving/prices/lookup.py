@@ -84,8 +84,8 @@ def _decode_ticks(prices: StepPrices, loads: StepLoads) -> Counts:
 
 def _read(prices: StepPrices, table_QP: Ticks, loads: StepLoads) -> FloatArray:
     """Return the value of a table for each chunk (M,) [ps]."""
-    row_M, down_M = _place(prices.queries_Q, loads.queries_M)
-    column_M, right_M = _place(prices.before_P, loads.before_M)
+    row_M, down_M = _cell_of(prices.queries_Q, loads.queries_M)
+    column_M, right_M = _cell_of(prices.before_P, loads.before_M)
     upper_M = _between(table_QP[row_M, column_M], table_QP[row_M, column_M + 1], right_M)
     lower_M = _between(table_QP[row_M + 1, column_M], table_QP[row_M + 1, column_M + 1], right_M)
     return np.rint(_between(upper_M, lower_M, down_M))
@@ -97,7 +97,7 @@ def _between(
     return first_M + (second_M - first_M) * share_M
 
 
-def _place(borders_X: Counts, value_M: Counts) -> tuple[Counts, FloatArray]:
+def _cell_of(borders_X: Counts, value_M: Counts) -> tuple[Counts, FloatArray]:
     """Return the cell of each value, and its relative position in the cell."""
     cell_M = np.clip(np.searchsorted(borders_X, value_M, side="right") - 1, 0, borders_X.size - 2)
     width_M = borders_X[cell_M + 1] - borders_X[cell_M]

@@ -83,7 +83,7 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, in
     from_host = max(host - hits, 0)
     from_ssd = max(below - max(hits, host), 0)
     for b in range(below - from_ssd, below):
-        _put(sim, (s, HOST), _key(sim, i, b))
+        _add_block(sim, (s, HOST), _key(sim, i, b))
     sim.stock_S2[s, HOST].loaded += from_host
     sim.stock_S2[s, SSD].loaded += from_ssd
     if sim.preempted_N[i] == 0:
@@ -109,8 +109,8 @@ def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
         return
     for b in range(request.kept, full):
         key = _key(sim, i, b)
-        _put(sim, (s, HOST), key)
-        _put(sim, (s, SSD), key)
+        _add_block(sim, (s, HOST), key)
+        _add_block(sim, (s, SSD), key)
     sim.stock_S2[s, HOST].stored += full - request.kept
     _wait_for(sim, i, (full - request.kept) * sim.host_move)
     request.kept = full
@@ -135,7 +135,7 @@ def _find(sim: SimulationState, shelf: tuple[int, int], key: int) -> int:
 
 
 @part
-def _put(sim: SimulationState, shelf: tuple[int, int], key: int) -> None:
+def _add_block(sim: SimulationState, shelf: tuple[int, int], key: int) -> None:
     """Add a block to a tier as most recently used; an existing one is refreshed on the SSD only."""
     s, t = shelf
     room = sim.ssd_blocks if t == SSD else sim.host_blocks

@@ -104,7 +104,7 @@ def given_classes(classes: tuple[str, ...]) -> RequestMix:
     Raises:
         InvalidSpecError: A class is not valid.
     """
-    isl_K, osl_K, weight_K = np.array([_one(text) for text in classes]).T
+    isl_K, osl_K, weight_K = np.array([_request_class(text) for text in classes]).T
     share_K = weight_K / weight_K.sum()
     counts_K = np.maximum(np.rint(share_K * DRAWN), 1).astype(np.int64)
     return RequestMix(
@@ -118,7 +118,7 @@ def given_classes(classes: tuple[str, ...]) -> RequestMix:
     )
 
 
-def _one(text: str) -> tuple[float, float, float]:
+def _request_class(text: str) -> tuple[float, float, float]:
     """Return input tokens, output tokens and weight of a class."""
     parts = text.split(":")
     wanted = f"request_mix = {repr_for_error(text)}: a class is isl:osl:weight, as in 4000:500:0.7"

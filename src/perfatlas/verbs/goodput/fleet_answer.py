@@ -343,7 +343,7 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
                 *_assumptions(inputs, ready, outcome),
                 *gains.text(),
                 *facts.notes,
-                _beside(expected, outcome),
+                _closed_form_text(expected, outcome),
                 rates.text(),
             ),
         ),
@@ -474,7 +474,7 @@ def factors(inputs: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     return found | {"product": float(np.prod(list(found.values())))}
 
 
-def _beside(expected: Expected, outcome: Outcome) -> str:
+def _closed_form_text(expected: Expected, outcome: Outcome) -> str:
     """Return the closed-form result for the same job, as text."""
     if expected.goodput is None:
         return expected.form

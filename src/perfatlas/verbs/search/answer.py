@@ -453,7 +453,7 @@ def _answer(
         plan["why"] = reason_of(leader, found, inputs, steps)
         if change := rank_change(leader, number + 1, found):
             plan["rank_change"] = change
-        plan |= _beside(leader, following, found, inputs)
+        plan |= _runner_up(leader, following, found, inputs)
         plans.append(plan)
         breakdown.append(steps)
         evidence.append(grounds)
@@ -486,7 +486,7 @@ def _answer(
     return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
 
 
-def _beside(
+def _runner_up(
     leader: Leader, following: Leader | None, found: Found, inputs: SearchInputs
 ) -> dict[str, Any]:
     """Return how much worse the next plan is than a plan, and what it lacks."""

@@ -273,14 +273,14 @@ def _row(name: str, run: BenchmarkRun, question: Row, answer: Row, bound: Row) -
         "completed": run.completed,
         "failed": run.failed,
         "tpot_statistic": tpot_statistic,
-        **_beside("tpot", "_s", tpot_s, answer),
+        **_compared("tpot", "_s", tpot_s, answer),
         "tpot_median_measured_s": run.tpot.median_s,
         "itl_mean_measured_s": run.itl.mean_s,
         "tpot_bound_s": bound_s,
         "below_bound": _below_bound(tpot_s, ttft_s, question["osl"], bound),
-        **_beside(RATE, "", output_tokens_per_s_per_gpu(tokens_per_s, answer["gpus"]), answer),
+        **_compared(RATE, "", output_tokens_per_s_per_gpu(tokens_per_s, answer["gpus"]), answer),
         "ttft_statistic": ttft_statistic,
-        **_beside("ttft", "_s", ttft_s, answer),
+        **_compared("ttft", "_s", ttft_s, answer),
         "remarks": list(run.remarks()),
         "doubts": list(run.doubts()),
     }
@@ -300,7 +300,7 @@ def _below_bound(tpot_s: float | None, ttft_s: float | None, osl: float, bound: 
     return bool(ttft_s + tpot_s * (osl - 1.0) < bound["request_latency_s"])
 
 
-def _beside(name: str, unit: str, measured: float | None, answer: Row) -> Row:
+def _compared(name: str, unit: str, measured: float | None, answer: Row) -> Row:
     """Return a measured figure, its prediction, the error and whether it is inside the interval."""
     predicted, low, high = (answer[f"{name}{unit}{end}"] for end in ("", "_low", "_high"))
     bounded = high is not None and low is not None

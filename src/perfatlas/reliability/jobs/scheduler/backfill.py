@@ -181,12 +181,12 @@ def _foresee(sim: ScheduleState) -> None:
         while at >= 0:
             node = at // gpus
             if sim.node_N[node].up == UP:
-                sim.free_SN[_cut(sim, node, job.kill), node] += job.gpus
+                sim.free_SN[_span_from(sim, node, job.kill), node] += job.gpus
             at = sim.place_E[at].after
 
 
 @part
-def _cut(sim: ScheduleState, node: int, time: int) -> int:
+def _span_from(sim: ScheduleState, node: int, time: int) -> int:
     """Return the time span of a node that starts at a time, splitting the one that contains it."""
     begins_S, free_S = sim.begins_SN[:, node], sim.free_SN[:, node]
     spans = at = sim.node_N[node].spans
@@ -217,7 +217,7 @@ def _slot(sim: ScheduleState, j: int, latest: int) -> int:
     while time <= latest:
         for node in range(soonest_N.shape[0]):
             if soonest_N[node] < time:
-                _look(sim, node, (time, latest), (job.gpus, job.limit))
+                _write_free_time(sim, node, (time, latest), (job.gpus, job.limit))
                 if job.nodes == 1:
                     latest = min(latest, soonest_N[node])
         found, soonest = 0, NEVER
@@ -234,7 +234,9 @@ def _slot(sim: ScheduleState, j: int, latest: int) -> int:
 
 
 @inlined
-def _look(sim: ScheduleState, node: int, reach: tuple[int, int], ask: tuple[int, int]) -> None:
+def _write_free_time(
+    sim: ScheduleState, node: int, reach: tuple[int, int], ask: tuple[int, int]
+) -> None:
     """Write the time from which a node is free for long enough, and its fewest free GPUs then.
 
     Beyond `reach` it is only marked as later.
@@ -263,9 +265,9 @@ def _book(sim: ScheduleState, j: int, begins: int) -> None:
     job, now = sim.job_J[j], sim.state_1[0].now
     for have in range(job.nodes):
         node = sim.node_N[have].chosen
-        first = _cut(sim, node, begins) if begins > now else 0
+        first = _span_from(sim, node, begins) if begins > now else 0
         last = sim.node_N[node].spans
         if begins + job.limit < NEVER:
-            last = _cut(sim, node, begins + job.limit)
+            last = _span_from(sim, node, begins + job.limit)
         for at in range(first, last):
             sim.free_SN[at, node] -= job.gpus

@@ -50,7 +50,7 @@ def run_world(sim: ScheduleState, most: int) -> bool:
             if until < NEVER:
                 _advance(sim, until)
             for place in range(state.runs):
-                _cut(sim, sim.run_R[place])
+                _account_running(sim, sim.run_R[place])
             state.done = 1
             return True
         _advance(sim, now)
@@ -163,6 +163,6 @@ def _pass(sim: ScheduleState) -> None:
 
 
 @part
-def _cut(sim: ScheduleState, j: int) -> None:
+def _account_running(sim: ScheduleState, j: int) -> None:
     """Account for a job that still runs at the end; its work is not lost."""
     settle(sim, j, True)  # noqa: FBT003

@@ -153,7 +153,9 @@ class _Matching:
             if end in self.effects or not counts_E[end]:
                 continue
             nodes = self._nodes_of(jobs[end], end)
-            found = [device for device in self._near(devices, end) if self.node[device] in nodes]
+            found = [
+                device for device in self._causes_of(devices, end) if self.node[device] in nodes
+            ]
             if not found:
                 self.agreement.node_failures_only_in_accounting += int(is_host_E[end])
                 continue
@@ -176,7 +178,7 @@ class _Matching:
             node = self.node[state]
             found = [
                 other
-                for other in self._near(others, state)
+                for other in self._causes_of(others, state)
                 if other not in self.effects and node in self._nodes_of(jobs[other], other)
             ]
             if not found:
@@ -218,7 +220,7 @@ class _Matching:
             job=Labels(job_E, history.job.names),
         )
 
-    def _near(self, events: NDArray[np.int64], later: int) -> Iterator[int]:
+    def _causes_of(self, events: NDArray[np.int64], later: int) -> Iterator[int]:
         """Yield the events that may have led to a later one; events are in time order."""
         time_s = self.time_s[later]
         low = bisect_left(self.time_s, time_s - self.window_s)

@@ -125,7 +125,7 @@ class OperatingTime:
         Args:
             time_s: The moment [s since 1970-01-01 UTC].
         """
-        place = self._place(node, time_s)
+        place = self._interval_at(node, time_s)
         return place >= int(self.first_N[node]) and time_s <= float(self.end_s_I[place])
 
     def at(self, node: int, time_s: float) -> float:
@@ -134,13 +134,13 @@ class OperatingTime:
         Args:
             time_s: The moment [s since 1970-01-01 UTC].
         """
-        place = self._place(node, time_s)
+        place = self._interval_at(node, time_s)
         if place < int(self.first_N[node]):
             return 0.0
         inside_s = min(time_s, float(self.end_s_I[place])) - float(self.start_s_I[place])
         return float(self.before_s_I[place]) + inside_s
 
-    def _place(self, node: int, time_s: float) -> int:
+    def _interval_at(self, node: int, time_s: float) -> int:
         """Return the last interval of a node that begins before a moment, or the one before."""
         low, high = int(self.first_N[node]), int(self.first_N[node + 1])
         return low + int(np.searchsorted(self.start_s_I[low:high], time_s, side="right")) - 1
