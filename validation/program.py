@@ -55,8 +55,13 @@ COMMANDS: Final = (
     ),
     Command(
         name="machines",
-        help="Machines that are not NVIDIA GPUs against published speeds.",
+        help="Decode steps of statically scheduled machines against published speeds.",
         run="machines.command:machines",
+    ),
+    Command(
+        name="amd",
+        help="Products and services of AMD GPUs against published speeds.",
+        run="machines.command:amd",
     ),
     Command(
         name="sources",

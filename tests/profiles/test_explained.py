@@ -122,10 +122,10 @@ def test_files_of_several_devices_are_refused(tmp_path: Path) -> None:
 
 
 def test_lower_limits_call_nothing_slower(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limited = trace() | {"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]}
-    path = written(tmp_path / "t.json", limited)
+    monkeypatch.setattr("perfatlas.profiles.explanation.results.system_of", lambda _: "tpu_v7")
+    path = written(tmp_path / "t.json", trace())
     results = explained(path)
     assert results["predicted_share"] > 0.0
     assert (results["excess_s"], results["shorter_share"]) == (None, None)

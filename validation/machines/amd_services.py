@@ -32,12 +32,7 @@ REFUSED: Final = {("MI355X", "fp8")}
 
 
 def validate_services() -> list[dict[str, Any]]:
-    """Return the errors of published runs by device, source and network.
-
-    Empty without the shared data.
-    """
-    if not (shared_folder() / FILE).is_file():
-        return []
+    """Return the errors of published runs by device, source and network."""
     groups: dict[tuple[str, str, str], list[tuple[float, bool]]] = {}
     for row in read_table(shared_folder() / FILE):
         asked = question_of(row)

@@ -1,13 +1,17 @@
-"""`python -m validation machines`."""
+"""`python -m validation machines` and `amd`."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH
 from perfatlas.commands.output import envelope, print_json
+from perfatlas.quantities import InvalidSpecError
 from validation.runs.shared_data import missing_data, shared_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FOLDER: Final = "machines"
 COLUMNS: Final = {
@@ -42,6 +46,21 @@ COLUMNS: Final = {
         "measured_s": "published [s]",
         "lower_limit_s": "lower limit [s]",
     },
+    "refused": {
+        "machine": "",
+        "model": "",
+        "published_tokens_per_s": "tokens/s",
+        "reason": "",
+    },
+}
+TITLES: Final = {
+    "forms": "decode steps of Groq TSP v1, network left out of the fit",
+    "models": "each model, with constant and interval of the other networks",
+    "chips": "predicted on the fewest chips, and on up to four times as many",
+    "limits": "lower limits beside published decode steps",
+    "refused": "published speeds that are not compared",
+}
+AMD_COLUMNS: Final = {
     "products": {
         "cell": "",
         "band": "rows m",
@@ -59,41 +78,52 @@ COLUMNS: Final = {
         "error": "signed",
         "inside_90": "in 90%",
     },
-    "refused": {
-        "machine": "",
-        "model": "",
-        "published_tokens_per_s": "tokens/s",
-        "reason": "",
-    },
 }
-TITLES: Final = {
-    "forms": "decode steps of Groq TSP v1, network left out of the fit",
-    "models": "each model, with constant and interval of the other networks",
-    "chips": "predicted on the fewest chips, and on up to four times as many",
-    "limits": "lower limits beside published decode steps",
+AMD_TITLES: Final = {
     "products": "products of AMD GPUs, network left out of the fit, and roofline times a constant",
     "services": "services on AMD GPUs, nothing fitted to them",
-    "refused": "published speeds that are not compared",
 }
 
 
 def machines(*, json: Annotated[bool, SWITCH] = False) -> int:
-    """Compare machines that are not NVIDIA GPUs with published speeds.
+    """Compare decode steps of statically scheduled machines with published speeds.
 
     Args:
         json: Print one JSON object.
     """
-    from perfatlas.report.text import open_terminal, print_rows
-    from validation.machines import validate_amd, validate_machines, validate_services
+    from validation.machines import validate_machines
 
-    results = {**validate_machines(), "products": validate_amd(), "services": validate_services()}
+    return _show("machines", validate_machines(), (COLUMNS, TITLES), json=json)
+
+
+def amd(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare products and services of AMD GPUs with published speeds.
+
+    Args:
+        json: Print one JSON object.
+    """
+    from validation.machines import validate_amd, validate_services
+
+    folder = shared_folder() / FOLDER
+    if not folder.is_dir():
+        raise InvalidSpecError(missing_data(folder))
+    results = {"products": validate_amd(), "services": validate_services()}
+    return _show("amd", results, (AMD_COLUMNS, AMD_TITLES), json=json)
+
+
+def _show(
+    name: str,
+    results: Mapping[str, Any],
+    tables: tuple[Mapping[str, Mapping[str, str]], Mapping[str, str]],
+    *,
+    json: bool,
+) -> int:
+    from perfatlas.report.text import open_terminal, print_rows
+
     if json:
-        print_json(envelope("validate machines", results=results, scenario={}))
+        print_json(envelope(f"validate {name}", results=dict(results), scenario={}))
         return 0
-    console = open_terminal(sys.stdout)
-    for name, columns in COLUMNS.items():
-        if not results[name]:
-            console.print(f"{TITLES[name]}: {missing_data(shared_folder() / FOLDER)}")
-            continue
-        print_rows(console, results[name], columns=columns, title=TITLES[name])
+    console, (columns, titles) = open_terminal(sys.stdout), tables
+    for part, shown in columns.items():
+        print_rows(console, results[part], columns=shown, title=titles[part])
     return 0

@@ -263,7 +263,7 @@ def _met(block: _Block, constraints: Sequence[Any]) -> tuple[NDArray[np.bool_], 
                 f"constraint {one.text!r} is a number or a text; compare it, as in {one.text} <= 8"
             )
         rules[one.text] = ~np.broadcast_to(value, (block.rows,))
-    return refused_by_rule(rules, block.rows)
+    return refused_by_rule(rules.items(), block.rows)
 
 
 def _judge(block: _Block, constraints: Sequence[Any]) -> None:
