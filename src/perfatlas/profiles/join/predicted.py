@@ -67,11 +67,14 @@ NO_PREDICTION: Final = Prediction()
 
 
 def predictions(
-    operators: Sequence[MeasuredOperator], system: System
+    operators: Sequence[MeasuredOperator], system: System, tier: str = "auto"
 ) -> tuple[list[Prediction], list[str]]:
     """Return the prediction of each operator, and why formats have none.
 
     Kernels of another class in the same operator, as the fill of a buffer, have none.
+
+    Args:
+        tier: Tier of the prices; "bound" prices all devices alike.
     """
     found = [NO_PREDICTION] * len(operators)
     notes: list[str] = []
@@ -83,7 +86,7 @@ def predictions(
     for key, places in groups.items():
         members = [call for at in places if (call := operators[at].call) is not None]
         try:
-            priced = list(_priced(key, members, system))
+            priced = list(_priced(key, members, system, tier))
         except UnsupportedError as error:
             notes.append(str(error))
             continue
@@ -105,13 +108,13 @@ def _group(call: OperatorCall) -> tuple[Any, ...]:
 
 
 def _priced(
-    key: tuple[Any, ...], calls: Sequence[OperatorCall], system: System
+    key: tuple[Any, ...], calls: Sequence[OperatorCall], system: System, tier: str
 ) -> Iterator[Prediction]:
     if key[0] == "collective":
-        prices = _collectives(key[1], calls, system)
+        prices = _collectives(key[1], calls, system, tier)
     else:
         shapes = [product_of(call) or softmax_of(call) or stream_of(call) for call in calls]
-        prices = _operators(_columns(shapes, key), system)
+        prices = _operators(_columns(shapes, key), system, tier)
     columns = price_columns(prices)
     names = ("time_s", "time_s_low", "time_s_high", "bound_time_s")
     for time_s, low_s, high_s, bound_s in zip(*(columns[name] for name in names), strict=True):
@@ -178,15 +181,17 @@ def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any
     )
 
 
-def _operators(operator: Operator, system: System) -> PricedOperators:
+def _operators(operator: Operator, system: System, tier: str) -> PricedOperators:
     """Return the prices of an operator with the fastest kernels of all engines."""
     index_C = np.zeros(len(operator.count), np.int64)
     devices = DeviceColumns(devices=(system.device,), index_C=index_C)
     family = resolve_engine("ideal").kernel_family
-    return price_operators([operator], devices, family=family, tier="auto")
+    return price_operators([operator], devices, family=family, tier=tier)
 
 
-def _collectives(op: str, calls: Sequence[OperatorCall], system: System) -> PricedOperators:
+def _collectives(
+    op: str, calls: Sequence[OperatorCall], system: System, tier: str
+) -> PricedOperators:
     """Return the prices of collectives of the library; ranks fill nodes unless nodes are known."""
     ranks = np.array([float(call.ranks) for call in calls])
     nodes = np.array([float(call.nodes or 1) for call in calls])
@@ -197,5 +202,5 @@ def _collectives(op: str, calls: Sequence[OperatorCall], system: System) -> Pric
         op=op, bytes=np.array([call.bytes for call in calls]), ranks=ranks, stride=stride
     )
     return price_collectives(
-        shapes, systems=[system], system_index_U=np.zeros(len(calls), np.int64), tier="auto"
+        shapes, systems=[system], system_index_U=np.zeros(len(calls), np.int64), tier=tier
     ).prices
