@@ -9,7 +9,11 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.profiles.classes import read_rules as read_rules
     from perfatlas.profiles.events import with_capture as with_capture
-    from perfatlas.profiles.explanation import compared as compared, explain as explain
+    from perfatlas.profiles.explanation import (
+        compared as compared,
+        explain as explain,
+        on_system as on_system,
+    )
     from perfatlas.profiles.formats import import_profile as import_profile
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -95,7 +95,7 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
         "device": device,
         "system": system or None,
         "devices": len(times) or None,
-        **_times(times),
+        **mean_times(times),
         "kernel_s": sum(
             float(one.activities.time_s_N[is_kernel_N].sum())
             for one, is_kernel_N in zip(profiles, kernels, strict=True)
@@ -139,7 +139,7 @@ def _predicted(
     return found, system, notes
 
 
-def _times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
+def mean_times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
     """Return the mean times of a device, None without a timeline [s]."""
 
     def mean(of: Callable[[DeviceTimes], float]) -> float | None:

@@ -9,12 +9,22 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.profiles.join.operators import (
         MeasuredOperator as MeasuredOperator,
+        grouped_operators as grouped_operators,
         measured_operators as measured_operators,
     )
     from perfatlas.profiles.join.predicted import (
         NO_PREDICTION as NO_PREDICTION,
         Prediction as Prediction,
         predictions as predictions,
+    )
+    from perfatlas.profiles.join.retimed import (
+        KEPT as KEPT,
+        OF_CLASS as OF_CLASS,
+        OF_OPERATOR as OF_OPERATOR,
+        Retiming as Retiming,
+        copy_ratio as copy_ratio,
+        retiming as retiming,
+        with_interval as with_interval,
     )
     from perfatlas.profiles.join.systems import system_of as system_of
 else:

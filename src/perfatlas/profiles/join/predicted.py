@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.hardware import System
+    from perfatlas.machines import Tier
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.profiles.events import OperatorCall
@@ -67,7 +68,7 @@ NO_PREDICTION: Final = Prediction()
 
 
 def predictions(
-    operators: Sequence[MeasuredOperator], system: System, tier: str = "auto"
+    operators: Sequence[MeasuredOperator], system: System, tier: Tier = "auto"
 ) -> tuple[list[Prediction], list[str]]:
     """Return the prediction of each operator, and why formats have none.
 
@@ -108,7 +109,7 @@ def _group(call: OperatorCall) -> tuple[Any, ...]:
 
 
 def _priced(
-    key: tuple[Any, ...], calls: Sequence[OperatorCall], system: System, tier: str
+    key: tuple[Any, ...], calls: Sequence[OperatorCall], system: System, tier: Tier
 ) -> Iterator[Prediction]:
     if key[0] == "collective":
         prices = _collectives(key[1], calls, system, tier)
@@ -181,7 +182,7 @@ def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any
     )
 
 
-def _operators(operator: Operator, system: System, tier: str) -> PricedOperators:
+def _operators(operator: Operator, system: System, tier: Tier) -> PricedOperators:
     """Return the prices of an operator with the fastest kernels of all engines."""
     index_C = np.zeros(len(operator.count), np.int64)
     devices = DeviceColumns(devices=(system.device,), index_C=index_C)
@@ -190,7 +191,7 @@ def _operators(operator: Operator, system: System, tier: str) -> PricedOperators
 
 
 def _collectives(
-    op: str, calls: Sequence[OperatorCall], system: System, tier: str
+    op: str, calls: Sequence[OperatorCall], system: System, tier: Tier
 ) -> PricedOperators:
     """Return the prices of collectives of the library; ranks fill nodes unless nodes are known."""
     ranks = np.array([float(call.ranks) for call in calls])

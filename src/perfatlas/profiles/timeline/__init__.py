@@ -12,5 +12,6 @@ if TYPE_CHECKING:
         DeviceTimes as DeviceTimes,
         device_times as device_times,
     )
+    from perfatlas.profiles.timeline.replay import Replay as Replay, Replayed as Replayed
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MAX_OPERATORS: Final = 8  # of a brief answer
 MAX_SHAPE: Final = 30  # characters
 MAX_NAME: Final = 34
+MAX_PARTS: Final = 4  # of a critical path
+PARTS: Final = {"host": "the host", "launch": "launch latency"}
 NAMES: Final = {
     "kineto": "Kineto trace",
     "nsys": "Nsight Systems profile",
@@ -197,6 +199,65 @@ def print_changes(console: Console, changes: Facts, *, verbose: bool = False) ->
             "operator": _operator(row),
             "": row["change"],
             **_change(row),
+        }
+        for row in (moved if verbose else moved[:MAX_OPERATORS])
+    ]
+    if rows:
+        print_rows(console, rows, title="\noperators, the largest change first")
+
+
+def print_on_system(console: Console, results: Facts, *, verbose: bool = False) -> None:
+    """Write how long a profile takes on another system.
+
+    Args:
+        console: Console from `open_terminal`.
+        results: As of `--json`, with `on`.
+        verbose: Whether to print all operators.
+    """
+    on = results["on"]
+    print_line(console, f"re-timed on {on['system']}", style="bold")
+    interval = ""
+    if on["wall_s_low"] is not None:
+        interval = f" [{format_interval('time_s', on['wall_s_low'], on['wall_s_high'])}]"
+    bound = f"bound by {PARTS.get(on['bound_by'], on['bound_by'])}"
+    speedup = f"{on['speedup']:.3g}x, {bound}" if on["speedup"] else bound
+    wall_s = on["wall_s"]
+    causes = {"host": "idle_host_s", "device": "idle_device_s", "unknown": "idle_unknown_s"}
+    idle = ", ".join(f"{name} {_time(on[key])}" for name, key in causes.items() if on[key])
+    path = [
+        f"{PARTS.get(row['part'], row['part'])} {format_share(row['share'])},"
+        f" was {format_share(row['measured_share'])}"
+        for row in on["critical_path"][: None if verbose else MAX_PARTS]
+    ]
+    shares = (
+        f"{format_share(on['operator_share'])} of the device time by the prices of its operator,"
+        f" {format_share(on['class_share'])} by its class,"
+        f" {format_share(on['kept_share'])} kept as measured"
+    )
+    lines = [
+        ("first to last activity", f"{_time(wall_s)}{interval}, was {_time(results['wall_s'])}"),
+        ("speedup", speedup),
+        ("busy", _part(on["busy_s"], wall_s)),
+        ("idle", _part(on["idle_s"], wall_s) + (f": {idle}" if idle else "")),
+        ("critical path", "; ".join(path)),
+        ("re-timed", shares),
+    ]
+    if on["doubtful_share"]:
+        told = f"{format_share(on['doubtful_share'])} of the device time was measured outside"
+        lines.append(("in doubt", f"{told} the interval of its price"))
+    print_labelled(console, lines)
+    rows = [
+        {"class": row["class"], "time": _time(row["time_s"]), "was": _time(row["measured_s"])}
+        for row in on["classes"]
+    ]
+    print_rows(console, rows, title="\nclasses")
+    moved = [row for row in on["operators"] if row["change_s"]]
+    rows = [
+        {
+            "operator": _operator(row),
+            "time": _time(row["time_s"]),
+            "was": _time(row["measured_s"]),
+            "by": row["ratio_of"],
         }
         for row in (moved if verbose else moved[:MAX_OPERATORS])
     ]
