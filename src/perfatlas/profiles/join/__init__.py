@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         retiming as retiming,
         with_interval as with_interval,
     )
+    from perfatlas.profiles.join.rows import measured_rows as measured_rows
     from perfatlas.profiles.join.systems import system_of as system_of
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -81,8 +81,7 @@ def predictions(
     notes: list[str] = []
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for at, one in enumerate(operators):
-        key = () if one.call is None else _group(one.call)
-        if key and CLASSES[one.code] in _CLASSES[key[0]]:
+        if key := priced_kind(one):
             groups[key].append(at)
     for key, places in groups.items():
         members = [call for at in places if (call := operators[at].call) is not None]
@@ -96,8 +95,13 @@ def predictions(
     return found, notes
 
 
-def _group(call: OperatorCall) -> tuple[Any, ...]:
-    """Return what calls that are priced together share; () for calls without a model."""
+def priced_kind(operator: MeasuredOperator) -> tuple[Any, ...]:
+    """Return what operators that are priced together share; () for those without a model."""
+    key = () if operator.call is None else _kind(operator.call)
+    return key if key and CLASSES[operator.code] in _CLASSES[key[0]] else ()
+
+
+def _kind(call: OperatorCall) -> tuple[Any, ...]:
     if call.name in COLLECTIVES:
         return ("collective", call.name) if call.bytes > 0.0 and call.ranks > 1 else ()
     product, softmax = product_of(call), softmax_of(call)

@@ -130,8 +130,8 @@ def _ratios(before: Prediction, after: Prediction, *, same: bool) -> FloatArray:
         return np.array([ratio[0], ratio.min(), ratio.max()])
     up = np.hypot(np.log(new[2] / new[0]), np.log(old[0] / old[1]))
     down = np.hypot(np.log(new[0] / new[1]), np.log(old[2] / old[0]))
-    ratio: FloatArray = new[0] / old[0] * np.exp(np.array([0.0, -down, up]))
-    return ratio
+    scaled: FloatArray = new[0] / old[0] * np.exp(np.array([0.0, -down, up]))
+    return scaled
 
 
 def _of_hardware(operator: MeasuredOperator, old: System, new: System) -> float | None:
