@@ -5,25 +5,15 @@ Shape legend: N activities, E estimates (expected, low, high).
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.profiles.classes import CLASSES, COPIES, class_codes
-from perfatlas.profiles.explanation.results import mean_times
-from perfatlas.profiles.join import (
-    KEPT,
-    OF_CLASS,
-    OF_OPERATOR,
-    copy_ratio,
-    grouped_operators,
-    retiming,
-    system_of,
-    with_interval,
-)
+from perfatlas.profiles.classes import CLASSES, class_codes
+from perfatlas.profiles.explanation.changes import compared
+from perfatlas.profiles.explanation.results import explain, mean_times
+from perfatlas.profiles.join import RATIOS, retiming, system_of
 from perfatlas.profiles.timeline import Replay, device_times
 from perfatlas.quantities import InvalidSpecError, printable
 
@@ -32,43 +22,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.hardware import System
     from perfatlas.profiles.classes import Rule
     from perfatlas.profiles.events import Profile
-    from perfatlas.profiles.join import MeasuredOperator
     from perfatlas.profiles.timeline import Replayed
 
-    FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
 
-EXPECTED, LOW, HIGH = range(3)
-SHARES: Final = {"operator_share": OF_OPERATOR, "class_share": OF_CLASS, "kept_share": KEPT}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Retimed:
-    """One profile on another system.
-
-    Args:
-        measured_N: Recorded durations (N,) [s].
-        class_N: Class of each activity (N,).
-        operators: Its operators, with the index of each activity among them (`group_N`).
-        time_EN: Durations on the system (E, N) [s].
-        of_N: What each duration is of: KEPT, OF_CLASS or OF_OPERATOR (N,).
-        is_doubtful_N: Whether the price of its operator does not fit the measured time (N,).
-        replayed: The timeline: as recorded, and with each of the durations.
-    """
-
-    measured_N: FloatArray
-    class_N: IntArray
-    operators: Sequence[MeasuredOperator]
-    group_N: IntArray
-    time_EN: FloatArray
-    of_N: IntArray
-    is_doubtful_N: NDArray[np.bool_]
-    has_interval: bool
-    recorded: Replayed
-    replayed: Sequence[Replayed]
+TIMES: Final = (
+    *("wall_s", "busy_s", "idle_s", "idle_host_s", "idle_device_s", "idle_unknown_s"),
+    *("communication_s", "exposed_communication_s"),
+)
 
 
 def on_system(
@@ -86,8 +49,7 @@ def on_system(
         InvalidSpecError: The device of the profiles is not in the catalog, they have no timeline,
             or the system is unknown.
     """
-    new = resolve_system(system)
-    named = system_of(results["device"])
+    new, named = resolve_system(system), system_of(results["device"])
     if not named:
         raise InvalidSpecError(
             f"--on compares prices of two devices, and that of the profile,"
@@ -99,122 +61,80 @@ def on_system(
             f"--on needs a timeline, which {results['format']} does not have: pass a Kineto trace"
             " or an Nsight Systems profile"
         )
-    parts = [_retimed(one, rules, resolve_system(named), new) for one in profiles]
-    expected, low, high = (
-        mean_times(
-            [
-                times
-                for part in parts
-                for times in device_times(part.replayed[estimate].profile, part.class_N)
-            ]
-        )
-        for estimate in (EXPECTED, LOW, HIGH)
-    )
-    has_interval = all(part.has_interval for part in parts)
-    wall_s = expected["wall_s"] or 0.0
-    path, before = _critical(parts, on_system=True), _critical(parts, on_system=False)
-    total_s = sum(float(part.measured_N.sum()) for part in parts)
-    doubtful_s = sum(float(part.measured_N[part.is_doubtful_N].sum()) for part in parts)
+    old, classes = resolve_system(named), [class_codes(one, rules) for one in profiles]
+    retimed = [
+        retiming(one, class_N, old, new) for one, class_N in zip(profiles, classes, strict=True)
+    ]
+    replays = [Replay(one) for one in profiles]
+    recorded = [one.run(one.profile.activities.time_s_N) for one in replays]
+    runs = [
+        [one.run(one.profile.activities.time_s_N * ratio_N) for ratio_N in ratios.ratio_EN]
+        for one, ratios in zip(replays, retimed, strict=True)
+    ]
+    expected, *ends = ([run.profile for run in estimate] for estimate in zip(*runs, strict=True))
+    found = explain(expected, rules)
+    changes = compared(found, results)
+    low_s, high_s = (_wall_s(one, classes) for one in ends)
+    has_interval = all(one.has_interval for one in retimed)
     return {
         "system": system,
-        **expected,
-        "wall_s_low": low["wall_s"] if has_interval else None,
-        "wall_s_high": high["wall_s"] if has_interval else None,
-        "speedup": results["wall_s"] / wall_s if wall_s else None,
-        "bound_by": max(path, key=lambda name: path[name]),
-        "critical_path": [
-            {"part": name, "share": path[name], "measured_share": before[name]}
-            for name in sorted(path, key=lambda name: -path[name])
-            if path[name] or before[name]
-        ],
-        **{
-            name: sum(float(part.measured_N[part.of_N == of].sum()) for part in parts) / total_s
-            for name, of in SHARES.items()
-        },
-        "doubtful_share": doubtful_s / total_s,
-        "classes": _classes(parts),
-        "operators": _operators(parts),
+        **{name: found[name] for name in TIMES},
+        "wall_s_low": low_s if has_interval else None,
+        "wall_s_high": high_s if has_interval else None,
+        "speedup": results["wall_s"] / found["wall_s"] if found["wall_s"] else None,
+        **_critical([one[0] for one in runs], recorded, classes),
+        **_shares(results, profiles, [one.of_N for one in retimed]),
+        "classes": changes["classes"],
+        "operators": changes["operators"],
     }
 
 
-def _retimed(profile: Profile, rules: Sequence[Rule], old: System, new: System) -> _Retimed:
-    of, class_N = profile.activities, class_codes(profile, rules)
-    operators, group_N = grouped_operators(profile, class_N)
-    ratios = retiming(operators, old, new)
-    ratio_EN, of_N = ratios.ratio_EG[:, group_N], ratios.of_G[group_N]
-    copies = np.flatnonzero(class_N == COPIES)
-    ratio_EN[:, copies] = with_interval(
-        np.array([copy_ratio(profile.names[at], old, new) for at in of.name_N[copies]])
-    )
-    of_N[copies] = OF_CLASS
-    time_EN = of.time_s_N * ratio_EN
-    replay = Replay(profile)
-    return _Retimed(
-        measured_N=of.time_s_N,
-        class_N=class_N,
-        operators=operators,
-        group_N=group_N,
-        time_EN=time_EN,
-        of_N=of_N,
-        is_doubtful_N=ratios.is_doubtful_G[group_N],
-        has_interval=ratios.has_interval,
-        recorded=replay.run(of.time_s_N),
-        replayed=[replay.run(time_s_N) for time_s_N in time_EN],
-    )
+def _wall_s(profiles: Sequence[Profile], classes: Sequence[IntArray]) -> float | None:
+    pairs = zip(profiles, classes, strict=True)
+    return mean_times([one for pair in pairs for one in device_times(*pair)])["wall_s"]
 
 
-def _critical(parts: Sequence[_Retimed], *, on_system: bool) -> dict[str, float]:
-    """Return the share of the critical paths by class, of the host, and of launches."""
-    found: dict[str, float] = dict.fromkeys((*CLASSES, "host", "launch"), 0.0)
-    for part in parts:
-        path = (part.replayed[EXPECTED] if on_system else part.recorded).critical_path()
-        by_class = np.bincount(part.class_N, path.time_s_N, len(CLASSES))
-        for name, time_s in zip(found, (*by_class, path.host_s, path.launch_s), strict=True):
-            found[name] += float(time_s)
-    total_s = sum(found.values())
-    return {name: time_s / total_s if total_s else 0.0 for name, time_s in found.items()}
+def _critical(
+    runs: Sequence[Replayed], recorded: Sequence[Replayed], classes: Sequence[IntArray]
+) -> dict[str, Any]:
+    """Return the share of the critical paths by class, of the host and of launches, now and then.
 
-
-def _classes(parts: Sequence[_Retimed]) -> list[dict[str, Any]]:
-    """Return the time of each class on the system and as measured, the longest first."""
-    sums = np.zeros((2, len(CLASSES)))
-    for part in parts:
-        for side, time_s_N in enumerate((part.time_EN[EXPECTED], part.measured_N)):
-            sums[side] += np.bincount(part.class_N, time_s_N, len(CLASSES))
+    Returns:
+        `bound_by`, the largest, and `critical_path`, a row for each.
+    """
+    parts = (*CLASSES, "host", "launch")
+    sums = np.zeros((2, len(parts)))
+    for side, replayed in enumerate((runs, recorded)):
+        for one, class_N in zip(replayed, classes, strict=True):
+            path = one.critical_path()
+            by_class = np.bincount(class_N, path.time_s_N, len(CLASSES))
+            sums[side] += (*by_class, path.host_s, path.launch_s)
+    shares = sums / np.maximum(sums.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     rows = [
-        {"class": name, "time_s": time_s, "measured_s": measured_s}
-        for name, time_s, measured_s in zip(CLASSES, *sums.tolist(), strict=True)
-        if measured_s
+        {"part": part, "share": share, "against_share": before}
+        for part, share, before in zip(parts, *shares.tolist(), strict=True)
+        if share or before
     ]
-    return sorted(rows, key=lambda row: -row["time_s"])
+    rows.sort(key=lambda row: -float(row["share"]))
+    return {"bound_by": rows[0]["part"] if rows else None, "critical_path": rows}
 
 
-def _operators(parts: Sequence[_Retimed]) -> list[dict[str, Any]]:
-    """Return the time of each operator on the system and as measured, the largest change first."""
-    sums: dict[tuple[str, str, str], FloatArray] = defaultdict(lambda: np.zeros(4))
-    retimed: dict[tuple[str, str, str], int] = {}
-    for part in parts:
-        times = (*part.time_EN, part.measured_N)
-        columns = [np.bincount(part.group_N, one, len(part.operators)) for one in times]
-        of_G = np.zeros(len(part.operators), np.int64)
-        of_G[part.group_N] = part.of_N
-        for one, row, of in zip(part.operators, np.stack(columns, axis=1), of_G, strict=True):
-            key = one.name, CLASSES[one.code], one.shape
-            sums[key] += row
-            retimed[key] = int(of)
-    has_interval = all(part.has_interval for part in parts)
-    rows = [
-        {
-            "name": name,
-            "class": code,
-            "shape": shape,
-            "time_s": float(row[EXPECTED]),
-            "time_s_low": float(row[LOW]) if has_interval else None,
-            "time_s_high": float(row[HIGH]) if has_interval else None,
-            "measured_s": float(row[3]),
-            "change_s": float(row[EXPECTED] - row[3]),
-            "ratio_of": ("kept", "class", "operator")[retimed[name, code, shape]],
-        }
-        for (name, code, shape), row in sums.items()
-    ]
-    return sorted(rows, key=lambda row: -abs(row["change_s"]))
+def _shares(
+    results: Mapping[str, Any], profiles: Sequence[Profile], of: Sequence[IntArray]
+) -> dict[str, float]:
+    """Return the shares of the measured device time by what its ratio is of.
+
+    Returns:
+        `kept_share`, `class_share` and `operator_share`, and `doubtful_share`: that of operators
+        measured outside the interval of their price.
+    """
+    time_s = np.concatenate([one.activities.time_s_N for one in profiles])
+    by_ratio = np.bincount(np.concatenate(of), time_s, len(RATIOS)) / time_s.sum()
+    doubtful_s = sum(
+        row["time_s"]
+        for row in results["operators"]
+        if row["predicted_s_high"] is not None
+        and not row["predicted_s_low"] <= row["time_s"] <= row["predicted_s_high"]
+    )
+    shares = dict(zip((f"{name}_share" for name in RATIOS), by_ratio.tolist(), strict=True))
+    return {**shares, "doubtful_share": doubtful_s / float(time_s.sum())}

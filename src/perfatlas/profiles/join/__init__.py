@@ -9,7 +9,6 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.profiles.join.operators import (
         MeasuredOperator as MeasuredOperator,
-        grouped_operators as grouped_operators,
         measured_operators as measured_operators,
     )
     from perfatlas.profiles.join.predicted import (
@@ -17,15 +16,7 @@ if TYPE_CHECKING:
         Prediction as Prediction,
         predictions as predictions,
     )
-    from perfatlas.profiles.join.retimed import (
-        KEPT as KEPT,
-        OF_CLASS as OF_CLASS,
-        OF_OPERATOR as OF_OPERATOR,
-        Retiming as Retiming,
-        copy_ratio as copy_ratio,
-        retiming as retiming,
-        with_interval as with_interval,
-    )
+    from perfatlas.profiles.join.retimed import RATIOS as RATIOS, retiming as retiming
     from perfatlas.profiles.join.rows import measured_rows as measured_rows
     from perfatlas.profiles.join.systems import system_of as system_of
 else:

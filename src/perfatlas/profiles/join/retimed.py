@@ -1,17 +1,17 @@
-"""How much longer measured operators take on another system.
+"""How much longer the activities of a profile take on another system.
 
-Shape legend: G operators, E estimates (expected, low, high).
+Shape legend: N activities, G operators, E estimates (expected, low, high).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.profiles.classes import CLASSES, COMMUNICATION
+from perfatlas.profiles.classes import CLASSES, COMMUNICATION, COPIES
+from perfatlas.profiles.join.operators import grouped_operators
 from perfatlas.profiles.join.predicted import predictions
 
 if TYPE_CHECKING:
@@ -19,102 +19,90 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.hardware import System
+    from perfatlas.hardware import Device, System
+    from perfatlas.profiles.events import Profile
     from perfatlas.profiles.join.operators import MeasuredOperator
     from perfatlas.profiles.join.predicted import Prediction
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
 
-KEPT, OF_CLASS, OF_OPERATOR = range(3)  # what a ratio is of
+RATIOS: Final = ("kept", "class", "operator")  # what a ratio is of
+_KEPT, _OF_CLASS, _OF_OPERATOR = range(len(RATIOS))
 _STREAMING: Final = ("elementwise", "norm")
 _COMPUTED: Final = ("gemm", "attention", "moe")
 _PEAKS: Final = ("bf16", "fp16", "fp32")
+_HOST_COPY: Final = re.compile("htod|dtoh|hosttodevice|devicetohost")
+_PEER_COPY: Final = re.compile("ptop|peertopeer")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Retiming:
+class Retiming(NamedTuple):
     """Time on another system / measured time.
 
     Args:
-        ratio_EG: Expected ratio and the ends of its 90% interval (E, G).
-        of_G: KEPT where the measured time is kept, OF_CLASS where the ratio is that of other
-            operators of the class or of a bandwidth, OF_OPERATOR where it is that of prices (G,).
-        is_doubtful_G: Whether the measured time is outside the interval of its price (G,).
+        ratio_EN: Expected ratio and the ends of its 90% interval (E, N).
+        of_N: Index in `RATIOS`: the measured time is kept; the ratio is that of other operators of
+            the class, or of a bandwidth; it is that of the operator's prices (N,).
         has_interval: Whether all prices have an interval; lower limits have none.
     """
 
-    ratio_EG: FloatArray
-    of_G: IntArray
-    is_doubtful_G: NDArray[np.bool_]
+    ratio_EN: FloatArray
+    of_N: IntArray
     has_interval: bool
 
 
-def retiming(operators: Sequence[MeasuredOperator], old: System, new: System) -> Retiming:
-    """Return how much longer operators take on a system than on that of their profile.
+def retiming(profile: Profile, class_N: IntArray, old: System, new: System) -> Retiming:
+    """Return how much longer activities take on a system than on that of their profile.
 
     Args:
-        operators: Operators (G).
+        class_N: Class of each activity (N,).
         old: System on which they were measured.
         new: The other system.
     """
-    ratio_EG, of_G = np.ones((3, len(operators))), np.full(len(operators), KEPT, np.int64)
-    pairs = list(zip(*(predictions(operators, one)[0] for one in (old, new)), strict=True))
-    priced = [
-        at
-        for at, (before, after) in enumerate(pairs)
-        if before.time_s is not None and after.time_s is not None
-    ]
-    of_G[priced] = OF_OPERATOR
+    operators, group_N = grouped_operators(profile, class_N)
+    ratio_EG, of_G, has_interval = _of_operators(operators, old, new)
+    ratio_EN, of_N = ratio_EG[:, group_N], of_G[group_N]
+    is_copy_N = class_N == COPIES  # whatever operator asked for it
+    names = [profile.names[at] for at in profile.activities.name_N[is_copy_N]]
+    ratio_EN[:, is_copy_N] = _with_interval(
+        np.array([_copied(name, old.device, new.device) for name in names])
+    )
+    of_N[is_copy_N] = _OF_CLASS
+    return Retiming(ratio_EN, of_N, has_interval)
+
+
+def _of_operators(
+    operators: Sequence[MeasuredOperator], old: System, new: System
+) -> tuple[FloatArray, IntArray, bool]:
+    """Return ratios (E, G), what they are of (G,), and whether all prices have an interval."""
+    ratio_EG, of_G = np.ones((3, len(operators))), np.full(len(operators), _KEPT, np.int64)
     # the errors of prices of one device and its variants are the same, and cancel
     same = old.device.name.split("{")[0] == new.device.name.split("{")[0]
-    is_limited = False
-    for at in priced:
-        before, after = pairs[at]
+    has_interval = True
+    pairs = zip(*(predictions(operators, one)[0] for one in (old, new)), strict=True)
+    for at, (before, after) in enumerate(pairs):
+        if before.time_s is None or after.time_s is None:
+            continue
+        of_G[at] = _OF_OPERATOR
         if before.high_s is not None and after.high_s is not None:
             ratio_EG[:, at] = _ratios(before, after, same=same)
         elif before != after:  # limits with limits: a limit and a measured tier do not compare
-            is_limited = True
+            has_interval = False
             limits = [predictions([operators[at]], one, "bound")[0][0] for one in (old, new)]
             ratio_EG[:, at] = (limits[1].time_s or 0.0) / (limits[0].time_s or np.inf)
-    _fill_classes(operators, ratio_EG, of_G, (old, new))
-    return Retiming(
-        ratio_EG=ratio_EG,
-        of_G=of_G,
-        is_doubtful_G=np.array(
-            [_is_outside(*one) for one in zip(operators, pairs, strict=True)], np.bool_
-        ),
-        has_interval=not is_limited,
-    )
-
-
-def _fill_classes(
-    operators: Sequence[MeasuredOperator],
-    ratio_EG: FloatArray,
-    of_G: IntArray,
-    systems: tuple[System, System],
-) -> None:
-    """Give operators without a price the mean ratio of their class, or that of the hardware."""
     time_s_G = np.array([one.time_s for one in operators])
     code_G = np.array([one.code for one in operators], np.int64)
-    has_price_G = (of_G == OF_OPERATOR) & (time_s_G > 0.0)
-    for at in np.flatnonzero(of_G == KEPT).tolist():
+    has_price_G = (of_G == _OF_OPERATOR) & (time_s_G > 0.0)
+    for at in np.flatnonzero(of_G == _KEPT).tolist():
         known = has_price_G & (code_G == code_G[at])
         if known.any():
             ratio_EG[:, at] = np.average(ratio_EG[:, known], axis=1, weights=time_s_G[known])
-        elif (ratio := _of_hardware(operators[at], *systems)) is not None:
-            ratio_EG[:, at] = with_interval(np.array(ratio))
+        elif (ratio := _of_hardware(int(code_G[at]), old.device, new.device)) is not None:
+            ratio_EG[:, at] = _with_interval(np.array(ratio))
         else:
             continue
-        of_G[at] = OF_CLASS
-
-
-def _is_outside(operator: MeasuredOperator, pair: tuple[Prediction, ...]) -> bool:
-    """Return whether an operator was measured outside the interval of its price."""
-    low_s, high_s = pair[0].low_s, pair[0].high_s
-    if low_s is None or high_s is None:
-        return False
-    return not low_s <= operator.time_s / operator.executions <= high_s
+        of_G[at] = _OF_CLASS
+    return ratio_EG, of_G, has_interval
 
 
 def _ratios(before: Prediction, after: Prediction, *, same: bool) -> FloatArray:
@@ -134,49 +122,30 @@ def _ratios(before: Prediction, after: Prediction, *, same: bool) -> FloatArray:
     return scaled
 
 
-def _of_hardware(operator: MeasuredOperator, old: System, new: System) -> float | None:
-    """Return the ratio of what bounds a class, None if nothing is known to."""
-    before, after = old.device, new.device
-    memory = before.memory_bandwidth / after.memory_bandwidth
-    name = CLASSES[operator.code]
-    if name in _STREAMING:
-        return memory
-    if name in _COMPUTED:  # the smaller gain of both bounds
-        peaks = [one.peak_flop_per_s for one in (before, after)]
-        both = [one for one in _PEAKS if all(one in peak for peak in peaks)]
-        return max(memory, peaks[0][both[0]] / peaks[1][both[0]]) if both else None
-    links = [one.scale_up.bandwidth for one in (before, after)]
-    return links[0] / links[1] if operator.code == COMMUNICATION and all(links) else None
-
-
-def with_interval(ratio: FloatArray) -> FloatArray:
-    """Return ratios of hardware with their interval: from all of the ratio to no change (E, N).
-
-    Args:
-        ratio: Ratios (N,).
-    """
+def _with_interval(ratio: FloatArray) -> FloatArray:
+    """Return ratios of hardware with their interval: from all of the ratio to no change (E, N)."""
     return np.stack([ratio, np.minimum(ratio, 1.0), np.maximum(ratio, 1.0)])
 
 
-def copy_ratio(name: str, old: System, new: System) -> float:
-    """Return how much longer a copy or fill takes: by the link that it uses, or by the memory.
+def _of_hardware(code: int, old: Device, new: Device) -> float | None:
+    """Return the ratio of what bounds a class, None if nothing is known to."""
+    memory = old.memory_bandwidth / new.memory_bandwidth
+    if CLASSES[code] in _STREAMING:
+        return memory
+    if CLASSES[code] in _COMPUTED:  # the smaller gain of both bounds
+        peaks = old.peak_flop_per_s, new.peak_flop_per_s
+        both = [one for one in _PEAKS if all(one in peak for peak in peaks)]
+        return max(memory, peaks[0][both[0]] / peaks[1][both[0]]) if both else None
+    links = old.scale_up.bandwidth, new.scale_up.bandwidth
+    return links[0] / links[1] if code == COMMUNICATION and all(links) else None
 
-    Args:
-        name: Name of the copy as a profiler writes it.
-        old: System on which it was measured.
-        new: The other system.
 
-    Example:
-        >>> from perfatlas.hardware import resolve_system
-        >>> from perfatlas.profiles.join import copy_ratio
-        >>> old, new = resolve_system("a100_sxm"), resolve_system("h100_sxm")
-        >>> copy_ratio("Memcpy DtoH (Device -> Pageable)", old, new)
-        0.5
-    """
+def _copied(name: str, old: Device, new: Device) -> float:
+    """Return the ratio of a copy or fill, by the link that it uses, or by the memory."""
     text = re.sub(r"[^a-z]", "", name.lower())
-    links = [one.memory_bandwidth for one in (old.device, new.device)]
-    if re.search("htod|dtoh|hosttodevice|devicetohost", text):
-        links = [one.host_link_bandwidth for one in (old.device, new.device)]
-    elif re.search("ptop|peertopeer", text):
-        links = [one.scale_up.bandwidth for one in (old.device, new.device)]
-    return links[0] / links[1] if all(links) else 1.0
+    rates = old.memory_bandwidth, new.memory_bandwidth
+    if _HOST_COPY.search(text):
+        rates = old.host_link_bandwidth, new.host_link_bandwidth
+    elif _PEER_COPY.search(text):
+        rates = old.scale_up.bandwidth, new.scale_up.bandwidth
+    return rates[0] / rates[1] if all(rates) else 1.0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from perfatlas.profiles.events import Profile
 
+    BoolArray = NDArray[np.bool_]
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
 
@@ -38,11 +39,13 @@ class Cause(NamedTuple):
     Args:
         moment: Number of the earlier moment.
         is_end: Whether it counts from the end of that activity, not from its start.
-        lag_s: Time in between [s].
+        time_s: When it was in the profile [s].
+        lag_s: Time in between; while causes are looked for, what it usually is [s].
     """
 
     moment: int
     is_end: bool
+    time_s: float
     lag_s: float
 
 
@@ -58,15 +61,6 @@ class CriticalPath(NamedTuple):
     time_s_N: FloatArray
     host_s: float
     launch_s: float
-
-
-class _Known(NamedTuple):
-    """A possible cause in the profile, and the time that usually follows it [s]."""
-
-    moment: int
-    is_end: bool
-    time_s: float
-    usual_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,19 +111,30 @@ class Replay:
         self.profile = profile
         of, calls = profile.activities, profile.launches
         self._N, self._L = len(of.time_s_N), len(calls.start_s_L)
-        self._start_N, self._end_N = of.start_s_N.tolist(), (of.start_s_N + of.time_s_N).tolist()
+        end_s_N = of.start_s_N + of.time_s_N
+        self._start_N, self._end_N = of.start_s_N.tolist(), end_s_N.tolist()
         self._start_L, self._end_L = calls.start_s_L.tolist(), calls.end_s_L.tolist()
         called_N = np.append(calls.start_s_L, -np.inf)[of.launch_N]
         self._key_N = np.maximum(of.start_s_N, called_N)
-        self._stream_N = _numbered(of.device_N, of.stream_N)
+        pairs = np.stack([of.device_N, of.stream_N], axis=1)
+        self._stream_N = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
         self._before_N = _previous(self._stream_N, self._key_N)
+        process_N = np.append(calls.process_L, NONE)[of.launch_N]
+        self._of_process = {
+            one: np.isin(process_N, (one, NONE)) for one in np.unique(calls.process_L).tolist()
+        }
         self._launch_s, self._gap_s = self._usual_lags(called_N)
-        self._ended_N = np.argsort(of.start_s_N + of.time_s_N, kind="stable")
-        self._ends = (of.start_s_N + of.time_s_N)[self._ended_N].tolist()
-        self._process_N = np.append(calls.process_L, NONE)[of.launch_N]
+        self._ended_N = np.argsort(end_s_N, kind="stable").tolist()
+        ended_L = np.argsort(calls.end_s_L, kind="stable")
+        self._ended_L = {
+            one: ended_L[calls.process_L[ended_L] == one].tolist() for one in self._of_process
+        }
+        self._device_N = of.device_N.tolist()
+        self._on_device = {one: of.device_N == one for one in np.unique(of.device_N).tolist()}
+        self._returned = self._returns()
         self._done = bytearray(self._N + 2 * self._L)
         self._latest: dict[int, int] = {}  # activity by stream
-        self._causes: list[tuple[int, list[Cause]]] = list(self._found())
+        self._causes = list(self._found())
 
     def run(self, time_s_N: FloatArray) -> Replayed:
         """Return the profile with other durations.
@@ -143,7 +148,7 @@ class Replay:
         for moment, causes in self._causes:
             latest_s = -np.inf
             for cause in causes:
-                before, is_end, lag_s = cause
+                before, is_end, _, lag_s = cause
                 at_s = time_T[before] + lag_s + (durations[before] if is_end else 0.0)
                 if at_s > latest_s:
                     latest_s, last_T[moment] = at_s, cause
@@ -174,92 +179,65 @@ class Replay:
 
     def _found(self) -> Iterator[tuple[int, list[Cause]]]:
         """Yield moments in order, each with its causes; those before it have been yielded."""
-        returns = self._returns()
-        moments_T = np.concatenate(
-            [np.arange(self._N + self._L), self._N + self._L + np.array(sorted(returns), np.int64)]
-        )
-        end_L = self.profile.launches.end_s_L
-        key_T = np.concatenate([self._key_N, self._start_L, end_L[sorted(returns)]])
-        kind_T = np.repeat([START, CALL, RETURN], [self._N, self._L, len(returns)])
-        processes = self.profile.launches.process_L
-        ended = {one: _Ended([], []) for one in np.unique(processes).tolist()}
-        for call in np.argsort(end_L, kind="stable").tolist():
-            ended[int(processes[call])].add(call, self._end_L[call])
-        for at in np.lexsort((kind_T, key_T)).tolist():
-            moment = int(moments_T[at])
-            if kind_T[at] == START:
+        first, calls = self._N + self._L, self.profile.launches
+        returned = np.array(sorted(self._returned), np.int64)
+        moment_T = np.concatenate([np.arange(first), first + returned])
+        key_T = np.concatenate([self._key_N, calls.start_s_L, calls.end_s_L[returned]])
+        kind_T = np.repeat([START, CALL, RETURN], [self._N, self._L, len(returned)])
+        for moment in moment_T[np.lexsort((kind_T, key_T))].tolist():
+            if moment < self._N:
                 yield moment, self._lags(self._start_N[moment], self._starts_after(moment))
                 self._latest[int(self._stream_N[moment])] = moment
-            elif kind_T[at] == CALL:
-                call = moment - self._N
-                yield moment, self._call_after(call, ended[int(processes[call])], returns)
+            elif moment < first:
+                at_s = self._start_L[moment - self._N]
+                yield moment, self._lags(at_s, self._call_after(moment - self._N))
             else:
-                call = moment - self._N - self._L
-                known = self._returns_after(call, returns[call])
-                yield moment, self._lags(self._end_L[call], known)
+                at_s = self._end_L[moment - first]
+                yield moment, self._lags(at_s, self._returns_after(moment - first))
             self._done[moment] = 1
 
-    def _lags(self, time_s: float, known: Sequence[_Known]) -> list[Cause]:
+    def _lags(self, time_s: float, causes: Sequence[Cause]) -> list[Cause]:
         """Return causes with their lags: that of the last one is as recorded, others are usual."""
-        known = [one for one in known if self._done[one.moment]]
-        if not known:
-            return []
-        last = max(known, key=lambda one: one.time_s + one.usual_s)
+        known = [one for one in causes if self._done[one.moment]]
+        last = max(known, key=lambda one: one.time_s + one.lag_s, default=None)
+        lags = [time_s - one.time_s for one in known]
         return [
-            Cause(one.moment, one.is_end, lag_s if one is last else min(one.usual_s, lag_s))
-            for one in known
-            for lag_s in (time_s - one.time_s,)
+            one._replace(lag_s=lag_s if one is last else min(one.lag_s, lag_s))
+            for one, lag_s in zip(known, lags, strict=True)
         ]
 
-    def _starts_after(self, activity: int) -> list[_Known]:
+    def _starts_after(self, activity: int) -> list[Cause]:
         """Return the launch of an activity, what its stream ran before, and what it waited for."""
-        start_s = self._start_N[activity]
-        before, call = int(self._before_N[activity]), self.profile.activities.launch_N[activity]
-        known = []
-        if call != NONE:
-            known.append(self._call(int(call), self._launch_s))
-        if before != NONE:
-            known.append(self._end(before, self._gap_s))
-        explained_s = max((one.time_s + one.usual_s for one in known), default=-np.inf)
-        other = self._last_ended(start_s, activity, NONE)
+        start_s, call = self._start_N[activity], int(self.profile.activities.launch_N[activity])
+        before = int(self._before_N[activity])
+        causes = [self._call(call, self._launch_s)] if call != NONE else []
+        causes += [self._end(before, self._gap_s)] if before != NONE else []
+        explained_s = max((one.time_s + one.lag_s for one in causes), default=-np.inf)
+        other = self._last_ended(start_s, self._on_device[self._device_N[activity]], activity)
         if other in {NONE, before} or self._end_N[other] <= explained_s:
-            return known
+            return causes
         # idle although launched: an event of a stream that had just ended; without a launch, any
         if call == NONE or start_s - self._end_N[other] <= self._launch_s:
-            known.append(self._end(other, self._gap_s))
-        return known
+            causes.append(self._end(other, self._gap_s))
+        return causes
 
-    def _call(self, call: int, usual_s: float) -> _Known:
-        return _Known(self._N + call, is_end=False, time_s=self._start_L[call], usual_s=usual_s)
+    def _call(self, call: int, usual_s: float) -> Cause:
+        return Cause(self._N + call, is_end=False, time_s=self._start_L[call], lag_s=usual_s)
 
-    def _end(self, activity: int, usual_s: float) -> _Known:
-        return _Known(activity, is_end=True, time_s=self._end_N[activity], usual_s=usual_s)
+    def _end(self, activity: int, usual_s: float) -> Cause:
+        return Cause(activity, is_end=True, time_s=self._end_N[activity], lag_s=usual_s)
 
-    def _last_ended(self, until_s: float, activity: int, process: int) -> int:
-        """Return the started activity of a device, or of a process, that ended last by a time."""
-        of = self.profile.activities
-        for at in range(bisect_right(self._ends, until_s) - 1, -1, -1):
-            other = int(self._ended_N[at])
-            same = (
-                of.device_N[other] == of.device_N[activity]
-                if process == NONE
-                else self._process_N[other] in (process, NONE)
-            )
-            if same and other != activity and self._done[other]:
-                return other
-        return NONE
-
-    def _call_after(self, call: int, ended: _Ended, returns: dict[int, int]) -> list[Cause]:
+    def _call_after(self, call: int) -> list[Cause]:
         """Return the call of the process that ended last before a call."""
-        start_s = self._start_L[call]
-        before = next((one for one in ended.until(start_s) if self._done[self._N + one]), NONE)
-        if before == NONE:
-            return []
-        if before in returns and self._done[self._N + self._L + before]:
-            lag_s = start_s - self._end_L[before]
-            return [Cause(self._N + self._L + before, is_end=False, lag_s=lag_s)]
-        lag_s = start_s - self._start_L[before]
-        return [Cause(self._N + before, is_end=False, lag_s=lag_s)]
+        ended = self._ended_L[int(self.profile.launches.process_L[call])]
+        found = bisect_right(ended, self._start_L[call], key=self._end_L.__getitem__)
+        for at in range(found - 1, -1, -1):
+            before, returned = ended[at], self._N + self._L + ended[at]
+            if before in self._returned and self._done[returned]:
+                return [Cause(returned, is_end=False, time_s=self._end_L[before], lag_s=0.0)]
+            if self._done[self._N + before]:
+                return [self._call(before, 0.0)]
+        return []
 
     def _returns(self) -> dict[int, int]:
         """Return calls that wait, with the activity they wait for; NONE where the wait tells it."""
@@ -288,57 +266,32 @@ class Replay:
         at_L = np.flatnonzero(blocked & (started_L > 0))
         return dict(zip(at_L.tolist(), begun_U[started_L[at_L] - 1].tolist(), strict=True))
 
-    def _returns_after(self, call: int, awaited: int) -> list[_Known]:
+    def _returns_after(self, call: int) -> list[Cause]:
         """Return the start of a call and what it waited for."""
-        calls, end_s = self.profile.launches, self._end_L[call]
-        process = int(calls.process_L[call])
-        if awaited != NONE:
-            # room in the queue comes with the start of an activity, a copy is over with its end
-            is_over = self.profile.activities.launch_N[awaited] == call
-            begun = self._end(awaited, self._launch_s)._replace(
-                is_end=False, time_s=self._start_N[awaited]
-            )
-            known = [self._end(awaited, self._launch_s) if is_over else begun]
-        else:
-            last = (
-                self._latest.values()
-                if calls.wait_L[call] == WAIT_FOR_ALL
-                else [self._last_ended(end_s, NONE, process)]
-            )
-            known = [
-                self._end(one, self._launch_s)
-                for one in last
-                if one != NONE and self._process_N[one] in (process, NONE)
-            ]
-        waited_s = max((one.time_s for one in known), default=-np.inf)
-        start_s = self._start_L[call]
-        usual_s = np.inf  # without a wait, a call takes its time
-        if waited_s > start_s:
-            usual_s = min(max(0.0, end_s - waited_s), self._launch_s)
-        return [*known, self._call(call, usual_s)]
+        calls, awaited, usual_s = self.profile.launches, self._returned[call], self._launch_s
+        start_s, end_s = self._start_L[call], self._end_L[call]
+        if awaited == NONE:
+            of_process_N = self._of_process[int(calls.process_L[call])]
+            every = calls.wait_L[call] == WAIT_FOR_ALL
+            last = list(self._latest.values()) if every else [self._last_ended(end_s, of_process_N)]
+            causes = [self._end(one, usual_s) for one in last if one != NONE and of_process_N[one]]
+        elif self.profile.activities.launch_N[awaited] == call:  # a copy is over with its end
+            causes = [self._end(awaited, usual_s)]
+        else:  # room in the queue comes with a start
+            causes = [Cause(awaited, is_end=False, time_s=self._start_N[awaited], lag_s=usual_s)]
+        waited_s = max((one.time_s for one in causes), default=-np.inf)
+        # a call that did not wait takes its time
+        least_s = min(max(0.0, end_s - waited_s), usual_s) if waited_s > start_s else np.inf
+        return [*causes, self._call(call, least_s)]
 
-
-class _Ended(NamedTuple):
-    """Calls of one process in the order of their ends."""
-
-    calls: list[int]
-    ends: list[float]
-
-    def add(self, call: int, end_s: float) -> None:
-        """Append a call that ended after the others."""
-        self.calls.append(call)
-        self.ends.append(end_s)
-
-    def until(self, time_s: float) -> Iterator[int]:
-        """Yield the calls that ended by a time, the last one first."""
-        for at in range(bisect_right(self.ends, time_s) - 1, -1, -1):
-            yield self.calls[at]
-
-
-def _numbered(device_N: IntArray, stream_N: IntArray) -> IntArray:
-    """Return a number for each pair of device and stream (N)."""
-    pairs = np.stack([device_N, stream_N], axis=1)
-    return np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
+    def _last_ended(self, until_s: float, among_N: BoolArray, but: int = NONE) -> int:
+        """Return which of some activities, started so far, ended last by a time."""
+        found = bisect_right(self._ended_N, until_s, key=self._end_N.__getitem__)
+        for at in range(found - 1, -1, -1):
+            other: int = self._ended_N[at]
+            if among_N[other] and other != but and self._done[other]:
+                return other
+        return NONE
 
 
 def _previous(stream_N: IntArray, key_N: FloatArray) -> IntArray:

@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 MAX_OPERATORS: Final = 8  # of a brief answer
 MAX_SHAPE: Final = 30  # characters
 MAX_NAME: Final = 34
+IDLE: Final = {
+    "  host late": "idle_host_s",
+    "  launch latency, dependency": "idle_device_s",
+    "  cause not recorded": "idle_unknown_s",
+}
+RETIMED: Final = {
+    "operator_share": "of the device time by prices of its operators",
+    "class_share": "by its class",
+    "kept_share": "kept as measured",
+    "doubtful_share": "measured outside the interval of its price",
+}
 MAX_PARTS: Final = 4  # of a critical path
 PARTS: Final = {"host": "the host", "launch": "launch latency"}
 NAMES: Final = {
@@ -87,12 +98,7 @@ def _times(results: Facts) -> list[tuple[str, str]]:
         ("busy", _part(results["busy_s"], wall_s)),
         ("idle", _part(results["idle_s"], wall_s)),
     ]
-    causes = {
-        "idle_host_s": "  host late",
-        "idle_device_s": "  launch latency, dependency",
-        "idle_unknown_s": "  cause not recorded",
-    }
-    lines += [(label, _part(results[key], wall_s)) for key, label in causes.items() if results[key]]
+    lines += [(label, _part(results[key], wall_s)) for label, key in IDLE.items() if results[key]]
     if results["communication_s"]:
         exposed = _part(results["exposed_communication_s"], wall_s)
         lines.append(("communication", _part(results["communication_s"], wall_s)))
@@ -188,18 +194,18 @@ def print_changes(console: Console, changes: Facts, *, verbose: bool = False) ->
         verbose: Whether to print all operators.
     """
     print_line(console, f"against {changes['device'] or 'unnamed device'}", style="bold")
+    _print_changes(console, changes, "against", verbose=verbose)
+
+
+def _print_changes(console: Console, changes: Facts, label: str, *, verbose: bool) -> None:
     print_rows(
         console,
-        [{"class": row["class"], **_change(row)} for row in changes["classes"]],
+        [{"class": row["class"], **_change(row, label)} for row in changes["classes"]],
         title="\nclasses",
     )
     moved = [row for row in changes["operators"] if row["change_s"]]
     rows = [
-        {
-            "operator": _operator(row),
-            "": row["change"],
-            **_change(row),
-        }
+        {"operator": _operator(row), "": row["change"], **_change(row, label)}
         for row in (moved if verbose else moved[:MAX_OPERATORS])
     ]
     if rows:
@@ -216,59 +222,31 @@ def print_on_system(console: Console, results: Facts, *, verbose: bool = False) 
     """
     on = results["on"]
     print_line(console, f"re-timed on {on['system']}", style="bold")
-    interval = ""
+    wall_s, interval = on["wall_s"], ""
     if on["wall_s_low"] is not None:
         interval = f" [{format_interval('time_s', on['wall_s_low'], on['wall_s_high'])}]"
-    bound = f"bound by {PARTS.get(on['bound_by'], on['bound_by'])}"
-    speedup = f"{on['speedup']:.3g}x, {bound}" if on["speedup"] else bound
-    wall_s = on["wall_s"]
-    causes = {"host": "idle_host_s", "device": "idle_device_s", "unknown": "idle_unknown_s"}
-    idle = ", ".join(f"{name} {_time(on[key])}" for name, key in causes.items() if on[key])
     path = [
         f"{PARTS.get(row['part'], row['part'])} {format_share(row['share'])},"
-        f" was {format_share(row['measured_share'])}"
+        f" was {format_share(row['against_share'])}"
         for row in on["critical_path"][: None if verbose else MAX_PARTS]
     ]
-    shares = (
-        f"{format_share(on['operator_share'])} of the device time by the prices of its operator,"
-        f" {format_share(on['class_share'])} by its class,"
-        f" {format_share(on['kept_share'])} kept as measured"
-    )
     lines = [
         ("first to last activity", f"{_time(wall_s)}{interval}, was {_time(results['wall_s'])}"),
-        ("speedup", speedup),
-        ("busy", _part(on["busy_s"], wall_s)),
-        ("idle", _part(on["idle_s"], wall_s) + (f": {idle}" if idle else "")),
+        ("speedup", f"{on['speedup'] or 1.0:.3g}x"),
+        ("busy", f"{_part(on['busy_s'], wall_s)}, was {_time(results['busy_s'])}"),
+        ("idle", f"{_part(on['idle_s'], wall_s)}, was {_time(results['idle_s'])}"),
+        *((label, _part(on[key], wall_s)) for label, key in IDLE.items() if on[key]),
         ("critical path", "; ".join(path)),
-        ("re-timed", shares),
+        ("re-timed", "; ".join(f"{format_share(on[key])} {of}" for key, of in RETIMED.items())),
     ]
-    if on["doubtful_share"]:
-        told = f"{format_share(on['doubtful_share'])} of the device time was measured outside"
-        lines.append(("in doubt", f"{told} the interval of its price"))
     print_labelled(console, lines)
-    rows = [
-        {"class": row["class"], "time": _time(row["time_s"]), "was": _time(row["measured_s"])}
-        for row in on["classes"]
-    ]
-    print_rows(console, rows, title="\nclasses")
-    moved = [row for row in on["operators"] if row["change_s"]]
-    rows = [
-        {
-            "operator": _operator(row),
-            "time": _time(row["time_s"]),
-            "was": _time(row["measured_s"]),
-            "by": row["ratio_of"],
-        }
-        for row in (moved if verbose else moved[:MAX_OPERATORS])
-    ]
-    if rows:
-        print_rows(console, rows, title="\noperators, the largest change first")
+    _print_changes(console, on, "was", verbose=verbose)
 
 
-def _change(row: Facts) -> dict[str, str]:
+def _change(row: Facts, label: str) -> dict[str, str]:
     sign = "+" if row["change_s"] >= 0.0 else "-"
     return {
-        "against": _time(row["against_time_s"]),
+        label: _time(row["against_time_s"]),
         "time": _time(row["time_s"]),
         "change": f"{sign}{_time(abs(row['change_s']))}",
     }
