@@ -64,6 +64,20 @@ def test_the_same_system_gives_the_recorded_times(path: str) -> None:
     assert sum(row["share"] for row in on["critical_path"]) == pytest.approx(1.0)
 
 
+def test_layers_measured_on_two_machines_are_inside_both_intervals() -> None:
+    """The same two layers of Qwen1.5-0.5B, recorded on an H100 and on an MI300X."""
+    paths = {name: f"examples/profiles/{name}_two_layers.json.gz" for name in ("h100", "mi300")}
+    measured_s = {
+        name: explain([import_profile(path)], read_rules())["wall_s"]
+        for name, path in paths.items()
+    }
+    for one, other, system in (("h100", "mi300", "mi300x"), ("mi300", "h100", "h100_sxm")):
+        on = retimed(paths[one], system)
+        assert on["wall_s_low"] <= measured_s[other] <= on["wall_s_high"]
+    on = retimed(paths["h100"], "mi300x")
+    assert on["wall_s"] == pytest.approx(measured_s["mi300"], rel=0.1)
+
+
 @settings(max_examples=12, deadline=None)
 @given(st.floats(3.35, 20.0), st.floats(1.0, 3.0))
 def test_faster_memory_is_never_slower(terabytes: float, factor: float) -> None:
