@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.profiles.classes import CLASSES, class_codes
+from perfatlas.profiles.classes import class_codes
 from perfatlas.profiles.explanation.changes import compared
 from perfatlas.profiles.explanation.results import explain, mean_times
 from perfatlas.profiles.join import RATIOS, retiming, system_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from perfatlas.profiles.classes import Rule
     from perfatlas.profiles.events import Profile
-    from perfatlas.profiles.timeline import Replayed
 
     IntArray = NDArray[np.int64]
 
@@ -66,7 +65,6 @@ def on_system(
         retiming(one, class_N, old, new) for one, class_N in zip(profiles, classes, strict=True)
     ]
     replays = [Replay(one) for one in profiles]
-    recorded = [one.run(one.profile.activities.time_s_N) for one in replays]
     runs = [
         [one.run(one.profile.activities.time_s_N * ratio_N) for ratio_N in ratios.ratio_EN]
         for one, ratios in zip(replays, retimed, strict=True)
@@ -82,7 +80,7 @@ def on_system(
         "wall_s_low": low_s if has_interval else None,
         "wall_s_high": high_s if has_interval else None,
         "speedup": results["wall_s"] / found["wall_s"] if found["wall_s"] else None,
-        **_critical([one[0] for one in runs], recorded, classes),
+        "critical_path": found["critical_path"],
         **_shares(results, profiles, [one.of_N for one in retimed]),
         "classes": changes["classes"],
         "operators": changes["operators"],
@@ -92,31 +90,6 @@ def on_system(
 def _wall_s(profiles: Sequence[Profile], classes: Sequence[IntArray]) -> float | None:
     pairs = zip(profiles, classes, strict=True)
     return mean_times([one for pair in pairs for one in device_times(*pair)])["wall_s"]
-
-
-def _critical(
-    runs: Sequence[Replayed], recorded: Sequence[Replayed], classes: Sequence[IntArray]
-) -> dict[str, Any]:
-    """Return the share of the critical paths by class, of the host and of launches, now and then.
-
-    Returns:
-        `bound_by`, the largest, and `critical_path`, a row for each.
-    """
-    parts = (*CLASSES, "host", "launch")
-    sums = np.zeros((2, len(parts)))
-    for side, replayed in enumerate((runs, recorded)):
-        for one, class_N in zip(replayed, classes, strict=True):
-            path = one.critical_path()
-            by_class = np.bincount(class_N, path.time_s_N, len(CLASSES))
-            sums[side] += (*by_class, path.host_s, path.launch_s)
-    shares = sums / np.maximum(sums.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    rows = [
-        {"part": part, "share": share, "against_share": before}
-        for part, share, before in zip(parts, *shares.tolist(), strict=True)
-        if share or before
-    ]
-    rows.sort(key=lambda row: -float(row["share"]))
-    return {"bound_by": rows[0]["part"] if rows else None, "critical_path": rows}
 
 
 def _shares(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.profiles.classes import Rule
-    from perfatlas.profiles.events import OperatorCall, Profile
+    from perfatlas.profiles.events import Profile
     from perfatlas.profiles.join.operators import MeasuredOperator
 
 FAMILY: Final = "torch"  # kernels of the framework's operators, whichever library has them
@@ -90,13 +90,9 @@ def measured_rows(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[st
 
 def _row(operator: MeasuredOperator) -> tuple[Any, ...] | None:
     """Return operator, format and shape of a row, None if calibrations have no such operator."""
-    kind, call = priced_kind(operator), operator.call
-    if call is None or not kind or kind[0] == "collective":
+    call = operator.call
+    if call is None or not priced_kind(operator):
         return None
-    return _shape(call)
-
-
-def _shape(call: OperatorCall) -> tuple[Any, ...] | None:
     product, softmax, stream = product_of(call), softmax_of(call), stream_of(call)
     if product is not None:
         named = tuple((name, getattr(product, name)) for name in _SHAPES["gemm"])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         DeviceTimes as DeviceTimes,
         device_times as device_times,
     )
-    from perfatlas.profiles.timeline.replay import Replay as Replay, Replayed as Replayed
+    from perfatlas.profiles.timeline.replay import PARTS as PARTS, Replay as Replay
+    from perfatlas.profiles.timeline.waiting import waiting as waiting
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

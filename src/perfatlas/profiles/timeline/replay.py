@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.profiles.classes import CLASSES
 from perfatlas.profiles.events import NO_WAIT, NONE, WAIT_FOR_ALL
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 QUEUED: Final = 500  # launches ahead of the device; CUDA holds about 1,000 and then blocks
 BLOCKED: Final = 10.0  # median times of a launch, from which a call waited for room in the queue
+PARTS: Final = (*CLASSES, "host", "launch")  # of a critical path
+_HOST, _LAUNCH = len(CLASSES), len(CLASSES) + 1
 RETURN, CALL, START = range(3)  # moments at one time, in the order in which they cause others
 
 
@@ -49,20 +52,6 @@ class Cause(NamedTuple):
     lag_s: float
 
 
-class CriticalPath(NamedTuple):
-    """What the last activity of a profile waited for, back to the first one.
-
-    Args:
-        time_s_N: Time of each activity on the path, 0 off it (N,) [s].
-        host_s: Time in and between calls of the host [s].
-        launch_s: Time between a launch, or the end of an activity, and the start of another [s].
-    """
-
-    time_s_N: FloatArray
-    host_s: float
-    launch_s: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
     """A profile with other durations.
@@ -77,24 +66,28 @@ class Replayed:
     time_T: Sequence[float]
     causes_T: Sequence[Cause | None]
 
-    def critical_path(self) -> CriticalPath:
-        """Return the critical path."""
-        of = self.profile.activities
-        on_path_N, other_s = np.zeros(len(of.time_s_N)), {True: 0.0, False: 0.0}
-        first_s = float(of.start_s_N.min(initial=np.inf))
-        moment = int(np.argmax(of.start_s_N + of.time_s_N))
-        until_s = float(of.start_s_N[moment] + of.time_s_N[moment])
+    def critical_path(self, class_N: IntArray) -> FloatArray:
+        """Return the time of each of `PARTS` that the last activity waited for [s].
+
+        Args:
+            class_N: Class of each activity (N,).
+        """
+        of, time_s = self.profile.activities, np.zeros(len(PARTS))
+        end_s_N = of.start_s_N + of.time_s_N
+        first_s, moment = float(of.start_s_N.min()), int(np.argmax(end_s_N))
+        until_s = float(end_s_N[moment])
         while until_s > first_s:
-            if moment < len(on_path_N):
-                on_path_N[moment] += max(0.0, until_s - self.time_T[moment])
+            is_host = moment >= len(class_N)
+            if not is_host:
+                time_s[class_N[moment]] += max(0.0, until_s - self.time_T[moment])
                 until_s = min(until_s, self.time_T[moment])
             cause = self.causes_T[moment]
             if cause is None:
                 break
             before_s = max(first_s, self.time_T[moment] - cause.lag_s)
-            other_s[moment >= len(on_path_N)] += max(0.0, until_s - before_s)
+            time_s[_HOST if is_host else _LAUNCH] += max(0.0, until_s - before_s)
             moment, until_s = cause.moment, min(until_s, before_s)
-        return CriticalPath(on_path_N, other_s[True], other_s[False])
+        return time_s
 
 
 class Replay:
@@ -155,10 +148,13 @@ class Replay:
             if causes:
                 time_T[moment] = latest_s
         of, calls = self.profile.activities, self.profile.launches
+        start_s_L = np.array(time_T[self._N : self._N + self._L])
+        end_s_L = start_s_L + calls.end_s_L - calls.start_s_L
+        end_s_L[list(self._returned)] = [time_T[self._N + self._L + one] for one in self._returned]
         new = replace(
             self.profile,
             activities=replace(of, start_s_N=np.array(time_T[: self._N]), time_s_N=time_s_N),
-            launches=replace(calls, start_s_L=np.array(time_T[self._N : self._N + self._L])),
+            launches=replace(calls, start_s_L=start_s_L, end_s_L=end_s_L),
         )
         return Replayed(profile=new, time_T=time_T, causes_T=last_T)
 

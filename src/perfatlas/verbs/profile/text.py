@@ -103,7 +103,20 @@ def _times(results: Facts) -> list[tuple[str, str]]:
         exposed = _part(results["exposed_communication_s"], wall_s)
         lines.append(("communication", _part(results["communication_s"], wall_s)))
         lines.append(("  exposed", f"{exposed}, no other kernel at the same time"))
+    if results["communication_transfer_s"] is not None:
+        waited_s, moved_s = results["communication_wait_s"], results["communication_transfer_s"]
+        told = f"{_part(waited_s, wall_s)}; transfer {_time(moved_s)}"
+        lines.append(("  wait for the latest rank", told))
+    lines.append(("critical path", _path(results)))
     return lines
+
+
+def _path(results: Facts) -> str:
+    """Return the largest parts of the critical path."""
+    return ", ".join(
+        f"{PARTS.get(row['part'], row['part'])} {format_share(row['share'])}"
+        for row in results["critical_path"][:MAX_PARTS]
+    )
 
 
 def _part(time_s: float, wall_s: float) -> str:
@@ -225,18 +238,13 @@ def print_on_system(console: Console, results: Facts, *, verbose: bool = False) 
     wall_s, interval = on["wall_s"], ""
     if on["wall_s_low"] is not None:
         interval = f" [{format_interval('time_s', on['wall_s_low'], on['wall_s_high'])}]"
-    path = [
-        f"{PARTS.get(row['part'], row['part'])} {format_share(row['share'])},"
-        f" was {format_share(row['against_share'])}"
-        for row in on["critical_path"][: None if verbose else MAX_PARTS]
-    ]
     lines = [
         ("first to last activity", f"{_time(wall_s)}{interval}, was {_time(results['wall_s'])}"),
         ("speedup", f"{on['speedup'] or 1.0:.3g}x"),
         ("busy", f"{_part(on['busy_s'], wall_s)}, was {_time(results['busy_s'])}"),
         ("idle", f"{_part(on['idle_s'], wall_s)}, was {_time(results['idle_s'])}"),
         *((label, _part(on[key], wall_s)) for label, key in IDLE.items() if on[key]),
-        ("critical path", "; ".join(path)),
+        ("critical path", f"{_path(on)}; was {_path(results)}"),
         ("re-timed", "; ".join(f"{format_share(on[key])} {of}" for key, of in RETIMED.items())),
     ]
     print_labelled(console, lines)
