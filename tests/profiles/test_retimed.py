@@ -220,10 +220,22 @@ def test_what_cannot_be_retimed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecError, match=r"'GPU of tomorrow', is not in the catalog"):
         retimed(path, "h100_sxm")
     (tmp_path / "p.csv").write_text(NCU)
+    idle = {**trace(), "traceEvents": [launch("cudaLaunchKernel", 0.0, 1)]}
+    with pytest.raises(InvalidSpecError, match="needs a timeline with activity"):
+        retimed(written(tmp_path / "idle.json", idle), "h100_sxm")
     with pytest.raises(InvalidSpecError, match="which it does not name"):
         retimed(tmp_path / "p.csv", "h100_sxm")
     with pytest.raises(InvalidSpecError, match="h100"):
         retimed(written(tmp_path / "k.json", trace()), "h100_smx")
+
+
+def test_kernels_without_duration_are_retimed(tmp_path: Path) -> None:
+    """Clocks of microseconds: nothing has a duration, and nothing is divided by it."""
+    events = [launch("cudaLaunchKernel", 0.0, 1), kernel(6.0, 0.0, 1)]
+    named = [{"id": 0, "name": "NVIDIA H100"}]
+    content = {"deviceProperties": named, "traceEvents": events}
+    on = retimed(written(tmp_path / "t.json", content), "gb300")
+    assert (on["wall_s"], on["speedup"], on["kept_share"]) == (0.0, None, 0.0)
 
 
 def test_damaged_times_give_a_timeline_too(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def on_system(
         )
     if results["wall_s"] is None:
         raise InvalidSpecError(
-            f"--on needs a timeline, which {results['format']} does not have: pass a Kineto trace"
-            " or an Nsight Systems profile"
+            "--on needs a timeline with activity of a GPU: pass a Kineto trace or an Nsight Systems"
+            " profile that has it"
         )
     old, classes = resolve_system(named), [class_codes(one, rules) for one in profiles]
     retimed = [
@@ -102,7 +102,8 @@ def _shares(
         measured outside the interval of their price.
     """
     time_s = np.concatenate([one.activities.time_s_N for one in profiles])
-    by_ratio = np.bincount(np.concatenate(of), time_s, len(RATIOS)) / time_s.sum()
+    total_s = float(time_s.sum()) or 1.0
+    by_ratio = np.bincount(np.concatenate(of), time_s, len(RATIOS)) / total_s
     doubtful_s = sum(
         row["time_s"]
         for row in results["operators"]
@@ -110,4 +111,4 @@ def _shares(
         and not row["predicted_s_low"] <= row["time_s"] <= row["predicted_s_high"]
     )
     shares = dict(zip((f"{name}_share" for name in RATIOS), by_ratio.tolist(), strict=True))
-    return {**shares, "doubtful_share": doubtful_s / float(time_s.sum())}
+    return {**shares, "doubtful_share": doubtful_s / total_s}

@@ -217,8 +217,13 @@ def _print_changes(console: Console, changes: Facts, label: str, *, verbose: boo
         title="\nclasses",
     )
     moved = [row for row in changes["operators"] if row["change_s"]]
+    is_mixed = any(row["change"] != "changed" for row in moved)
     rows = [
-        {"operator": _operator(row), "": row["change"], **_change(row, label)}
+        {
+            "operator": _operator(row),
+            **({"": row["change"]} if is_mixed else {}),
+            **_change(row, label),
+        }
         for row in (moved if verbose else moved[:MAX_OPERATORS])
     ]
     if rows:
