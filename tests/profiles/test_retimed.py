@@ -127,6 +127,13 @@ def test_the_interval_has_the_errors_of_both_prices(tmp_path: Path) -> None:
     assert 1.0 <= widths[0] < 1.2 < widths[1]
 
 
+def test_lower_limits_have_no_interval() -> None:
+    """A TPU answers lower limits: the ratio is that of limits of both machines."""
+    on = retimed(EXAMPLE, "tpu_v6e")
+    assert (on["wall_s_low"], on["wall_s_high"]) == (None, None)
+    assert 0.0 < on["busy_s"] < on["wall_s"]
+
+
 def test_a_host_that_is_late_stays_late(tmp_path: Path) -> None:
     """A launch each 100 µs: a machine as fast as one likes gains the last kernel alone."""
     calls = [
