@@ -5,17 +5,23 @@ from __future__ import annotations
 import copy
 import json
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfatlas.cli import main
 from perfatlas.profiles import compared, explain, import_profile, read_rules, with_capture
+from perfatlas.profiles.explanation.results import OperatorRow
+from perfatlas.profiles.join import MeasuredOperator, Prediction
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.report.text import open_terminal
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
+from perfatlas.verbs.profile.text import print_profile
 from tests.profiles.samples import (
     ADD,
+    ALL_REDUCE,
     MM,
     NCCL,
     NCU,
@@ -122,14 +128,15 @@ def test_files_of_several_devices_are_refused(tmp_path: Path) -> None:
 
 
 def test_lower_limits_call_nothing_slower(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("perfatlas.profiles.explanation.results.system_of", lambda _: "tpu_v7")
-    path = written(tmp_path / "t.json", trace())
-    results = explained(path)
-    assert results["predicted_share"] > 0.0
-    assert (results["excess_s"], results["shorter_share"]) == (None, None)
-    assert main(["profile", str(path)]) == 0
+    results = explained(written(tmp_path / "t.json", trace()))
+    measured = MeasuredOperator("aten::mm", 0, "", 1, 40e-6, None)
+    assert OperatorRow(measured, Prediction(4e-6, 2e-6, 8e-6)).excess_s == pytest.approx(36e-6)
+    assert OperatorRow(measured, Prediction(4e-6)).excess_s == 0.0
+    limited = [row | {"predicted_s_high": None} for row in results["operators"]]
+    told = results | {"excess_s": None, "shorter_share": None, "operators": limited}
+    print_profile(open_terminal(sys.stdout), told)
     assert "lower limits" in " ".join(capsys.readouterr().out.split())
 
 
@@ -296,3 +303,35 @@ def test_the_command_prints_text_and_json_without_a_socket(
     fixed = "format device wall_s busy_s kernels launches orphans classes communication_s"
     more = "exposed_communication_s idle_s integrity operators"
     assert set(f"{fixed} {more}".split()) <= set(results)
+
+
+def test_waiting_for_the_latest_rank_is_apart_from_transfer(tmp_path: Path) -> None:
+    """All-reduces of 30 and 50 µs on one rank, 45 and 20 µs on the other, one of another group."""
+    files = []
+    for rank, times_us in enumerate(((30.0, 50.0), (45.0, 20.0))):
+        of_two = {**ALL_REDUCE, "Group size": 2}
+        events = [
+            event("kernel", "ncclDevKernel_AllReduce", 100.0 * at, time_us, device=0, **of_two)
+            for at, time_us in enumerate((*times_us, 10.0), 1 + rank)
+        ]
+        events[-1]["args"]["Group size"] = 8
+        content = trace(rank, 2) | {"traceEvents": events}
+        files.append(written(tmp_path / f"{rank}.json", content))
+    results = explained(*files)
+    assert microseconds(results, "communication_transfer_s") == [30.0 + 20.0]
+    assert microseconds(results, "communication_wait_s") == [(15.0 + 30.0) / 2]
+    assert explained(files[0])["communication_wait_s"] is None
+
+
+def test_the_critical_path_of_a_trace_by_hand(tmp_path: Path) -> None:
+    """Back from 270 µs: 10 of my_kernel, after the copy 20, 10, after the sum 10, 20, after its
+    launch 10 and the host before it down to the first activity at 110 µs: 80."""
+    results = explained(written(tmp_path / "t.json", trace()))
+    shares = {row["part"]: round(160 * row["share"], 6) for row in results["critical_path"]}
+    assert shares == {
+        "host": 80.0,
+        "launch": 40.0,
+        "elementwise": 20.0,
+        "copy": 10.0,
+        "other": 10.0,
+    }

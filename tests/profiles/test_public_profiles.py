@@ -10,9 +10,12 @@ import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pytest
 
 from perfatlas.profiles import explain, import_profile, read_rules, with_capture
+from perfatlas.profiles.classes import class_codes
+from perfatlas.profiles.timeline import Replay
 from perfatlas.quantities import InvalidSpecError
 from validation.runs import shared_folder
 from validation.runs.shared_data import VARIABLE
@@ -195,3 +198,22 @@ def test_a_large_trace_takes_seconds_and_bounded_memory() -> None:
     explain([import_profile(path)], read_rules())
     assert time.process_time() - start_s < 6.0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60 * 1024
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
+def test_a_trace_on_its_own_system_has_its_recorded_times(path: Path) -> None:
+    """The replay of launches, streams and waits puts every activity where it was."""
+    if any(part in path.name for part in FOREIGN):
+        pytest.skip("not a trace")
+    profile = import_profile(path)
+    of = profile.activities
+    if not len(of.time_s_N):
+        pytest.skip("no activity of a GPU")
+    replayed = Replay(profile).run(of.time_s_N)
+    assert np.allclose(replayed.profile.activities.start_s_N, of.start_s_N, rtol=0.0, atol=1e-12)
+    path_s = replayed.critical_path(class_codes(profile, read_rules()))
+    ends = of.start_s_N.min(), (of.start_s_N + of.time_s_N).max()
+    assert path_s.sum() <= np.ptp(ends) + 1e-9
+    # half the durations are never slower, with the dependencies kept
+    faster = Replay(profile).run(0.5 * of.time_s_N).profile.activities
+    assert (faster.start_s_N <= of.start_s_N + 1e-12).all()

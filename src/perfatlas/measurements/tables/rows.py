@@ -90,7 +90,7 @@ PROTOCOL_COLUMNS: Final[Mapping[str, float]] = {
     "graph": 1.0,  # 0: launched one by one, including host time
     "quantize": 0.0,  # 1: the measured time includes quantizing the activation
 }
-OPTIONAL_NUMBERS: Final = ("clock_hz", "power_w")  # nan if not recorded
+OPTIONAL_NUMBERS: Final = ("clock_hz", "power_w", "count")  # nan if not recorded
 TEXT_COLUMNS: Final[Mapping[str, str]] = {
     "device": "",
     "operator": "",

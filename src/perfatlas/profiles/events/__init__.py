@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from perfatlas.profiles.events.columns import (
         COPY as COPY,
         KERNEL as KERNEL,
+        NO_WAIT as NO_WAIT,
         NONE as NONE,
+        WAIT_FOR_ALL as WAIT_FOR_ALL,
         Activities as Activities,
         Launches as Launches,
         OperatorCall as OperatorCall,
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         activities_of as activities_of,
         launch_kind as launch_kind,
         no_launches as no_launches,
+        wait_kind as wait_kind,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 KERNEL, COPY = 0, 1  # kinds of activities; memsets are copies
 NONE: Final = -1  # index of what an activity does not have
 _LAUNCH: Final = re.compile(r"(?:cuda|hip|cu|musa)\w*Launch(?!HostFunc)")
+_WAIT: Final = re.compile(r"(?:cuda|hip|cu|musa)\w*?(Device|Ctx|Stream|Event)Synchronize")
+NO_WAIT, WAIT_FOR_SOME, WAIT_FOR_ALL = 0, 1, 2  # what a call waits for: nothing, a stream, a device
 
 
 class OperatorCall(NamedTuple):
@@ -57,6 +59,7 @@ class Activities:
         name_N: Index of the name in `Profile.names`.
         kind_N: KERNEL or COPY.
         device_N: Number of the device in its file.
+        stream_N: Number of the stream on its device, NONE if unknown.
         start_s_N: Start, relative to the earliest record of the file [s].
         time_s_N: Duration [s].
         launch_N: Index of the launch, NONE for a kernel without a launch record.
@@ -67,6 +70,7 @@ class Activities:
     name_N: IntArray
     kind_N: IntArray
     device_N: IntArray
+    stream_N: IntArray
     start_s_N: FloatArray
     time_s_N: FloatArray
     launch_N: IntArray
@@ -81,11 +85,14 @@ class Activities:
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
-    """Calls of the host that start kernels.
+    """Calls of the host that start kernels and copies, or wait for them.
 
     Args:
         start_s_L: Start on the clock of the activities [s].
-        is_kernel_L: Whether the call starts a kernel or a graph; others start copies.
+        end_s_L: End [s].
+        process_L: Number of the process that called.
+        wait_L: NO_WAIT, WAIT_FOR_SOME (a stream or an event) or WAIT_FOR_ALL (the device).
+        is_kernel_L: Whether the call starts a kernel or a graph; others start copies, or wait.
         is_graph_L: Whether the call starts a graph of kernels.
         name_L: Index of the name of the kernel in `Profile.names`, NONE if the call does not tell.
         call_L: Index of the operator call around it in `Profile.calls`, NONE if unknown.
@@ -93,6 +100,9 @@ class Launches:
     """
 
     start_s_L: FloatArray
+    end_s_L: FloatArray
+    process_L: IntArray
+    wait_L: IntArray
     is_kernel_L: BoolArray
     is_graph_L: BoolArray
     name_L: IntArray
@@ -142,11 +152,28 @@ def launch_kind(name: str) -> str:
     return "graph" if "GraphLaunch" in name else "kernel"
 
 
+def wait_kind(name: str) -> int:
+    """Return what a call of the host waits for.
+
+    Example:
+        >>> from perfatlas.profiles.events import wait_kind
+        >>> [wait_kind(name) for name in ("cudaMalloc", "hipStreamSynchronize", "cuCtxSynchronize")]
+        [0, 1, 2]
+    """
+    found = _WAIT.match(name)
+    if found is None:
+        return NO_WAIT
+    return WAIT_FOR_ALL if found[1] in {"Device", "Ctx"} else WAIT_FOR_SOME
+
+
 def no_launches() -> Launches:
     """Return launches of a profile that has none."""
     flags, numbers = np.zeros(0, np.bool_), np.zeros(0, np.int64)
     return Launches(
         start_s_L=np.zeros(0),
+        end_s_L=np.zeros(0),
+        process_L=numbers,
+        wait_L=numbers,
         is_kernel_L=flags,
         is_graph_L=flags,
         name_L=numbers,
@@ -167,6 +194,7 @@ def activities_of(time_s: Sequence[float], *, kind: int = KERNEL) -> Activities:
         name_N=index_N,
         kind_N=np.full_like(index_N, kind),
         device_N=np.zeros_like(index_N),
+        stream_N=np.full_like(index_N, NONE),
         start_s_N=np.zeros(len(time_s)),
         time_s_N=np.asarray(time_s, dtype=np.float64),
         launch_N=np.full_like(index_N, NONE),

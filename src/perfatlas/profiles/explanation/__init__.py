@@ -8,6 +8,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.profiles.explanation.changes import compared as compared
+    from perfatlas.profiles.explanation.other_system import on_system as on_system
     from perfatlas.profiles.explanation.results import explain as explain
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from perfatlas.hardware import resolve_system
 from perfatlas.profiles.classes import CLASSES, COPIES, class_codes
 from perfatlas.profiles.join import (
@@ -12,7 +14,7 @@ from perfatlas.profiles.join import (
     predictions,
     system_of,
 )
-from perfatlas.profiles.timeline import device_times, integrity_notes
+from perfatlas.profiles.timeline import PARTS, Replay, device_times, integrity_notes, waiting
 from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
         "device": device,
         "system": system or None,
         "devices": len(times) or None,
-        **_times(times),
+        **mean_times(times),
         "kernel_s": sum(
             float(one.activities.time_s_N[is_kernel_N].sum())
             for one, is_kernel_N in zip(profiles, kernels, strict=True)
@@ -106,7 +108,9 @@ def explain(profiles: Sequence[Profile], rules: Sequence[Rule]) -> dict[str, Any
             int((one.activities.launch_N[is_kernel_N] < 0).sum()) if one.has_timeline else 0
             for one, is_kernel_N in zip(profiles, kernels, strict=True)
         ),
+        **waiting(profiles, classes),
         "classes": _class_rows(profiles, classes),
+        "critical_path": _critical_path(profiles, classes) if times else None,
         **_against_prediction(rows, times),
         "integrity": [*notes, *unpriced],
         "operators": [row.facts() for row in rows],
@@ -139,7 +143,7 @@ def _predicted(
     return found, system, notes
 
 
-def _times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
+def mean_times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
     """Return the mean times of a device, None without a timeline [s]."""
 
     def mean(of: Callable[[DeviceTimes], float]) -> float | None:
@@ -155,6 +159,21 @@ def _times(times: Sequence[DeviceTimes]) -> dict[str, float | None]:
         "communication_s": mean(lambda one: one.communication_s),
         "exposed_communication_s": mean(lambda one: one.exposed_communication_s),
     }
+
+
+def _critical_path(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the shares of what the last activities waited for, the largest first.
+
+    Its parts are classes, "host" (in and between its calls) and "launch" (latencies and gaps).
+    """
+    time_s = np.zeros(len(PARTS))
+    for profile, class_N in zip(profiles, classes, strict=True):
+        if len(class_N):
+            recorded = Replay(profile).run(profile.activities.time_s_N)
+            time_s += recorded.critical_path(class_N)
+    share = time_s / (time_s.sum() or 1.0)
+    order = np.argsort(-share, kind="stable").tolist()
+    return [{"part": PARTS[at], "share": float(share[at])} for at in order if share[at]]
 
 
 def _class_rows(profiles: Sequence[Profile], classes: Sequence[Any]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from perfatlas.profiles.events import (
     OperatorCall,
     Profile,
     launch_kind,
+    wait_kind,
 )
 from perfatlas.profiles.formats.json_stream import JsonStream
 from perfatlas.profiles.formats.nesting import innermost
@@ -69,6 +70,7 @@ class _Records:
         self.names: dict[str, int] = {}
         self.calls: dict[OperatorCall, int] = {}
         self.threads: dict[tuple[str, str], int] = {}
+        self.processes: dict[str, int] = {}
         # rows in one array: a row is made whole before it is appended, so that none is half there
         self.activities, self.launches = array("q"), array("q")
         self.operators: list[array[int]] = []  # of each thread
@@ -91,7 +93,7 @@ class _Records:
             elif category in OPERATORS:
                 self._add_operator(event, start_ns, time_ns)
             elif category in HOST_CALLS:
-                self._add_host_call(event, start_ns)
+                self._add_host_call(event, start_ns, time_ns)
             else:
                 self.other[category[:40]] += 1
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -104,16 +106,19 @@ class _Records:
         name = _number(self.names, str(event["name"]))
         device, correlation = int(args.get("device", 0)), int(args.get("correlation", NONE))
         call = _number(self.calls, _collective(args)) if "Collective name" in args else NONE
-        row = (name, kind, device, start_ns, time_ns, correlation, call)
+        stream = int(args.get("stream", NONE))
+        row = (name, kind, device, start_ns, time_ns, correlation, call, stream)
         self.activities.extend(array("q", row))
 
-    def _add_host_call(self, event: Mapping[str, Any], start_ns: int) -> None:
+    def _add_host_call(self, event: Mapping[str, Any], start_ns: int, time_ns: int) -> None:
         correlation = int(event["args"]["correlation"])
-        kind = launch_kind(str(event["name"]))
+        kind = LAUNCH_KINDS.index(launch_kind(str(event["name"])))
         thread = _number(self.threads, (str(event.get("pid")), str(event.get("tid"))))
+        process = _number(self.processes, str(event.get("pid")))
         kernel = event["args"].get("kernel")  # ROCm records its name
         name = NONE if kernel is None else _number(self.names, str(kernel))
-        row = (correlation, thread, start_ns, LAUNCH_KINDS.index(kind), name)
+        wait = wait_kind(str(event["name"]))
+        row = (correlation, thread, start_ns, kind, name, start_ns + time_ns, process, wait)
         self.launches.extend(array("q", row))
 
     def _add_operator(self, event: Mapping[str, Any], start_ns: int, time_ns: int) -> None:
@@ -163,14 +168,13 @@ def _profile(
     ranks: tuple[int, int],
     notes: list[str],
 ) -> Profile:
-    columns_N = _columns(records.activities, 7)
-    name_N, kind_N, device_N, start_ns_N, time_ns_N, correlation_N, own_call_N = columns_N
-    correlation_L, thread_L, start_ns_L, kind_L, name_L = _columns(records.launches, 5)
-    launch_N = _positions(correlation_N, correlation_L)
-    kept_L = kind_L > 0  # allocations and waits are no launches
+    columns_N, calls_L = _columns(records.activities, 8), _columns(records.launches, 8)
+    name_N, kind_N, device_N, start_ns_N, time_ns_N, correlation_N, own_call_N, stream_N = columns_N
+    launch_N = _positions(correlation_N, calls_L[0])
+    kept_L = (calls_L[3] > 0) | (calls_L[7] > 0)  # allocations neither launch nor wait
     kept_L[launch_N[launch_N >= 0]] = True
     launch_N = _taken(np.cumsum(kept_L) - 1, launch_N, NONE)
-    start_ns_L, kind_L, thread_L = start_ns_L[kept_L], kind_L[kept_L], thread_L[kept_L]
+    _, thread_L, start_ns_L, kind_L, name_L, end_ns_L, process_L, wait_L = calls_L[:, kept_L]
     call_L, instance_L = _calls_of(records, thread_L, start_ns_L)
     call_L[kind_L == LAUNCH_KINDS.index("graph")] = NONE  # its kernels come of many operators
     call_N = np.where(own_call_N >= 0, own_call_N, _taken(call_L, launch_N, NONE))
@@ -183,6 +187,7 @@ def _profile(
             name_N=name_N,
             kind_N=kind_N,
             device_N=device_N,
+            stream_N=stream_N,
             start_s_N=(start_ns_N - origin_ns) * NANOSECOND_S,
             time_s_N=time_ns_N * NANOSECOND_S,
             launch_N=launch_N,
@@ -191,9 +196,12 @@ def _profile(
         ),
         launches=Launches(
             start_s_L=(start_ns_L - origin_ns) * NANOSECOND_S,
+            end_s_L=(end_ns_L - origin_ns) * NANOSECOND_S,
+            process_L=process_L,
+            wait_L=wait_L,
             is_kernel_L=kind_L > 0,
             is_graph_L=kind_L == LAUNCH_KINDS.index("graph"),
-            name_L=name_L[kept_L],
+            name_L=name_L,
             call_L=call_L,
             instance_L=instance_L,
         ),

@@ -18,6 +18,7 @@ from perfatlas.profiles.events import (
     OperatorCall,
     Profile,
     launch_kind,
+    wait_kind,
 )
 from perfatlas.profiles.formats.nesting import innermost
 from perfatlas.quantities import InvalidSpecError, counted, printable
@@ -108,15 +109,15 @@ class _Reader:
         texts = dict(self.table("StringIds", ("id", "value")))
         names: dict[str, int] = {}
         rows = []
-        wanted = ("start", "end", "deviceId", "correlationId", "globalPid", "demangledName")
-        for row in self.table(KERNELS, (*wanted, "shortName")):
-            name = texts.get(row[5]) or texts.get(row[6]) or "kernel without a name"
-            rows.append((*row[:5], KERNEL, names.setdefault(str(name), len(names))))
+        wanted = ("start", "end", "deviceId", "correlationId", "globalPid", "streamId")
+        for row in self.table(KERNELS, (*wanted, "demangledName", "shortName")):
+            name = texts.get(row[6]) or texts.get(row[7]) or "kernel without a name"
+            rows.append((*row[:6], KERNEL, names.setdefault(str(name), len(names))))
         for table in COPIES:
             stem = table.rsplit("_", maxsplit=1)[-1].lower()
-            for row in self.table(table, (*wanted[:5], "copyKind")):
-                name = f"{stem} {DIRECTIONS[row[5]]}" if row[5] in DIRECTIONS else stem
-                rows.append((*row[:5], COPY, names.setdefault(name, len(names))))
+            for row in self.table(table, (*wanted, "copyKind")):
+                name = f"{stem} {DIRECTIONS[row[6]]}" if row[6] in DIRECTIONS else stem
+                rows.append((*row[:6], COPY, names.setdefault(name, len(names))))
         valid = [row for row in rows if row[0] is not None and (row[1] or 0) >= row[0]]
         notes = [*self._losses()]
         if len(valid) < len(rows):
@@ -141,25 +142,30 @@ class _Reader:
     def _columns(
         self, rows: Sequence[tuple[Any, ...]], texts: dict[int, str], calls: dict[OperatorCall, int]
     ) -> tuple[Activities, Launches]:
-        start_N, end_N, device_N, correlation_N, process_N, kind_N, name_N = _integers(rows, 7)
-        runtime = self.table(RUNTIME, ("start", "correlationId", "globalTid", "nameId"))
-        start_L, correlation_L, thread_L, _ = _integers(runtime, 4)
-        kinds = [launch_kind(str(texts.get(row[3], ""))) for row in runtime]
-        kind_L = np.array([("", "kernel", "graph").index(kind) for kind in kinds], np.int64)
+        columns_N = _integers(rows, 8)
+        start_N, end_N, device_N, correlation_N, process_N, stream_N, kind_N, name_N = columns_N
+        runtime = self.table(RUNTIME, ("start", "end", "correlationId", "globalTid", "nameId"))
+        start_L, end_L, correlation_L, thread_L, _ = _integers(runtime, 5)
+        called = [str(texts.get(row[4], "")) for row in runtime]
+        kinds = [("", "kernel", "graph").index(launch_kind(name)) for name in called]
+        kind_L = np.array(kinds, np.int64)
+        wait_L = np.array([wait_kind(name) for name in called], np.int64)
         launch_N = _joined(
             (process_N >> PROCESS_BITS, correlation_N), (thread_L >> PROCESS_BITS, correlation_L)
         )
-        kept_L = kind_L > 0
+        kept_L = (kind_L > 0) | (wait_L > 0)
         kept_L[launch_N[launch_N >= 0]] = True
         launch_N = np.append(np.cumsum(kept_L) - 1, NONE)[launch_N]
         origin = min((int(one.min()) for one in (start_N, start_L) if len(one)), default=0)
-        start_L, kind_L, thread_L = start_L[kept_L], kind_L[kept_L], thread_L[kept_L]
+        start_L, end_L, thread_L = start_L[kept_L], end_L[kept_L], thread_L[kept_L]
+        kind_L, wait_L = kind_L[kept_L], wait_L[kept_L]
         call_L, instance_L = self._ranges(thread_L, start_L, texts, calls)
         call_L[kind_L == 2] = NONE  # kernels of a graph come of many operators
         activities = Activities(
             name_N=name_N,
             kind_N=kind_N,
             device_N=device_N,
+            stream_N=stream_N,
             start_s_N=_seconds(start_N - origin),
             time_s_N=_seconds(end_N - start_N),
             launch_N=launch_N,
@@ -168,6 +174,9 @@ class _Reader:
         )
         launches = Launches(
             start_s_L=_seconds(start_L - origin),
+            end_s_L=_seconds(np.maximum(end_L, start_L) - origin),
+            process_L=thread_L >> PROCESS_BITS,
+            wait_L=wait_L,
             is_kernel_L=kind_L > 0,
             is_graph_L=kind_L == 2,
             name_L=np.full(len(start_L), NONE, np.int64),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         Prediction as Prediction,
         predictions as predictions,
     )
+    from perfatlas.profiles.join.retimed import RATIOS as RATIOS, retiming as retiming
+    from perfatlas.profiles.join.rows import measured_rows as measured_rows
     from perfatlas.profiles.join.systems import system_of as system_of
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -57,7 +57,7 @@ def measured_operators(
     """
     found: dict[tuple[str, str, int], MeasuredOperator] = {}
     for profile, class_N in zip(profiles, classes, strict=True):
-        for one in _operators(profile, class_N):
+        for one in grouped_operators(profile, class_N)[0]:
             key = one.name, one.shape, one.code
             known = found.get(key)
             found[key] = (
@@ -71,10 +71,13 @@ def measured_operators(
     return sorted(found.values(), key=lambda one: -one.time_s)
 
 
-def _operators(profile: Profile, class_N: IntArray) -> list[MeasuredOperator]:
+def grouped_operators(
+    profile: Profile, class_N: IntArray
+) -> tuple[list[MeasuredOperator], IntArray]:
+    """Return the operators of one profile and which of them each activity belongs to (N)."""
     of = profile.activities
     if not len(class_N):
-        return []
+        return [], np.zeros(0, np.int64)
     name_N = np.where(of.call_N == NONE, of.name_N, NONE)
     keys = np.stack([of.call_N, name_N, class_N], axis=1)
     unique_G, group_N = np.unique(keys, axis=0, return_inverse=True)
@@ -84,12 +87,8 @@ def _operators(profile: Profile, class_N: IntArray) -> list[MeasuredOperator]:
     own = np.where(of.instance_N == NONE, -1 - np.arange(len(group_N)), of.instance_N)
     pairs = np.unique(np.stack([group_N, own], axis=1), axis=0)
     count_G = np.bincount(pairs[:, 0])
-    return [
-        _operator(profile, row, count, time_s)
-        for row, count, time_s in zip(
-            unique_G.tolist(), count_G.tolist(), time_s_G.tolist(), strict=True
-        )
-    ]
+    rows_G = zip(unique_G.tolist(), count_G.tolist(), time_s_G.tolist(), strict=True)
+    return [_operator(profile, *row) for row in rows_G], group_N
 
 
 def _operator(profile: Profile, row: Sequence[int], count: int, time_s: float) -> MeasuredOperator:

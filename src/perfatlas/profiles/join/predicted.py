@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.hardware import System
+    from perfatlas.machines import Tier
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.profiles.events import OperatorCall
@@ -67,23 +68,25 @@ NO_PREDICTION: Final = Prediction()
 
 
 def predictions(
-    operators: Sequence[MeasuredOperator], system: System
+    operators: Sequence[MeasuredOperator], system: System, tier: Tier = "auto"
 ) -> tuple[list[Prediction], list[str]]:
     """Return the prediction of each operator, and why formats have none.
 
     Kernels of another class in the same operator, as the fill of a buffer, have none.
+
+    Args:
+        tier: Tier of the prices; "bound" prices all devices alike.
     """
     found = [NO_PREDICTION] * len(operators)
     notes: list[str] = []
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for at, one in enumerate(operators):
-        key = () if one.call is None else _group(one.call)
-        if key and CLASSES[one.code] in _CLASSES[key[0]]:
+        if key := priced_kind(one):
             groups[key].append(at)
     for key, places in groups.items():
         members = [call for at in places if (call := operators[at].call) is not None]
         try:
-            priced = list(_priced(key, members, system))
+            priced = list(_priced(key, members, system, tier))
         except UnsupportedError as error:
             notes.append(str(error))
             continue
@@ -92,8 +95,13 @@ def predictions(
     return found, notes
 
 
-def _group(call: OperatorCall) -> tuple[Any, ...]:
-    """Return what calls that are priced together share; () for calls without a model."""
+def priced_kind(operator: MeasuredOperator) -> tuple[Any, ...]:
+    """Return what operators that are priced together share; () for those without a model."""
+    key = () if operator.call is None else _kind(operator.call)
+    return key if key and CLASSES[operator.code] in _CLASSES[key[0]] else ()
+
+
+def _kind(call: OperatorCall) -> tuple[Any, ...]:
     if call.name in COLLECTIVES:
         return ("collective", call.name) if call.bytes > 0.0 and call.ranks > 1 else ()
     product, softmax = product_of(call), softmax_of(call)
@@ -105,13 +113,13 @@ def _group(call: OperatorCall) -> tuple[Any, ...]:
 
 
 def _priced(
-    key: tuple[Any, ...], calls: Sequence[OperatorCall], system: System
+    key: tuple[Any, ...], calls: Sequence[OperatorCall], system: System, tier: Tier
 ) -> Iterator[Prediction]:
     if key[0] == "collective":
-        prices = _collectives(key[1], calls, system)
+        prices = _collectives(key[1], calls, system, tier)
     else:
         shapes = [product_of(call) or softmax_of(call) or stream_of(call) for call in calls]
-        prices = _operators(_columns(shapes, key), system)
+        prices = _operators(_columns(shapes, key), system, tier)
     columns = price_columns(prices)
     names = ("time_s", "time_s_low", "time_s_high", "bound_time_s")
     for time_s, low_s, high_s, bound_s in zip(*(columns[name] for name in names), strict=True):
@@ -178,15 +186,17 @@ def _columns(shapes: Sequence[Product | Softmax | Stream | None], key: tuple[Any
     )
 
 
-def _operators(operator: Operator, system: System) -> PricedOperators:
+def _operators(operator: Operator, system: System, tier: Tier) -> PricedOperators:
     """Return the prices of an operator with the fastest kernels of all engines."""
     index_C = np.zeros(len(operator.count), np.int64)
     devices = DeviceColumns(devices=(system.device,), index_C=index_C)
     family = resolve_engine("ideal").kernel_family
-    return price_operators([operator], devices, family=family, tier="auto")
+    return price_operators([operator], devices, family=family, tier=tier)
 
 
-def _collectives(op: str, calls: Sequence[OperatorCall], system: System) -> PricedOperators:
+def _collectives(
+    op: str, calls: Sequence[OperatorCall], system: System, tier: Tier
+) -> PricedOperators:
     """Return the prices of collectives of the library; ranks fill nodes unless nodes are known."""
     ranks = np.array([float(call.ranks) for call in calls])
     nodes = np.array([float(call.nodes or 1) for call in calls])
@@ -197,5 +207,5 @@ def _collectives(op: str, calls: Sequence[OperatorCall], system: System) -> Pric
         op=op, bytes=np.array([call.bytes for call in calls]), ranks=ranks, stride=stride
     )
     return price_collectives(
-        shapes, systems=[system], system_index_U=np.zeros(len(calls), np.int64), tier="auto"
+        shapes, systems=[system], system_index_U=np.zeros(len(calls), np.int64), tier=tier
     ).prices

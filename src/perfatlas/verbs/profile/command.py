@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File
+from perfatlas.commands.flags import SWITCH, File, WrittenFile
 from perfatlas.commands.output import envelope, print_json
+from perfatlas.files import table_format, write_table
+from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FILES: Final = ("capture", "against", "rules")
+FIELDS: Final = ("capture", "against", "rules", "on", "to")
 
 
 @Parameter(name="*")
@@ -27,6 +29,8 @@ class ProfileFlags:
         capture: Trace of the capture of graphs, for the operators of their kernels.
         against: Profile to compare with: which classes and operators changed.
         rules: TOML file with rules of your own for the classes of kernels.
+        on: Another system, such as gb300 or 'gb300{device.memory.bandwidth=10TB/s}', to re-time on.
+        to: File for a row per shape, for calibrate --measurements (CSV, Parquet or JSON Lines).
         verbose: Print all operators and changes.
         json: Print one JSON object.
     """
@@ -34,6 +38,8 @@ class ProfileFlags:
     capture: File | None = None
     against: File | None = None
     rules: File | None = None
+    on: str | None = None
+    to: WrittenFile | None = None
     verbose: Annotated[bool, SWITCH] = False
     json: Annotated[bool, SWITCH] = False
 
@@ -45,44 +51,57 @@ def profile(files: list[File], /, *, flags: ProfileFlags | None = None) -> int:
         files: Profile of a run, or one file for each of its ranks; the contents tell the format.
         flags: Comparison and output.
     """
-    from perfatlas.profiles import compared, explain, import_profile, read_rules, with_capture
+    from perfatlas.profiles import (
+        compared,
+        explain,
+        import_profile,
+        measured_rows,
+        on_system,
+        read_rules,
+        with_capture,
+    )
 
     flags = flags or ProfileFlags()
+    if flags.to is not None:
+        table_format(str(flags.to))
     rules = read_rules(flags.rules)
     profiles = [import_profile(file) for file in files]
     if flags.capture is not None:
         capture = import_profile(flags.capture)
         profiles = [with_capture(one, capture) for one in profiles]
     results = explain(profiles, rules)
-    changes = None
     if flags.against is not None:
         changes = compared(results, explain([import_profile(flags.against)], rules))
+        results |= {"against": changes}
+    if flags.on is not None:
+        results |= {"on": on_system(profiles, rules, results, flags.on)}
+    if flags.to is not None:
+        rows = measured_rows(profiles, rules)
+        write_table(flags.to, rows)
+        told = f"{counted(len(rows['time_s']), 'row')} written to {flags.to}"
+        sys.stderr.write(f"perfatlas: {told}\n")
     if flags.json:
         scenario = {"files": [str(file) for file in files]} | {
-            name: str(value) for name in FILES if (value := getattr(flags, name)) is not None
+            name: str(value) for name in FIELDS if (value := getattr(flags, name)) is not None
         }
-        shown = results if changes is None else results | {"against": changes}
-        print_json(envelope("profile", results=shown, scenario=scenario))
+        print_json(envelope("profile", results=results, scenario=scenario))
         return 0
-    _print(results, changes, files, flags)
+    _print(results, files, flags)
     return 0
 
 
-def _print(
-    results: dict[str, Any],
-    changes: dict[str, Any] | None,
-    files: Sequence[File],
-    flags: ProfileFlags,
-) -> None:
+def _print(results: dict[str, Any], files: Sequence[File], flags: ProfileFlags) -> None:
     from perfatlas.report.text import open_terminal, print_plain
-    from perfatlas.verbs.profile.text import print_changes, print_profile
+    from perfatlas.verbs.profile.text import print_changes, print_on_system, print_profile
 
     console = open_terminal(sys.stdout)
     print_profile(console, results, verbose=flags.verbose)
-    if changes is not None:
-        print_changes(console, changes, verbose=flags.verbose)
+    if "against" in results:
+        print_changes(console, results["against"], verbose=flags.verbose)
+    if "on" in results:
+        print_on_system(console, results, verbose=flags.verbose)
     words = ["perfatlas", "profile", *map(str, files)]
-    for name in FILES:
+    for name in FIELDS:
         if (value := getattr(flags, name)) is not None:
             words += [f"--{name}", str(value)]
     print_plain(console, f"reproduce: {shlex.join(words)}", style="dim", wrap=False)

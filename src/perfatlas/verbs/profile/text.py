@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 MAX_OPERATORS: Final = 8  # of a brief answer
 MAX_SHAPE: Final = 30  # characters
 MAX_NAME: Final = 34
+IDLE: Final = {
+    "  host late": "idle_host_s",
+    "  launch latency, dependency": "idle_device_s",
+    "  cause not recorded": "idle_unknown_s",
+}
+RETIMED: Final = {
+    "operator_share": "of the device time by prices of its operators",
+    "class_share": "by its class",
+    "kept_share": "kept as measured",
+    "doubtful_share": "measured outside the interval of its price",
+}
+MAX_PARTS: Final = 4  # of a critical path
+PARTS: Final = {"host": "the host", "launch": "launch latency"}
 NAMES: Final = {
     "kineto": "Kineto trace",
     "nsys": "Nsight Systems profile",
@@ -85,17 +98,25 @@ def _times(results: Facts) -> list[tuple[str, str]]:
         ("busy", _part(results["busy_s"], wall_s)),
         ("idle", _part(results["idle_s"], wall_s)),
     ]
-    causes = {
-        "idle_host_s": "  host late",
-        "idle_device_s": "  launch latency, dependency",
-        "idle_unknown_s": "  cause not recorded",
-    }
-    lines += [(label, _part(results[key], wall_s)) for key, label in causes.items() if results[key]]
+    lines += [(label, _part(results[key], wall_s)) for label, key in IDLE.items() if results[key]]
     if results["communication_s"]:
         exposed = _part(results["exposed_communication_s"], wall_s)
         lines.append(("communication", _part(results["communication_s"], wall_s)))
         lines.append(("  exposed", f"{exposed}, no other kernel at the same time"))
+    if results["communication_transfer_s"] is not None:
+        waited_s, moved_s = results["communication_wait_s"], results["communication_transfer_s"]
+        told = f"{_part(waited_s, wall_s)}; transfer {_time(moved_s)}"
+        lines.append(("  wait for the latest rank", told))
+    lines.append(("critical path", _path(results)))
     return lines
+
+
+def _path(results: Facts) -> str:
+    """Return the largest parts of the critical path."""
+    return ", ".join(
+        f"{PARTS.get(row['part'], row['part'])} {format_share(row['share'])}"
+        for row in results["critical_path"][:MAX_PARTS]
+    )
 
 
 def _part(time_s: float, wall_s: float) -> str:
@@ -186,17 +207,22 @@ def print_changes(console: Console, changes: Facts, *, verbose: bool = False) ->
         verbose: Whether to print all operators.
     """
     print_line(console, f"against {changes['device'] or 'unnamed device'}", style="bold")
+    _print_changes(console, changes, "against", verbose=verbose)
+
+
+def _print_changes(console: Console, changes: Facts, label: str, *, verbose: bool) -> None:
     print_rows(
         console,
-        [{"class": row["class"], **_change(row)} for row in changes["classes"]],
+        [{"class": row["class"], **_change(row, label)} for row in changes["classes"]],
         title="\nclasses",
     )
     moved = [row for row in changes["operators"] if row["change_s"]]
+    is_mixed = any(row["change"] != "changed" for row in moved)
     rows = [
         {
             "operator": _operator(row),
-            "": row["change"],
-            **_change(row),
+            **({"": row["change"]} if is_mixed else {}),
+            **_change(row, label),
         }
         for row in (moved if verbose else moved[:MAX_OPERATORS])
     ]
@@ -204,10 +230,36 @@ def print_changes(console: Console, changes: Facts, *, verbose: bool = False) ->
         print_rows(console, rows, title="\noperators, the largest change first")
 
 
-def _change(row: Facts) -> dict[str, str]:
+def print_on_system(console: Console, results: Facts, *, verbose: bool = False) -> None:
+    """Write how long a profile takes on another system.
+
+    Args:
+        console: Console from `open_terminal`.
+        results: As of `--json`, with `on`.
+        verbose: Whether to print all operators.
+    """
+    on = results["on"]
+    print_line(console, f"re-timed on {on['system']}", style="bold")
+    wall_s, interval = on["wall_s"], ""
+    if on["wall_s_low"] is not None:
+        interval = f" [{format_interval('time_s', on['wall_s_low'], on['wall_s_high'])}]"
+    lines = [
+        ("first to last activity", f"{_time(wall_s)}{interval}, was {_time(results['wall_s'])}"),
+        ("speedup", f"{on['speedup'] or 1.0:.3g}x"),
+        ("busy", f"{_part(on['busy_s'], wall_s)}, was {_time(results['busy_s'])}"),
+        ("idle", f"{_part(on['idle_s'], wall_s)}, was {_time(results['idle_s'])}"),
+        *((label, _part(on[key], wall_s)) for label, key in IDLE.items() if on[key]),
+        ("critical path", f"{_path(on)}; was {_path(results)}"),
+        ("re-timed", "; ".join(f"{format_share(on[key])} {of}" for key, of in RETIMED.items())),
+    ]
+    print_labelled(console, lines)
+    _print_changes(console, on, "was", verbose=verbose)
+
+
+def _change(row: Facts, label: str) -> dict[str, str]:
     sign = "+" if row["change_s"] >= 0.0 else "-"
     return {
-        "against": _time(row["against_time_s"]),
+        label: _time(row["against_time_s"]),
         "time": _time(row["time_s"]),
         "change": f"{sign}{_time(abs(row['change_s']))}",
     }
