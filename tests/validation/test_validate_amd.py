@@ -10,6 +10,7 @@ import pytest
 import perfatlas
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.calibrations import find_shipped_calibration, load_calibrations
+from perfatlas.quantities import UnsupportedError
 from validation.machines import validate_services
 from validation.machines.amd import FILE, cell_of, table_of
 from validation.machines.amd_services import question_of
@@ -65,6 +66,37 @@ def test_a_product_of_fp4_is_faster_than_one_of_fp8() -> None:
         for name in ("mxfp4_mxfp4", "fp8_dynamic")
     )
     assert four < eight
+
+
+def test_matrix_cores_of_amd_do_not_take_nvfp4() -> None:
+    with pytest.raises(UnsupportedError, match=r"mi355x does not multiply in nvfp4; .* mxfp4_mxfp4"):
+        perfatlas.kernel_gemm(format="nvfp4", **PRODUCT)
+
+
+def test_a_borrowed_fit_is_no_surer_than_on_its_own_device() -> None:
+    widths = {}
+    for name in ("mi300x", "mi325x", "mi300x{device.memory.bandwidth=5.4TB/s}"):
+        found = perfatlas.kernel_gemm(**{**PRODUCT, "system": name, "format": "fp8_block"}).results
+        widths[name] = found["time_s_high"] / found["time_s_low"]
+    assert min(widths.values()) == pytest.approx(widths["mi300x"], rel=0.01)
+
+
+def test_equal_links_have_equal_all_reduces() -> None:
+    asked: dict[str, Any] = {"op": "all_reduce", "bytes": 1 << 24, "gpus": 8}
+    one, other = (perfatlas.collective(system=name, **asked) for name in ("mi300x", "mi325x"))
+    assert one.results["time_s"] == other.results["time_s"]
+
+
+def test_training_on_another_vendor_is_no_surer_than_its_kernels() -> None:
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 8, "global_batch": 64}
+    ours, theirs = (
+        perfatlas.train(system=name, **asked).results for name in ("h200_sxm", "mi300x")
+    )
+    width = {
+        name: one["step_time_s_high"] / one["step_time_s"]
+        for name, one in (("h", ours), ("m", theirs))
+    }
+    assert width["m"] > 1.5 > width["h"]
 
 
 def test_a_rate_that_no_fp8_product_allows_is_not_compared() -> None:

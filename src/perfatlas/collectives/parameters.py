@@ -178,8 +178,10 @@ def _find(device: Device, operator: str, family: str, format_name: str) -> Calib
         return match
     if resolve_system(match.calibration.device).device.scale_up.link_type == kind:
         return match
-    stand_in = replace(device, calibration_relative=LINK_STAND_INS.get(kind, ""))
-    return find_calibration(stand_in, operator, family, format_name)
+    relative = LINK_STAND_INS.get(kind, device.calibration_relative if match.other_vendor else "")
+    return find_calibration(
+        replace(device, calibration_relative=relative), operator, family, format_name
+    )
 
 
 def _other_links(device: Device) -> bool:

@@ -36,6 +36,7 @@ class Format:
         source: Where the layout is defined.
         substitute_peak: Key of the peak that limits the product on tensor cores without
             `tensor_peak`, "" if it does not run there.
+        not_multiplied_by: Vendors whose tensor cores do not take it, whatever their peaks.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Format:
     cache: bool
     source: str
     substitute_peak: str = ""
+    not_multiplied_by: tuple[str, ...] = ()
 
 
 @cache
@@ -63,6 +65,7 @@ def formats() -> dict[str, Format]:
             cache=row.get("cache", False),
             source=row["ref"],
             substitute_peak=row.get("substitute_peak", ""),
+            not_multiplied_by=tuple(row.get("not_multiplied_by", ())),
         )
     return known
 

@@ -103,6 +103,15 @@ def device_peak(device: Device, format_name: str) -> float:
     """
     stated, peaks = get_format(format_name), device.peak_flop_per_s
     tensor_peak = stated.tensor_peak
+    if device.vendor in stated.not_multiplied_by:
+        others = ", ".join(
+            name
+            for name, one in formats().items()
+            if one.tensor_peak == tensor_peak and device.vendor not in one.not_multiplied_by
+        )
+        raise UnsupportedError(
+            f"{device.name} does not multiply in {format_name}; of {tensor_peak} it takes {others}"
+        )
     if tensor_peak not in peaks:
         if stated.substitute_peak in peaks:
             return peaks[stated.substitute_peak]

@@ -229,6 +229,7 @@ class CalibrationMatch:
         quantiles: Expected {"q05", ..., "q95"} of ln(measured/predicted).
         notes: Substitutions and user calibrations; empty for the device's own shipped cell.
         table: Version and data hash of the table that corrects it in tier measured; otherwise "".
+        other_vendor: Whether the calibration is of another vendor's device.
         own_kernels: Whether these kernels were measured on the device before a user changed it, so
             that a change of the hardware does not change which kernels run.
     """
@@ -238,6 +239,7 @@ class CalibrationMatch:
     quantiles: Mapping[str, float]
     notes: tuple[str, ...] = ()
     table: tuple[str, str] = ("", "")
+    other_vendor: bool = False
     own_kernels: bool = False
 
     @property
@@ -458,12 +460,14 @@ def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatc
 
 
 def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
-    """Return a match used as a substitute, with a note and the quantiles of transfers."""
+    """Return a match used as a substitute, with a note, and quantiles no narrower than its own."""
+    known = [match.quantiles] if match.quantiles else []
     return CalibrationMatch(
         calibration=match.calibration,
         own=False,
-        quantiles=_transfer(match.calibration),
+        quantiles=envelope([*known, _transfer(match.calibration)]),
         notes=(*match.notes, note),
+        other_vendor=match.other_vendor,
     )
 
 
@@ -496,7 +500,8 @@ def _from_donor(
         f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
         f" are used, which best predict the most similar of {len(known)} measured devices"
     )
-    if all(one.vendor != silicon.vendor for one in known):
+    foreign = all(one.vendor != silicon.vendor for one in known)
+    if foreign:
         note += " of other vendors"
         vendor = vendor_transfer()
         if operator in PRODUCTS:
@@ -506,8 +511,10 @@ def _from_donor(
             )
             lent = _slowed(lent, exp(slower))
             vendor = {name: value - slower for name, value in vendor.items()}
-        quantiles = envelope([quantiles, vendor])
-    return CalibrationMatch(calibration=lent, own=False, quantiles=quantiles, notes=(note,))
+        quantiles = envelope([quantiles, vendor]) | {"q50": quantiles["q50"]}
+    return CalibrationMatch(
+        calibration=lent, own=False, quantiles=quantiles, notes=(note,), other_vendor=foreign
+    )
 
 
 def _slowed(lent: Calibration, ratio: float) -> Calibration:

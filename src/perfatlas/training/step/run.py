@@ -355,7 +355,12 @@ def _spread(
     named = [one.device.architecture for one in question.systems]
     ends_S2 = np.array([question.engine.errors(name, moe=moe) for name in named])
     if np.any(ends_S2 != 0.0):
+        kernels_C2 = np.stack([low_C, high_C], axis=1)
         low_C, high_C = np.exp(ends_S2)[question.index_C].T
+        if any(match.other_vendor for match in costs.prices.matches):
+            # what the kernels of another vendor miss is common to all layers, and in no fitted run
+            low_C = np.minimum(low_C, kernels_C2[:, 0])
+            high_C = np.maximum(high_C, kernels_C2[:, 1])
     width_C = costs.clock.time_width[costs.index_C]
     if width_C.any():
         low_C = np.exp(-np.hypot(np.log(low_C), width_C))
