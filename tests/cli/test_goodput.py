@@ -83,24 +83,6 @@ def test_spares_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["results"]["spares"] == 24
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["domains", "--domain-size", "72"], 2, "goodput domains was removed: goodput --fleet"),
-        (["stragglers", "--gpus", "8"], 2, "goodput stragglers was removed: a fleet has slow GPUs"),
-        ([], 2, "missing --checkpoint-write-s and --restart-s; for example"),
-        ([*JOB, "--mtti-s", "-1"], 3, "mtti_s = -1"),
-        ([*JOB, "--mtti-s", "abc"], 2, "mtti-s"),
-        (["spares", "--nodes", "8"], 2, "missing --node-mtbf-s and --repair-s"),
-    ],
-)
-def test_invalid_arguments_have_their_exit_code(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
-    assert main(["goodput", *words]) == code
-    assert said in " ".join(capsys.readouterr().err.split())
-
-
 def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -115,12 +97,6 @@ def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
     assert "--what-if" in last
     assert max(map(len, lines)) <= 80
     assert "Where the time goes" in page.read_text("utf-8")
-
-
-def test_what_if_and_pages_need_a_single_job(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--fleet", "llama3", "--table", "in.csv", "--output", "out.csv"]
-    assert main(["goodput", *JOB, *words, "--what-if"]) == 2
-    assert "--what-if cannot be combined with --table" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("script", "most_bytes"), [("cdn", 20_000), ("none", 20_000)])

@@ -93,28 +93,6 @@ def test_requests_of_a_file_are_simulated(
     assert "line 3" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["--request-rate", "5", "--trace-from-s", "2"], 2, "has no effect without --trace"),
-        (["--request-rate", "5", "--trace-for-s", "2"], 2, "leave --trace-for-s out"),
-        (["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"], 2, "0 or more"),
-        (["--request-rate", "5", "--mixed-chunk"], 3, "applies only to the scheduler of SGLang"),
-        (["--request-rate", "5", "--slo-percentile", "95"], 3, "slo_percentile = 95"),
-        (["--request-rate", "5", "--request-format", "azure"], 3, "request_format = azure"),
-        (["--request-rate", "5", "--table", "x.csv"], 2, "must be used together"),
-        (["--request-rate", "abc"], 2, "request-rate"),
-        (["--requests", "/no/such/file"], 3, "/no/such/file"),
-        ([], 3, "no traffic specified"),
-    ],
-)
-def test_input_errors_are_explained(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
-    assert main(["simulate", *ASKED, *words]) == code
-    assert said in capsys.readouterr().err
-
-
 def test_the_largest_rate_is_found_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*FEW, "--slo-ttft-s", "0.1", "--slo-percentile", "90", "--find-rate"]
     assert main(["simulate", *ASKED, *words]) == 0
@@ -263,28 +241,6 @@ def test_kinds_of_replicas_are_printed_side_by_side(capsys: pytest.CaptureFixtur
     assert "largest request rate within SLOs" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
     assert "…" not in text
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["--replica-kinds", "[]"], 3, "replica_kinds is empty"),
-        (["--replica-kinds", "[{"], 3, "replica_kinds is not JSON"),
-        (["--replica-kinds", '[{"system": "h200_sxm"}, {"pp": 2}]'], 3, "kind 2 of replica_kinds"),
-        (["--replica-kinds", KINDS, "--mode", "disaggregated"], 3, "mode = disaggregated"),
-        (["--replica-kinds", KINDS, "--dp", "2"], 3, "set dp in each kind"),
-        (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "several kinds of replicas"),
-        (["--replica-kinds", ""], 2, "system"),
-        ([], 2, "system"),
-    ],
-)
-def test_invalid_kinds_are_explained(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
-    assert main(["simulate", *SERVED, *words]) == code
-    error = capsys.readouterr().err
-    assert said in error
-    assert "defect" not in error
 
 
 def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:

@@ -71,8 +71,3 @@ def test_exit_codes(
     shown = capsys.readouterr()
     assert said in shown.err
     assert "Traceback" not in shown.out + shown.err
-
-
-def test_without_files_there_is_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*VERB, *ON]) == 2
-    assert "--results result.json" in capsys.readouterr().err

@@ -149,29 +149,6 @@ def test_the_frontier_trades_throughput_for_interactivity(
     assert "tokens/s per user" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["--system", "h2000"], 3, "h200_sxm"),
-        (["--gpus", "7"], 3, "gpus"),
-        (["--tp", "7", "--gpus", "7"], 3, "7"),
-        (["--batch", "0"], 3, "batch"),
-        (["--format", "fp9"], 5, "fp9"),
-        (["--gpus", "1", "--tp", "1", "--batch", "4096"], 4, "does not fit by"),
-    ],
-)
-def test_a_refusal_has_its_code_and_one_line(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
-) -> None:
-    question = dict(zip(QUESTION[::2], QUESTION[1::2], strict=True))
-    question |= dict(zip(words[::2], words[1::2], strict=True))
-    assert main(["estimate", *(word for pair in question.items() for word in pair)]) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("perfatlas: ")
-    assert message in captured.err
-
-
 def test_a_shortfall_lists_one_bullet_per_change(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

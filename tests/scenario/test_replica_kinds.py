@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.files import write_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.pages import page_html
 from perfatlas.scenario.deployments import (
     StepScale,
@@ -21,7 +21,7 @@ from perfatlas.scenario.deployments import (
     slowed,
 )
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.serving.config import MAX_ENGINE_TYPES, Control
+from perfatlas.serving.config import Control
 from perfatlas.verbs.simulate import (
     SimulatedRun,
     max_request_rate,
@@ -245,62 +245,6 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
     found = [read_kinds(one) for one in given]
     assert all(one == found[0] for one in found)
     assert read_kinds(None) is None
-
-
-@pytest.mark.parametrize(
-    ("kinds", "said"),
-    [
-        ("[]", "replica_kinds is empty"),
-        ([], "replica_kinds is empty"),
-        ("[{", "replica_kinds is not JSON"),
-        ("[" + "1" * 5000 + "]", "replica_kinds is not JSON"),
-        ("[" * 100_000, "replica_kinds is JSON nested too deeply"),
-        ('{"system": "h200_sxm"}', "expected a file, or a list of 1 to"),
-        ({"system": "h200_sxm"}, "expected a file, or a list of 1 to"),
-        ([NEW] * (MAX_ENGINE_TYPES + 1), "expected a file, or a list of 1 to"),
-        (7, "expected a file, or a list of 1 to"),
-        ([NEW, 5], "kind 2 of replica_kinds is '5'"),
-        ([NEW, {"tpp": 2}], "kind 2 of replica_kinds: unknown field 'tpp'; did you mean 'tp'"),
-        ([NEW, {"pp": 2}], "kind 2 of replica_kinds: pp is common to all kinds"),
-        ([NEW, {**NEW, "model": "x"}], "kind 2 of replica_kinds: model is common to all"),
-        ([NEW, {**NEW, "dp": 0}], "kind 2 of replica_kinds: dp = 0"),
-        ([NEW, {**NEW, "dp": True}], "not true or false"),
-        ([NEW, {**NEW, "tp": 1.5}], "kind 2 of replica_kinds: tp = 1.5"),
-        ([NEW, {"tp": 2}], "kind 2 of replica_kinds has no system"),
-        ([NEW, {"system": "h300"}], "kind 2 .h300.: unknown system 'h300'"),
-        ([NEW, {**NEW, "engine": "vlm"}], "kind 2 .h200_sxm.: unknown engine 'vlm'"),
-        ([NEW, {**NEW, "tp": 3}], "kind 2 .h200_sxm.: tp = 3: num_heads"),
-        ("no_such_file.csv", "no_such_file.csv"),
-    ],
-)
-def test_invalid_lists_of_kinds_are_refused(kinds: object, said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        simulate(**BUSY, replica_kinds=kinds)
-
-
-@pytest.mark.parametrize(
-    ("fields", "refusal", "said"),
-    [
-        ({"mode": "disaggregated"}, InvalidSpecError, "kinds serve whole requests"),
-        ({"dp": 2}, InvalidSpecError, "set dp in each kind"),
-        ({"gpus": 2}, InvalidSpecError, "the sum over kinds"),
-        ({"max_replicas": 4, "autoscale_target": 2}, UnsupportedError, "several kinds of replicas"),
-        ({"on_failure": "lost"}, InvalidSpecError, "^on_failure = lost .* replica_events is"),
-        ({"pp": 2}, UnsupportedError, "pp = 2: several engine types with pipeline stages"),
-    ],
-)
-def test_fields_that_conflict_with_kinds_are_refused(
-    fields: dict[str, Any], refusal: type[Exception], said: str
-) -> None:
-    with pytest.raises(refusal, match=said):
-        simulate(**BUSY, replica_kinds=[NEW, NEW], **fields)
-
-
-def test_a_kind_that_is_too_small_is_named_with_what_fits() -> None:
-    asked = {**BUSY, "model": "meta-llama/Llama-3.1-70B-Instruct"}
-    with pytest.raises(InfeasibleError, match=r"kind 2 \(h100_sxm\): .*does not fit") as refused:
-        simulate(**asked, replica_kinds=[{**NEW, "tp": 4}, {"system": "h100_sxm"}])
-    assert str(refused.value).count(refused.value.advice[0]) == 1
 
 
 def test_only_common_entries_are_returned() -> None:

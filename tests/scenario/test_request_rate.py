@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import request_rates
 from perfatlas.verbs.simulate import max_request_rate, simulate
 
@@ -69,35 +69,6 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
     again = simulate(**asked, requests=str(path), rate_scale=scale).answer.results
     assert again["ttft_s"]["mean"] <= 0.1
     assert again["ttft_s"] == found.results["ttft_s"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "words"),
-    [
-        ({}, InvalidSpecError, "no SLO"),
-        ({"slo_ttft_s": 1, "request_rate": 3}, InvalidSpecError, "the rate is searched"),
-        ({"slo_ttft_s": 1, "concurrency": 3}, InvalidSpecError, "does not support closed loops"),
-        ({"slo_ttft_s": 1, "arrival": "closed"}, InvalidSpecError, "does not support closed loops"),
-        (
-            {"slo_ttft_s": 1, "arrival": "ramp", "ramp_to_rate": 9, "ramp_s": 9},
-            InvalidSpecError,
-            "does not support arrival = ramp",
-        ),
-        (
-            {"slo_ttft_s": 1e-3},
-            InfeasibleError,
-            r"no request rate.*mean ttft_s is .*above the SLO of 0.001",
-        ),
-        ({"slo_ttft_s": 1, "kv_blocks": 4}, InfeasibleError, "all requests need more KV cache"),
-        ({"slo_ttft_s": 1, "slo_percentile": 100}, InvalidSpecError, "slo_percentile = 100"),
-        ({"slo_ttft_s": 1, "arrival": "gamma", "request_rate": "inf"}, InvalidSpecError, "inf"),
-    ],
-)
-def test_unsearchable_questions_are_refused(
-    fields: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        max_request_rate(**{**ASKED, **fields})
 
 
 @pytest.mark.parametrize(

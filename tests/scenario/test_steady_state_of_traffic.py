@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.simulate import required_replicas, simulate
 
 SERVED: Final[dict[str, Any]] = {
@@ -101,13 +100,6 @@ def test_the_slowest_kind_limits_what_round_robin_can_serve(capacity: float) -> 
     own = slow["capacity_requests_per_s"]
     assert blind == pytest.approx(2 * own, rel=0.03)
     assert seeing == pytest.approx(capacity + own, rel=0.03)
-
-
-def test_a_precision_needs_a_run_that_follows_it() -> None:
-    with pytest.raises(InvalidSpecError, match=r"sampling_precision = 0\.1 has no effect"):
-        simulate(**SERVED, request_rate=1, num_requests=10, sampling_precision=0.1)
-    with pytest.raises(InvalidSpecError, match=r"sampling_precision = 0\.1 has no effect"):
-        simulate(**SERVED, concurrency=4, sampling_precision=0.1)
 
 
 def test_a_slow_rate_is_cut_by_the_longest_time_of_a_simulation() -> None:

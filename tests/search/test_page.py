@@ -72,11 +72,6 @@ def test_points_of_the_frontier_have_their_tier() -> None:
             assert set(found.columns["tier"]) == {tier}
 
 
-def test_a_page_script_needs_a_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["search", *ASKED, "--html-script", "cdn"]) == 2
-    assert "no effect without --html" in capsys.readouterr().err
-
-
 def test_the_probability_of_limits_is_shown_where_there_are_limits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
