@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SYSTEMS = ("h200_sxm", "b200_sxm", "a100_sxm", "mi300x", "none")
 TIERS = ("auto", "bound", "physics", *(["measured"] if has_silicon() else []))
-ROWS = 60
+ROWS = 20
 
 
 def _gemm(draw: random.Random) -> Fields:

@@ -107,17 +107,17 @@ def test_rows_that_differ_in_one_field_answer_as_alone(verb: str) -> None:
             dict(word.split("=") for word in line.split())
             for line in (MOE_TRAINING, DENSE_TRAINING)
         ]
-    for base in bases[-2:] if verb == "train" else bases:
+    for number, base in enumerate(bases[-2:] if verb == "train" else bases):
         changed = _changed_alone(verb, base)
         assert "error" not in changed[0][1]
         names = dict.fromkeys(name for row, _ in changed for name in row)
-        for rows in (changed, changed[::-1]):  # each end of a table leads its group once
-            found = TABLES[verb]({name: [row.get(name) for row, _ in rows] for name in names})
-            for place, (row, cells) in enumerate(rows):
-                own = _parts({name: column[place] for name, column in found.items()})
-                alone = _parts(cells)
-                assert own[0] == pytest.approx(alone[0], rel=1e-12), row
-                assert own[1] == alone[1], row
+        rows = changed[:: 1 - 2 * (number % 2)]  # each end of a table leads its group in turn
+        found = TABLES[verb]({name: [row.get(name) for row, _ in rows] for name in names})
+        for place, (row, cells) in enumerate(rows):
+            own = _parts({name: column[place] for name, column in found.items()})
+            alone = _parts(cells)
+            assert own[0] == pytest.approx(alone[0], rel=1e-12), row
+            assert own[1] == alone[1], row
 
 
 @pytest.mark.parametrize(("schema", "varying"), GROUPED)
