@@ -1,25 +1,30 @@
 """Refused questions and their messages: `python -m tests.golden.refusals` records them again.
 
-A line of refusals.jsonl is a question, as words of a command or as a function of `perfatlas` with
-its fields, and how it is refused: the exit code, the class of the error and the whole message. A
-new refusal is a line with its question alone, which the command completes; its difference in the
-file is what a reviewer reads.
+A line of refusals.jsonl is a question and how it is refused: the exit code, the class of the error
+and the whole message. The question is the words of a command, a function of `perfatlas` with its
+fields, or a function of a package ("package:name") with its arguments; a path is {"path": name},
+and files are those that the folder holds. A new refusal is a line with its question alone, which
+the command completes; its difference in the file is what a reviewer reads.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
+import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import perfatlas
 from perfatlas.cli import main
 from perfatlas.quantities import PerfatlasError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 FILE: Final = Path(__file__).with_name("refusals.jsonl")
-QUESTION: Final = ("words", "function", "fields")
+QUESTION: Final = ("words", "function", "fields", "arguments", "files")
 
 Line = dict[str, Any]
 
@@ -41,18 +46,44 @@ def refusal(line: Line) -> Line:
         line: Of the file; only its question is read.
     """
     question = {name: line[name] for name in QUESTION if name in line}
-    if "words" in line:
-        stdout, stderr = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            exit_code = main(list(line["words"]))
-        message = " ".join((stdout.getvalue() + stderr.getvalue()).split())
-        return question | {"exit_code": exit_code, "message": message}
-    try:
-        getattr(perfatlas, line["function"])(**line["fields"])
-    except PerfatlasError as error:
-        told = {"exit_code": error.exit_code, "error": type(error).__name__}
-        return question | told | {"message": str(error)}
+    with _folder_of(line.get("files", {})):
+        if "words" in line:
+            return question | _refused_command(line["words"])
+        package, _, name = line["function"].rpartition(":")
+        function = getattr(importlib.import_module(package or "perfatlas"), name)
+        told = json.dumps([line.get("arguments", []), line["fields"]])
+        arguments, fields = json.loads(told, object_hook=_path)
+        try:
+            function(*arguments, **fields)
+        except PerfatlasError as error:
+            how = {"exit_code": error.exit_code, "error": type(error).__name__}
+            return question | how | {"message": str(error)}
     return question | {"exit_code": 0}
+
+
+@contextlib.contextmanager
+def _folder_of(files: dict[str, str]) -> Iterator[None]:
+    """Run in a new folder that holds files, and nothing else before and after."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, text in files.items():
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_bytes(text.encode())
+        yield
+        written = {path.name for path in Path().iterdir()} - {*files}
+        if written:
+            raise AssertionError(f"a refused question wrote {written}")
+
+
+def _refused_command(words: list[str]) -> Line:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        exit_code = main(words)
+    message = " ".join((stdout.getvalue() + stderr.getvalue()).split())
+    return {"exit_code": exit_code, "message": message}
+
+
+def _path(found: Line) -> Line | Path:
+    return Path(found["path"]) if [*found] == ["path"] else found
 
 
 def record() -> None:

@@ -264,22 +264,6 @@ def test_input_errors_name_value_and_remedy(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
-        ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a name"),
-        ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "remove name, or pub"),
-        ("units = 4\n", r"fleet\.toml: nothing fails: add a"),
-    ],
-)
-def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(text)
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(fleet=str(path), checkpoint_write_s=1, restart_s=1)
-
-
-@pytest.mark.parametrize(
     "law",
     [
         Constant(value_s=5.0),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.text import class_rows, compared_rows, schedule_lines
 
@@ -236,23 +236,6 @@ def test_jobs_that_never_started_are_counted_in_every_row() -> None:
     assert results["wait_started_s"]["mean"] == pytest.approx(started_s)
     assert results["wait_s"]["mean"] > started_s
     assert [row["no start"] for row in compared_rows(results["compared"])] != ["0", "0"]
-
-
-def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(
-        'units = 4\n[[cause]]\nname = "software"\nshared = 1\ntakes = "nothing"\n'
-        'lifetime = { law = "exponential", mean = "1 d" }\n',
-        "utf-8",
-    )
-    with pytest.raises(UnsupportedError, match="none of its causes"):
-        fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
-    unit = path.read_text("utf-8").replace(
-        'shared = 1\ntakes = "nothing"', 'per_unit = 1\nrepair = "x"'
-    )
-    path.write_text(unit, "utf-8")
-    with pytest.raises(InvalidSpecError, match="unknown repair 'x'; known: 'swap'"):
-        fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
 
 
 def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:

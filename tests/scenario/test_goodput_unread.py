@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput, goodput_spares
 
 if TYPE_CHECKING:
@@ -28,51 +27,6 @@ lemons = { share = 0.1, factor = 20 }
 name = "swap"
 stages = [{ name = "swap", lasts = "1 d" }]
 """
-SILENT = """
-units = 64
-[[cause]]
-name = "quiet"
-lifetime = { law = "exponential", mean = "300 d" }
-per_unit = 1
-effect = "corrupts"
-lasts = { law = "exponential", mean = "2 h" }
-"""
-TIMES = """
-[[strategy]]
-name = "times"
-verify = "9 s"
-shrink = { fewest = 32 }
-[[strategy.checkpoint]]
-name = "disk"
-write = "1 min"
-[[strategy.restart]]
-name = "all"
-phases = { load = "5 min" }
-"""
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"checkpoint_bytes": 5e12}, "checkpoint_bytes = 5e.12 has no effect here"),
-        (
-            {"replica_gpus": 64, "what_if": True},
-            "strategy 'times' defines shrink; set",
-        ),
-        ({"verify_s": 5, "what_if": True}, "strategy 'times' has verify 9 s; leave verify_s out"),
-        (
-            {"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11},
-            "checkpoint_bytes_per_s implies it",
-        ),
-    ],
-)
-def test_fields_that_the_strategy_sets_are_refused(
-    tmp_path: Path, fields: dict[str, Any], said: str
-) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(SILENT + TIMES, "utf-8")
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(fleet=str(path), half_width=0.05, duration_s=DAY, **fields)
 
 
 @pytest.mark.parametrize(

@@ -96,14 +96,6 @@ def test_traffic_too_short_to_tell_is_drawn_longer_until_the_rate_is_served(
     assert 0.9 * rate < served < 1.1 * rate
 
 
-def test_a_file_too_short_to_tell_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "requests.csv"
-    path.write_text("arrival_s,isl,osl\n" + "".join(f"{0.5 * i},512,32\n" for i in range(20)))
-    asked = {name: ASKED[name] for name in ("model", "system")}
-    with pytest.raises(InvalidSpecError, match=r"the 20 requests .* too few to determine"):
-        max_request_rate(**asked, requests=str(path), slo_request_latency_s=5)
-
-
 def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_rates, "LARGEST", 0.1)
     with pytest.raises(InvalidSpecError, match=r"met even at .* the maximum tested rate"):

@@ -13,7 +13,6 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.files import read_table
-from perfatlas.quantities import UnsupportedError
 from perfatlas.studies.deployments.points import LOADS
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search
@@ -277,12 +276,6 @@ def test_several_systems_and_formats_are_searched() -> None:
     assert len(set(answer.columns["gemm_format"])) == 2
     sizes = [answer.columns[name] for name in ("system", "gemm_format", "tp", "pp")]
     assert len(set(zip(*sizes, strict=True))) == answer.found.size == 12
-
-
-def test_unknown_formats_are_refused_and_not_counted() -> None:
-    for names in ("formats", "kv_formats"):
-        with pytest.raises(UnsupportedError, match="unknown format 'nope'"):
-            search(**{**SMALL, names: "bf16,nope"})
 
 
 def test_spellings_of_one_system_or_format_are_searched_once() -> None:
