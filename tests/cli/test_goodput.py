@@ -38,18 +38,6 @@ def test_text_fits_80_columns_and_has_the_command(
     assert max(map(len, lines)) <= 80
 
 
-def test_a_table_of_jobs_is_answered_row_by_row(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in.csv").write_text("mtti_s,restart_s\n3600,60\n-5,60\n28440,300\n")
-    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
-    assert main(["goodput", "--checkpoint-write-s", "60", *words]) == 0
-    assert "2 answered, 1 with an error" in capsys.readouterr().out
-    table = read_table(str(tmp_path / "out.csv"))
-    assert float(table.cells("goodput")[2]) == pytest.approx(0.92662, abs=5e-6)
-    assert "mtti_s = -5" in str(table.cells("error")[1])
-
-
 def test_an_answered_interval_leaves_the_question_as_it_was(tmp_path: Path) -> None:
     first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
     first.write_text("mtti_s,failure_rate,gpus\n3600,,8\n,rsc1_node,1024\n", "utf-8")
@@ -60,17 +48,6 @@ def test_an_answered_interval_leaves_the_question_as_it_was(tmp_path: Path) -> N
         # 1,024 GPUs are 128 nodes; one fails 0.0065 times a day
         assert table.cells("result_mtti_s") == pytest.approx([3600, 86400 / (128 * 0.0065)])
         assert table.cells("error_code") == [None, None]
-
-
-def test_flags_take_precedence_over_a_scenario_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "job.toml"
-    path.write_text("mtti_s = 28440\ncheckpoint_write_s = 5\nrestart_s = 300\n")
-    words = ["--scenario", str(path), "--checkpoint-write-s", "60", "--json"]
-    assert main(["goodput", *words]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
-    assert results["goodput"] == pytest.approx(0.92662, abs=5e-6)
 
 
 def test_spares_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.text import class_rows, compared_rows, schedule_lines
+from perfatlas.verbs.schedule.text import compared_rows
 
 # The jobs of the example of `schedule`: 8 GPUs for 100 s, 16 for 50 s, 8 for 10 s, on two nodes.
 TABLE = "submit_s,run_s,gpus,limit_s\n0,100,8,100\n1,50,16,50\n2,10,8,10\n"
@@ -89,15 +89,6 @@ def test_load_is_reported_for_generated_jobs_only(tmp_path: Path) -> None:
     assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] is None
     drawn = fleet_schedule(num_jobs=9, load=0.7, nodes=2, run_sigma=9.0).answer.results
     assert drawn["load"] == pytest.approx(0.7, rel=0.1)
-
-
-def test_less_than_a_gpu_hour_is_no_zero() -> None:
-    results = fleet_schedule(num_jobs=3, load=0.1, nodes=4).answer.results
-    lines = dict(schedule_lines({**results, "lost_gpu_hours": 1600 / 3600}))
-    assert lines["GPU-hours lost"] == "0.444"
-    classes = [{**results["classes"][0], "lost_gpu_hours": 1600 / 3600}]
-    assert class_rows(classes)[0]["GPU-hours lost"] == "0.444"
-    assert "GPU-hours lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
 
 
 def test_a_list_of_drains_says_that_no_job_loses_a_node(table: str, tmp_path: Path) -> None:

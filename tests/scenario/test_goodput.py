@@ -321,13 +321,6 @@ def test_simulated_answers_mention_ageing_only_if_present() -> None:
     assert any("the best found by simulating" in said for said in aged.evidence.assumptions)
 
 
-def test_counts_of_one_are_singular() -> None:
-    one = goodput(gpus=8, node_mtbf_s=DAY, checkpoint_write_s=30.0, restart_s=60.0)
-    assert "interruptions: node_mtbf_s over 1 node" in one.evidence.assumptions
-    two = goodput(gpus=16, node_mtbf_s=DAY, checkpoint_write_s=30.0, restart_s=60.0)
-    assert "interruptions: node_mtbf_s over 2 nodes" in two.evidence.assumptions
-
-
 def test_a_95_percent_interval_is_narrowed_to_90_by_the_normal_law() -> None:
     # of a logarithm: 1.644854 / 1.959964 standard errors
     rate = find_rate("llama3_node_unexpected")

@@ -10,13 +10,12 @@ import pytest
 
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.report.pages import page_html
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.serving.config import Availability
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
+from perfatlas.verbs.simulate import simulate
 from perfatlas.vocabulary.fields import ReplicaOperation, fields_of
 
 if TYPE_CHECKING:
@@ -197,17 +196,6 @@ def test_the_command_repeats_a_list_of_events() -> None:
     event = [{"replica": 0, "fails_at_s": 1}]
     line = reproduce_line("simulate", {"replica_events": event})
     assert line == """perfatlas simulate --replica-events '[{"replica": 0, "fails_at_s": 1}]'"""
-
-
-def test_the_page_shows_replicas_where_their_number_varies() -> None:
-    event = [{"replica": 0, "fails_at_s": 0.3}]
-    for given, shown in ((None, False), (event, True)):
-        done = simulate(**STEADY, num_requests=60, dp=2, replica_events=given)
-        answer = done.answer.to_dict()
-        run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
-        page = page_html(traffic_page(answer, run, reproduce=""))
-        assert ("Serving replicas" in page) == shown
-        assert ("replica 0 out of service (crash) from 0.3 s permanently" in page) == shown
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.report.pages import page_html
 from perfatlas.scenario.deployments import (
     StepScale,
     common_entries,
@@ -23,11 +22,9 @@ from perfatlas.scenario.deployments import (
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.serving.config import Control
 from perfatlas.verbs.simulate import (
-    SimulatedRun,
     max_request_rate,
     simulate,
     split_fields,
-    traffic_page,
 )
 
 if TYPE_CHECKING:
@@ -221,16 +218,6 @@ def test_the_largest_rate_of_two_kinds_lies_between_those_of_each_twice() -> Non
     ]
     assert rates == sorted(rates)
     assert rates[0] < rates[1] < rates[2]
-
-
-def test_three_kinds_with_blocks_of_their_own_run_and_make_a_page() -> None:
-    kinds = [{**NEW, "block_size": 32}, {**OLD, "dp": 2}, {**NEW, "engine": "trtllm"}]
-    found = simulate(**{**BUSY, "num_requests": 30}, replica_kinds=kinds, shared_prefix=256)
-    assert found.answer.results["requests_completed"] == 30
-    run = SimulatedRun(found.per_request(), found.series())
-    page = page_html(traffic_page(found.answer.to_dict(), run, reproduce="perfatlas"))
-    assert "share of requests" in page
-    assert "2 x 1 a100_sxm" in page
 
 
 def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:

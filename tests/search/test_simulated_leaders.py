@@ -195,19 +195,6 @@ def test_plans_without_percentiles_are_left_out() -> None:
     assert answer.results["ranking"][-1].endswith("left out: closed forms have no p95")
 
 
-def test_each_simulated_plan_is_told_while_the_search_runs() -> None:
-    lines: list[str] = []
-    answer = search(progress=lines.append, **DRAFTING, num_plans=6)
-    simulated = [
-        line for line in lines if line.startswith("simulated ") and "misses a limit" not in line
-    ]
-    methods = [plan["method"] for plan in answer.results["plans"]]
-    assert len(simulated) == methods.count("simulate")
-    assert lines[0].endswith("best so far")
-    assert "P(SLO)" in simulated[0]
-    assert any("not simulated" in line for line in lines)
-
-
 def test_plans_tell_what_the_simulation_changed() -> None:
     plans = search(**DRAFTING).results["plans"]
     for rank, plan in enumerate(plans, start=1):

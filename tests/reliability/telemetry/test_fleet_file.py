@@ -113,17 +113,6 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     assert any("weibull fits" in remark for remark in told["remarks"])
 
 
-def test_without_ages_a_cause_is_memoryless(tmp_path: Path) -> None:
-    history = read_nvsentinel([health_log(tmp_path)])
-    watches = {"gpu": ObservationWindow(START, END, NODES * GPUS)}
-    fit = fit_fleet(history, watches, NODES, FleetOptions(repair="as_old"))
-    old, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
-    assert old["lifetime"]["law"] == "exponential"
-    assert "as_old" not in old
-    assert any("0 failures of known age" in remark for remark in told["remarks"])
-    assert seconds(old["lifetime"]["mean"]) == pytest.approx(seconds(told["mean_time_between"]))
-
-
 def xid_lines(random: np.random.Generator) -> list[str]:
     """Return lines of 200 nodes that fail once in 800 h, 4 of them ten times as often."""
     rows: list[tuple[float, str]] = []
