@@ -77,7 +77,7 @@ def test_the_higher_of_both_limits_is_said_to_have_no_effect(
 
 def test_a_simulation_says_that_the_higher_limit_has_no_effect() -> None:
     served = {name: value for name, value in ASKED.items() if name != "batch"}
-    limits = {"power_cap_w": 450.0, "node_power_cap_w": 8000.0}
+    limits: dict[str, Any] = {"power_cap_w": 450.0, "node_power_cap_w": 8000.0}
     run = perfatlas.simulate(**served | {"osl": 2}, **limits, num_requests=4, request_rate=1.0)
     assert "node_power_cap_w has no effect here" in " ".join(run.answer.warnings)
 
