@@ -1,4 +1,4 @@
-"""What every test shares: hypothesis profiles, and modules that are compiled once.
+"""What every test shares: hypothesis profiles, user folders, and modules that are compiled once.
 
 `suite` (the default) draws the same examples in every run, so that a green run stays green.
 `thorough`, which `make validate` runs, draws five times as many of the same kind, and
@@ -39,6 +39,13 @@ settings.register_profile(
     max_examples=1000,
 )
 settings.load_profile("suite")
+
+# Tests neither read nor write folders of the user: caches stay in the checkout, between runs too.
+HOME: Final = Path(__file__).parents[1] / ".pytest_cache" / "home"
+for kind in ("cache", "config", "data", "state"):
+    os.environ[f"XDG_{kind.upper()}_HOME"] = str(HOME / kind)
+for name in ("PERFATLAS_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR"):
+    os.environ.pop(name, None)
 
 RUN: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")  # "" without pytest-xdist
 LOCK: Final = Path(tempfile.gettempdir()) / f"perfatlas-tests-{RUN}.lock"

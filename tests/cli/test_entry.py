@@ -66,75 +66,6 @@ def test_help_names_every_verb() -> None:
         assert f" {verb} " in text
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["estimte"], 'Did you mean "estimate"'),
-        (["estimate", "--tp", "x"], "--tp: cannot convert 'x' to an integer"),
-        (["estimate", "--tp", "1.5"], "--tp: cannot convert '1.5' to an integer"),
-        (["estimate", "--clock-ratio", "x"], "--clock-ratio: 'x': expected a ratio such as"),
-        (["estimate", "--tpp", "8"], "Did you mean --tp?"),
-        (["estimate", "--batch-size", "8"], "perfatlas calls it --batch."),
-        (["estimate", "--input-len", "8"], "perfatlas calls it --isl."),
-        (["simulate", "--gpu", "h100"], "perfatlas calls it --system."),
-        (["simulate", "--kv_cache_dtype=fp8"], "perfatlas calls it --kv-format."),
-        (["estimate", "--modle", "m"], "Did you mean --model?"),
-        (["train", "--request-rate", "4"], "--request-rate. It belongs to search, simulate."),
-        (["estimate", "--kv_fromat", "fp8"], "Did you mean --kv-format?"),
-        (["catalog"], "KIND requires an argument"),
-        (["catalog", "system"], 'Did you mean "systems"?'),
-        (["catalog", "engines", "show"], "catalog engines show vllm@0.24"),
-        (["calibrate"], "perfatlas calibrate h200_sxm"),
-        (["calibrate", "h200_sxm", "--folders", "x"], "Did you mean --folder?"),
-        (["validate", "serving", "--sytem", "h200_sxm"], "Did you mean --system?"),
-        (["validate", "kernels"], "make validate"),
-        (["estimate", "--mode", "dynamic"], 'Choose from: "static"'),
-        (["estimate"], "missing --model; for example: perfatlas estimate --model"),
-        (["estimate", "--model", "m"], "missing --system"),
-        (["estimate", "--table", "a.csv"], "--table FILE and --output FILE must be used together"),
-        (["kernel", "gemm", "--m", "8"], "missing --system, --n and --k"),
-        (["collective", "--bytes", "3 apples"], "--bytes: '3 apples': expected bytes, or a size"),
-        (
-            ["catalog", "models", "show"],
-            "missing name; for example: perfatlas catalog models show openai",
-        ),
-        (["catalog", "models", "list", "x"], "catalog models show x"),
-    ],
-)
-def test_usage_errors_exit_2_with_a_remedy(
-    capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    assert main(words) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert message in " ".join(captured.err.split())
-    assert captured.err.startswith("perfatlas: ")
-
-
-def test_a_flag_may_be_written_as_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["estimate", "--kv_format", "fp8"]) == 2
-    assert "missing --model" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["estimate", "--scenario", "nothing.toml", "--model", "m"], 3, "nothing.toml"),
-        (["estimate", "--table", "a.csv", "--output", "b.xls"], 3, "'b.xls'"),
-        (["catalog", "systems", "show", "h2000"], 3, "h200_sxm"),
-        (["catalog", "formats", "show", "fp8_blok"], 5, "fp8_block"),
-    ],
-)
-def test_input_errors_have_their_exit_code_and_one_message(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
-) -> None:
-    assert main(words) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert message in captured.err
-
-
 def test_internal_errors_are_one_line_without_debug(tmp_path: Path) -> None:
     code = (
         "import sys; from perfatlas.verbs.catalog.facts import CATALOGS;"
@@ -311,22 +242,6 @@ def test_help_has_full_sentences_and_defaults() -> None:
         assert f"[default: {default}]" in line
     assert "flags fill empty cells." in text
     assert "--install-completion" in run("completion", "--help", COLUMNS="200").stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["goodput", "--mtti-s", "soon"], "'soon': expected seconds, or a time such as \"30 min\""),
-        (["goodput", "--checkpoint-bytes-per-s", "1GB"], 'a bandwidth such as "50 GB/s"'),
-        (["goodput", "--mfu", "40 GB"], "expected a fraction such as 0.9"),
-        (["fleet", "fit", "a.log", "--repair-s", "soon"], "--repair-s: 'soon': expected seconds"),
-    ],
-)
-def test_flags_state_the_expected_unit(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    assert said in capsys.readouterr().err
 
 
 def test_numbers_are_read_with_their_units(capsys: pytest.CaptureFixture[str]) -> None:

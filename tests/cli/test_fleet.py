@@ -79,21 +79,6 @@ def test_logs_become_a_fleet_that_goodput_runs(
     assert per_day == pytest.approx(200 / 31, rel=0.25)
 
 
-def test_a_fit_prints_lemons_laws_and_the_next_command(
-    history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(history.parent)
-    words = ["--nodes", "64", *WATCH, "--output", "f.toml"]
-    assert main(["fleet", "fit", history.name, *words]) == 0
-    text = capsys.readouterr().out
-    assert "lemon nodes: significantly higher failure rate" in text
-    assert "n007" in text
-    assert "next: perfatlas goodput --fleet f.toml" in text
-    lines = [line for line in text.splitlines() if not line.startswith(("next: ", "reproduce: "))]
-    assert max(map(len, lines)) <= 80
-
-
 def test_reports_describe_fleets_and_histories(
     fleet: Path, history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,17 +126,6 @@ def test_a_report_shows_both_means_and_later_edits(
     capsys.readouterr()
     assert main(words) == 3
     assert "a cause lacks mean_time_between, mean" in capsys.readouterr().err
-
-
-def test_the_report_of_a_fitted_fleet_is_json_too(
-    fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = fleet.with_name("page.html")
-    assert main(["fleet", "report", str(fleet), "--json", "-o", str(page)]) == 0
-    evidence = json.loads(capsys.readouterr().out)["results"]["evidence"]
-    # as in the TOML file, where it is a date and time
-    assert evidence["watches"]["gpu"]["start"] == "2026-03-01T00:00:00+00:00"
-    assert "Machines to inspect first" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -260,21 +234,6 @@ def test_a_log_of_another_format_is_refused_and_an_empty_one_named(
     assert "log.json contains no records" in capsys.readouterr().err
     log.write_text("2026-03-01T00:00:00Z n1 kernel: usb 1-1: new device\n")
     assert main(["fleet", "import", str(log), "--format", "xid", *output]) == 0
-
-
-def test_begins_of_service_are_a_table(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    starts, output = history.with_name("starts.csv"), history.with_name("f.toml")
-    cells = [f"gpu,n{n:03},0000:61:00,2026-01-01T00:00:00Z" for n in range(64)]
-    starts.write_text("\n".join(["component,node,device,start", *cells]) + "\n", "utf-8")
-    words = ["fleet", "fit", str(history), "--nodes", "64", *WATCH, "--output", str(output)]
-    assert main([*words, "--repaired", "as_old", "--service-start", str(starts), "--json"]) == 0
-    (cause,) = json.loads(capsys.readouterr().out)["results"]["causes"]
-    assert len(cause["survival"]["age"]) > 4  # of known ages, a curve
-    assert main([*words, "--repaired", "as_old", "--json"]) == 0
-    (cause,) = json.loads(capsys.readouterr().out)["results"]["causes"]
-    assert cause["survival"] is None
-    assert main([*words, "--service-start", "/no/starts.csv"]) == 3
-    assert "/no/starts.csv" in capsys.readouterr().err
 
 
 def test_a_history_of_jobs_needs_the_number_of_jobs(

@@ -73,55 +73,6 @@ def test_completed_jobs_are_seen_beside_responses_in_a_narrow_terminal(
     assert "useful" in heads
 
 
-def test_one_job_is_printed_in_the_singular(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "jobs.csv").write_text("submit_s,run_s,gpus\n0,9,8\n", "utf-8")
-    assert main(["fleet", "schedule", "--jobs", "jobs.csv", "--nodes", "1", "--verbose"]) == 0
-    text = capsys.readouterr().out
-    assert "schedule of 1 job on 8 GPUs in 1 node:" in text
-    assert "1 row, 1 job, 0 ignored" in text
-    lines = text.splitlines()
-    at = next(n for n, line in enumerate(lines) if line.endswith("p90"))
-    assert len({len(line) for line in lines[at : at + 3]}) == 1
-
-
-def test_json_is_the_envelope_and_its_buckets_sum_to_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    answer = _json(capsys, *DRAWN, "--node-mtbf-s", "200000", "--repair-s", "3600")
-    keys = "schema version command scenario results breakdown evidence warnings"
-    assert list(answer) == keys.split()
-    assert answer["command"] == "fleet schedule"
-    rows = answer["breakdown"]
-    assert isinstance(rows, list)
-    assert sum(row["share"] for row in rows) == pytest.approx(1.0, abs=1e-12)
-    results = answer["results"]
-    assert isinstance(results, dict)
-    assert set(results["wait_s"]) == {"mean", "p50", "p90", "p95", "p99"}
-    assert results["failures"] > 0
-
-
-def test_flags_scenario_files_and_tables_agree(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ["--jobs", "jobs.csv", "--nodes", "2", "--order", "fair_share"]
-    asked = _json(capsys, *flags, "--shares", "ann=2,bob=1")["results"]
-    (folder / "s.toml").write_text(
-        'jobs = "jobs.csv"\nnodes = 2\norder = "fair_share"\nshares = { ann = 2, bob = 1 }\n',
-        "utf-8",
-    )
-    assert _json(capsys, "--scenario", "s.toml")["results"] == asked
-    (folder / "t.csv").write_text("nodes,backfill\n2,none\n2,easy\n2,esy\n1,easy\n", "utf-8")
-    words = ["--jobs", "jobs.csv", "--table", "t.csv", "--output", "o.csv"]
-    assert main(["fleet", "schedule", *words]) == 0
-    assert "2 answered, 2 with an error" in capsys.readouterr().out
-    table = read_table(folder / "o.csv")
-    assert [c or "" for c in table.cells("error_code")] == ["", "", "invalid", "infeasible"]
-    assert table.cells("wait_s_mean")[:2] == pytest.approx([247.0 / 3, 99.0 / 3])
-    assert main(["fleet", "schedule", *words[:-1], "o.parquet"]) == 0
-
-
 def test_per_job_and_html_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--jobs", "jobs.csv", "--nodes", "2", "--per-job", "o.parquet", "--html", "o.html"]
     assert main(["fleet", "schedule", *words, "--compare", "backfill=none,easy"]) == 0

@@ -38,18 +38,6 @@ def test_text_fits_80_columns_and_has_the_command(
     assert max(map(len, lines)) <= 80
 
 
-def test_a_table_of_jobs_is_answered_row_by_row(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in.csv").write_text("mtti_s,restart_s\n3600,60\n-5,60\n28440,300\n")
-    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
-    assert main(["goodput", "--checkpoint-write-s", "60", *words]) == 0
-    assert "2 answered, 1 with an error" in capsys.readouterr().out
-    table = read_table(str(tmp_path / "out.csv"))
-    assert float(table.cells("goodput")[2]) == pytest.approx(0.92662, abs=5e-6)
-    assert "mtti_s = -5" in str(table.cells("error")[1])
-
-
 def test_an_answered_interval_leaves_the_question_as_it_was(tmp_path: Path) -> None:
     first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
     first.write_text("mtti_s,failure_rate,gpus\n3600,,8\n,rsc1_node,1024\n", "utf-8")
@@ -62,17 +50,6 @@ def test_an_answered_interval_leaves_the_question_as_it_was(tmp_path: Path) -> N
         assert table.cells("error_code") == [None, None]
 
 
-def test_flags_take_precedence_over_a_scenario_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "job.toml"
-    path.write_text("mtti_s = 28440\ncheckpoint_write_s = 5\nrestart_s = 300\n")
-    words = ["--scenario", str(path), "--checkpoint-write-s", "60", "--json"]
-    assert main(["goodput", *words]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
-    assert results["goodput"] == pytest.approx(0.92662, abs=5e-6)
-
-
 def test_spares_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--nodes", "2048", "--node-mtbf-s", "13292308", "--repair-s", "86400"]
     assert main(["goodput", "spares", *words, "--target", "0.999", "--verbose"]) == 0
@@ -81,24 +58,6 @@ def test_spares_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Erlang-B" in text
     assert main(["goodput", "spares", *words, "--spares", "24", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["results"]["spares"] == 24
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["domains", "--domain-size", "72"], 2, "goodput domains was removed: goodput --fleet"),
-        (["stragglers", "--gpus", "8"], 2, "goodput stragglers was removed: a fleet has slow GPUs"),
-        ([], 2, "missing --checkpoint-write-s and --restart-s; for example"),
-        ([*JOB, "--mtti-s", "-1"], 3, "mtti_s = -1"),
-        ([*JOB, "--mtti-s", "abc"], 2, "mtti-s"),
-        (["spares", "--nodes", "8"], 2, "missing --node-mtbf-s and --repair-s"),
-    ],
-)
-def test_invalid_arguments_have_their_exit_code(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
-    assert main(["goodput", *words]) == code
-    assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
@@ -115,12 +74,6 @@ def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
     assert "--what-if" in last
     assert max(map(len, lines)) <= 80
     assert "Where the time goes" in page.read_text("utf-8")
-
-
-def test_what_if_and_pages_need_a_single_job(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--fleet", "llama3", "--table", "in.csv", "--output", "out.csv"]
-    assert main(["goodput", *JOB, *words, "--what-if"]) == 2
-    assert "--what-if cannot be combined with --table" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("script", "most_bytes"), [("cdn", 20_000), ("none", 20_000)])

@@ -56,27 +56,6 @@ def test_a_scenario_that_does_not_fit_is_one_object_with_its_memory(
     assert answer["error"]["advice"] == answer["results"]["advice"]
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        (f"estimate {LLAMA} --power 500", "perfatlas calls it --power-cap-w"),
-        ("goodput --gpus 1024 --mtbf 3h", "perfatlas calls it --mtti-s"),
-        ("collective --system h100_sxm --op all_reduce --size 1MB", "perfatlas calls it --bytes"),
-        ("kernel gemm --system h100_sxm --size 4096", "takes --m and --n and --k instead"),
-        (f"train {LLAMA} --gpus 8 --seq 4096", "perfatlas calls it --sequence-length"),
-        (f"estimate {LLAMA} --max-model-len 4096", "takes --isl and --osl instead"),
-        (f"estimate {LLAMA} --formats bf16,fp8", "It belongs to compare, search"),
-        (f"estimate {LLAMA} --zzzzzz 1", "`perfatlas estimate --help` lists the options"),
-        ("catalog show h100", "perfatlas catalog systems show h100"),
-    ],
-)
-def test_an_unknown_flag_names_ours(
-    line: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(shlex.split(line)) == 2
-    assert told in capsys.readouterr().err
-
-
 def test_several_values_of_a_flag_are_answered_by_the_command_that_the_message_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,27 +28,6 @@ def answered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return answer
 
 
-def test_the_answer_is_an_envelope_like_that_of_other_verbs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    answer = answered(capsys, "--request-rate", "10")
-    assert answer["schema"] == "perfatlas/2"
-    assert answer["command"] == "simulate"
-    assert answer["scenario"]["request_rate"] == 10
-    assert answer["results"]["requests_completed"] == 30
-    assert set(answer["results"]["ttft_s"]) == {"mean", "p50", "p90", "p95", "p99"}
-    assert answer["evidence"]["tier"] == "physics"
-
-
-def test_flags_take_precedence_over_a_scenario_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "s.toml").write_text('request_rate = 5\nseed = 3\nengine = "ideal"\n')
-    answer = answered(capsys, "--scenario", str(tmp_path / "s.toml"), "--seed", "4")
-    scenario = answer["scenario"]
-    assert (scenario["request_rate"], scenario["seed"], scenario["engine"]) == (5, 4, "ideal@1")
-
-
 def test_text_shows_the_tail_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *ASKED, *FEW, "--request-rate", "20", "--num-seeds", "2"]) == 0
     text = capsys.readouterr().out
@@ -68,19 +47,6 @@ def test_per_request_results_are_written(
     assert sum(ttft) / 30 == pytest.approx(answer["results"]["ttft_s"]["mean"])
 
 
-def test_a_table_has_a_simulation_per_row(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in.csv").write_text("request_rate,osl\n5,8\n20,8\n-1,8\n")
-    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
-    assert main(["simulate", *ASKED, *FEW, *words]) == 0
-    table = read_table(str(tmp_path / "out.csv"))
-    assert [bool(code) for code in table.cells("error_code")] == [False, False, True]
-    p99 = table.cells("ttft_s_p99")
-    assert float(p99[0]) < float(p99[1])
-    assert "2 answered, 1 with an error" in capsys.readouterr().out
-
-
 def test_requests_of_a_file_are_simulated(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -93,28 +59,6 @@ def test_requests_of_a_file_are_simulated(
     assert "line 3" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["--request-rate", "5", "--trace-from-s", "2"], 2, "has no effect without --trace"),
-        (["--request-rate", "5", "--trace-for-s", "2"], 2, "leave --trace-for-s out"),
-        (["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"], 2, "0 or more"),
-        (["--request-rate", "5", "--mixed-chunk"], 3, "applies only to the scheduler of SGLang"),
-        (["--request-rate", "5", "--slo-percentile", "95"], 3, "slo_percentile = 95"),
-        (["--request-rate", "5", "--request-format", "azure"], 3, "request_format = azure"),
-        (["--request-rate", "5", "--table", "x.csv"], 2, "must be used together"),
-        (["--request-rate", "abc"], 2, "request-rate"),
-        (["--requests", "/no/such/file"], 3, "/no/such/file"),
-        ([], 3, "no traffic specified"),
-    ],
-)
-def test_input_errors_are_explained(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
-    assert main(["simulate", *ASKED, *words]) == code
-    assert said in capsys.readouterr().err
-
-
 def test_the_largest_rate_is_found_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*FEW, "--slo-ttft-s", "0.1", "--slo-percentile", "90", "--find-rate"]
     assert main(["simulate", *ASKED, *words]) == 0
@@ -123,15 +67,6 @@ def test_the_largest_rate_is_found_and_printed(capsys: pytest.CaptureFixture[str
     assert "reproduce: perfatlas simulate --find-rate --model" in text
     assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
     assert "no request rate meets the SLOs" in capsys.readouterr().err
-
-
-def test_two_pools_with_own_systems_need_no_shared_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = ["--prefill-system", "h200_sxm", "--decode-system", "a100_sxm", "--request-rate", "5"]
-    asked = ["simulate", *ASKED[:2], *FEW, "--mode", "disaggregated", *words]
-    assert main(asked) == 0
-    assert "on 2 x h200_sxm and a100_sxm" in capsys.readouterr().out
 
 
 def test_results_of_one_seed_name_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -208,19 +143,6 @@ def test_two_pools_by_flags_files_and_tables(
     assert [bool(code) for code in table.cells("error_code")] == [False, False, True]
 
 
-def test_text_of_two_pools_describes_both(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--mode", "disaggregated", "--engine", "sglang", "--concurrency", "8"]
-    assert main(["simulate", *ASKED, *FEW, *words]) == 0
-    text = capsys.readouterr().out
-    assert all(
-        said in text
-        for said in ("decode: tp", "prefill worker busy time", "memory per GPU: prefill")
-    )
-    assert main(["simulate", *ASKED, *FEW, *words, "--verbose"]) == 0
-    assert "KV cache transfer" in capsys.readouterr().out
-    assert max(map(len, text.splitlines()[:-1])) <= 80
-
-
 KINDS = '[{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm"}]'
 SERVED = ["--model", "meta-llama/Llama-3.1-8B-Instruct", *FEW, "--request-rate", "10"]
 
@@ -251,40 +173,6 @@ def test_kinds_of_replicas_by_flags_files_and_tables(
         answer["results"]["kind_2"]["ttft_s"]["p99"]
     )
     assert "replica_kinds is empty" in table.cells("error")[1]
-
-
-def test_kinds_of_replicas_are_printed_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--replica-kinds", KINDS, "--slo-ttft-s", "0.2", "--find-rate"]
-    assert main(["simulate", *SERVED[:-2], *words]) == 0
-    text = capsys.readouterr().out
-    assert "on 2 x 1 a100_sxm and 1 x 1 h200_sxm,\nvllm@0.24, aggregated" in text
-    assert "share of requests" in text
-    assert "decode step" in text
-    assert "largest request rate within SLOs" in text
-    assert max(map(len, text.splitlines()[:-1])) <= 80
-    assert "…" not in text
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["--replica-kinds", "[]"], 3, "replica_kinds is empty"),
-        (["--replica-kinds", "[{"], 3, "replica_kinds is not JSON"),
-        (["--replica-kinds", '[{"system": "h200_sxm"}, {"pp": 2}]'], 3, "kind 2 of replica_kinds"),
-        (["--replica-kinds", KINDS, "--mode", "disaggregated"], 3, "mode = disaggregated"),
-        (["--replica-kinds", KINDS, "--dp", "2"], 3, "set dp in each kind"),
-        (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "several kinds of replicas"),
-        (["--replica-kinds", ""], 2, "system"),
-        ([], 2, "system"),
-    ],
-)
-def test_invalid_kinds_are_explained(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
-) -> None:
-    assert main(["simulate", *SERVED, *words]) == code
-    error = capsys.readouterr().err
-    assert said in error
-    assert "defect" not in error
 
 
 def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:

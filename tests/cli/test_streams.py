@@ -223,10 +223,3 @@ def test_a_table_beside_which_nothing_can_be_written_is_refused(tmp_path: Path) 
 def test_a_folder_that_cannot_be_created_is_named_with_the_variable_that_sets_it() -> None:
     said = shell("perfatlas sweep hbm", PERFATLAS_HOME="/proc").stderr
     assert "set PERFATLAS_HOME (now '/proc') to a folder that can be written" in said
-
-
-def test_the_command_for_several_values_follows_a_full_stop(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["kernel", "gemm", "--m", "1,16"]) != 0
-    assert "to an integer. For several values, give a table" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfatlas.cli import main
-from tests.measurements.benchmark_files import sglang, trtllm, vllm, write
+from tests.measurements.benchmark_files import vllm, write
 
 VERB = ["validate", "serving"]
 ON = ["--system", "h200_sxm"]
@@ -25,28 +25,6 @@ def test_text_shows_every_run_and_its_command(
     for said in ("TPOT (measured: mean TPOT)", "result.json:2", "roofline", "not compared"):
         assert said in out
     assert "perfatlas estimate --model meta-llama/Llama-3.1-8B --engine vllm" in out
-
-
-def test_json_is_one_envelope_with_the_same_content(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = write(tmp_path, vllm(failed=2))
-    two = write(tmp_path, sglang(), name="two.jsonl")
-    assert main([*VERB, *ON, "--results", str(one), str(two), "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["command"] == "validate serving"
-    assert [row["run"] for row in answer["results"]["runs"]] == ["result.json", "two.jsonl"]
-    assert answer["evidence"]["calibrations"]
-    assert answer["scenario"] == {"system": "h200_sxm", "results": [str(one), str(two)]}
-    assert any("failed" in text for text in answer["warnings"])
-
-
-def test_flags_are_those_of_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path, trtllm())
-    words = [*VERB, *ON, "--results", str(path), "--tp", "4", "--format", "fp8", "--json"]
-    assert main([*words, "--max-num-seqs", "32", "--engine", "vllm"]) == 0
-    question = json.loads(capsys.readouterr().out)["results"]["question"]
-    assert (question["tp"], question["max_num_seqs"], question["engine"]) == (4, 32, "vllm")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +49,3 @@ def test_exit_codes(
     shown = capsys.readouterr()
     assert said in shown.err
     assert "Traceback" not in shown.out + shown.err
-
-
-def test_without_files_there_is_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*VERB, *ON]) == 2
-    assert "--results result.json" in capsys.readouterr().err

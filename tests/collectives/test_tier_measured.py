@@ -15,7 +15,6 @@ from perfatlas.collectives.pricing import Tier
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.tables import comm_rows, has_silicon
-from perfatlas.quantities import UnsupportedError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
 
@@ -115,18 +114,6 @@ def test_changed_links_stay_in_physics() -> None:
     answer = collective(system=system, op="all_gather", bytes=2**20, gpus=8, tier="measured")
     assert answer.results["tier"] == "physics"
     assert "uses tier physics" in " ".join(answer.evidence.assumptions)
-
-
-def test_an_unknown_version_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="silicon_version"):
-        collective(
-            system="h200_sxm",
-            op="all_reduce",
-            bytes=2**20,
-            gpus=8,
-            tier="measured",
-            silicon_version="9.9.9",
-        )
 
 
 def test_a_step_takes_its_collectives_from_the_tables() -> None:

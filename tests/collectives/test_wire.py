@@ -7,14 +7,12 @@ from hypothesis import given, strategies as st
 from perfatlas.collectives import (
     OPS,
     bus_bandwidth,
-    check_op,
     in_network_wire_bytes,
     least_wire_bytes,
     one_shot_wire_bytes,
     ring_wire_bytes,
 )
 from perfatlas.collectives.wire import between_nodes_wire_bytes
-from perfatlas.quantities import UsageError
 
 sizes = st.floats(min_value=1.0, max_value=2.0**34)
 groups = st.integers(min_value=2, max_value=1024)
@@ -76,11 +74,6 @@ def test_a_group_of_one_moves_nothing() -> None:
         assert ring_wire_bytes(op, np.array([1e6]), np.ones(1))[0] == 0.0
         assert bus_bandwidth(op, np.array([1e6]), np.ones(1), np.zeros(1))[0] == 0.0
     assert in_network_wire_bytes(np.array([1e6]), np.ones(1))[0] == 0.0
-
-
-def test_unknown_op_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean 'all_reduce'"):
-        check_op("allreduce")
 
 
 def test_between_nodes_a_ring_sends_what_a_rank_sends_and_a_tree_up_and_down() -> None:

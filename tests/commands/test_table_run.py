@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.answer import Answer, Evidence
 from perfatlas.cli import main
 from perfatlas.commands.flags import OutputFlags
-from perfatlas.commands.output import TableQuestion, answer_rows, answer_table, wants_table
+from perfatlas.commands.output import TableQuestion, answer_table, wants_table
 from perfatlas.files import read_table
-from perfatlas.quantities import InvalidSpecError, UsageError
+from perfatlas.quantities import UsageError
 from perfatlas.verbs.goodput import goodput, goodput_spares
 
 if TYPE_CHECKING:
@@ -53,17 +52,6 @@ def test_a_row_without_answer_has_an_error_and_others_continue(tmp_path: Path) -
     assert rows[0] == {"batch": "x", "doubled": None, "error_code": "invalid", "error": "no number"}
     assert rows[1] == {"batch": 2, "doubled": 4.0, "error_code": None, "error": None}
     assert summary["failed"] == 1
-
-
-def test_an_answered_table_can_be_answered_again(tmp_path: Path) -> None:
-    output = flags(tmp_path, "in.csv", "out.csv", "batch\n4\n")
-    answer_table(doubled, output, asked(["batch"], "doubled", {}))
-    first = (tmp_path / "out.csv").read_text()
-    again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "again.csv")
-    summary = answer_table(doubled, again, asked(["batch"], "doubled", {}))
-    assert (tmp_path / "again.csv").read_text() == first
-    replaced = "replaced columns of an earlier answer: ['doubled', 'error', 'error_code']"
-    assert summary["warnings"] == [replaced]
 
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -148,29 +136,6 @@ def test_an_empty_table_is_answered_with_nothing(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.csv", "out.csv", "batch,id\n")
     assert answer_table(doubled, output, asked(["batch"], "doubled", {}))["rows"] == 0
     assert (tmp_path / "out.csv").read_text() == "batch,id\n"
-
-
-def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
-    def priced(_: int, fields: dict[str, Any]) -> Answer:
-        m = fields["m"]
-        if m < 0:
-            raise InvalidSpecError(f"m = {m}: expected a positive number")
-        return Answer(
-            command="priced",
-            scenario={"m": m},
-            results={"time_s": 1e-6 * m},
-            breakdown=[],
-            evidence=Evidence(tier="bound"),
-            warnings=("a", "b"),
-        )
-
-    output = flags(tmp_path, "in.csv", "out.csv", "m\n2\n-1\n")
-    summary = answer_rows(priced, output, asked(["m"], "time_s", {}))
-    table = read_table(tmp_path / "out.csv")
-    assert table.cells("error_code") == [None, "invalid"]
-    assert table.cells("error") == [None, "m = -1: expected a positive number"]
-    assert table.cells("warnings") == ["a; b", None]
-    assert summary["failed"] == 1
 
 
 def test_input_cells_are_never_overwritten(tmp_path: Path) -> None:

@@ -36,7 +36,11 @@ def _name(path: Path) -> str:
 REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
 # pages that quote the output of a study over thousands of runs
-STUDIES: Final = ("validation/pages/serving.md", "validation/pages/blocks.md")
+STUDIES: Final = (
+    "docs/search.md",
+    "validation/pages/serving.md",
+    "validation/pages/blocks.md",
+)
 MAINS: Final[dict[str, Callable[[list[str]], int]]] = {"perfatlas": main, "validation": validate}
 PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")

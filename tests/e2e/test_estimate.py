@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,11 +80,6 @@ def test_the_json_answer_has_every_key(capsys: pytest.CaptureFixture[str]) -> No
         assert set(calibration) >= wanted
 
 
-def test_the_python_function_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = answered(capsys, "estimate", *QUESTION)
-    assert json.loads(json.dumps(estimate(**ASKED).to_dict())) == printed
-
-
 def test_the_text_has_answer_explanation_and_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,29 +143,6 @@ def test_the_frontier_trades_throughput_for_interactivity(
     assert "tokens/s per user" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["--system", "h2000"], 3, "h200_sxm"),
-        (["--gpus", "7"], 3, "gpus"),
-        (["--tp", "7", "--gpus", "7"], 3, "7"),
-        (["--batch", "0"], 3, "batch"),
-        (["--format", "fp9"], 5, "fp9"),
-        (["--gpus", "1", "--tp", "1", "--batch", "4096"], 4, "does not fit by"),
-    ],
-)
-def test_a_refusal_has_its_code_and_one_line(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
-) -> None:
-    question = dict(zip(QUESTION[::2], QUESTION[1::2], strict=True))
-    question |= dict(zip(words[::2], words[1::2], strict=True))
-    assert main(["estimate", *(word for pair in question.items() for word in pair)]) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("perfatlas: ")
-    assert message in captured.err
-
-
 def test_a_shortfall_lists_one_bullet_per_change(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,15 +179,6 @@ def test_an_answer_survives_its_trace(
     captured = capsys.readouterr()
     assert "TTFT" in captured.out
     assert "not a regular file" in captured.err
-
-
-def test_a_narrow_terminal_cuts_no_number(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for columns in ("40", "60"):
-        monkeypatch.setenv("COLUMNS", columns)
-        assert main(["estimate", *QUESTION]) == 0
-        assert "\u2026" not in capsys.readouterr().out
 
 
 def test_the_default_load_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,14 +228,6 @@ def test_every_catalog_entry_can_be_shown(capsys: pytest.CaptureFixture[str], ki
     for name in names[:: max(1, len(names) // 8)]:
         assert answered(capsys, "catalog", kind, "show", name)["results"]
     assert main(["catalog", kind, "show", names[0]]) == 0
-
-
-def test_a_model_shows_its_size(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = answered(capsys, "catalog", "models", "show", "meta-llama/Llama-3.1-8B")["results"]
-    # 128256 x 4096 x 2 + 32 x (4096 x (4096 + 1024) x 2 + 3 x 4096 x 14336 + 2 x 4096) + 4096
-    assert shown["parameters"] == shown["active_parameters"] == 8_030_261_248
-    assert shown["architecture"] == "llama"
-    assert shown["layers"] == 32
 
 
 def test_nothing_but_the_answer_is_on_stdout_of_a_process() -> None:

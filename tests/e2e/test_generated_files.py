@@ -91,10 +91,3 @@ def test_the_catalog_prints_the_schema_of_a_verb(
         row = schema["properties"][name]
         assert row.get("enum", []) == list(field.choices)
         assert row.get("default") == field.default
-
-
-def test_the_catalog_refuses_a_verb_that_does_not_exist(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["catalog", "fields", "show", "kernel gem"]) == 3
-    assert "did you mean 'kernel gemm'" in capsys.readouterr().err

@@ -124,6 +124,10 @@ def test_prices_without_the_power_of_nodes_are_remarked_on(
     assert re.search(told, first)
     assert "usd_per_kwh = 0.1 has no effect here" in second
     assert "no effect" not in third
+
+
+def test_simulations_without_the_power_of_nodes_have_the_remark() -> None:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "l40s", "isl": 64, "osl": 4}
     found = perfatlas.simulate(**asked, num_requests=10, request_rate=5.0, usd_per_kwh=0.1).warnings
     assert any(text.startswith("usd_per_kwh = 0.1 has no effect here") for text in found)
 

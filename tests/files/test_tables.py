@@ -113,11 +113,6 @@ def test_a_header_of_many_names_is_checked_once_per_name() -> None:
         refuse_repeated([*names, "column 7"], "a.csv")
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match="No such file"):
-        read_table(tmp_path / "nothing.csv")
-
-
 def test_a_column_of_two_types_is_no_parquet_column(tmp_path: Path) -> None:
     mixed: dict[str, list[Any]] = {"tp": [8, "x"]}
     with pytest.raises(InvalidSpecError, match="column 'tp'"):

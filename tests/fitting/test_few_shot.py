@@ -361,19 +361,6 @@ def test_the_command_says_it_in_a_table(tmp_path: Path, capsys: pytest.CaptureFi
     assert "nothing written" in shown
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["h200_sxm", "--device", "b200_sxm"],
-        ["h200_sxm", "--output", "x.toml"],
-        ["h200_sxm", "--measurements", "x.csv", "--operator", "gemm"],
-    ],
-)
-def test_flags_that_do_not_go_together_are_refused(words: list[str]) -> None:
-    assert main(["calibrate", *words]) == 2
-
-
 def test_a_missing_file_is_an_invalid_input() -> None:
     assert main(["calibrate", "h200_sxm", "--measurements", "/nowhere/rows.csv"]) == 3
 

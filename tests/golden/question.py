@@ -1,10 +1,10 @@
-"""One question of the golden file: command lines, the files they read, the tables they write."""
+"""One question of questions.jsonl: command lines, the files they read, the tables they write."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -69,14 +69,3 @@ def read_questions(path: Path = QUESTIONS) -> list[Question]:
         )
         for row in rows
     ]
-
-
-def write_questions(questions: list[Question], path: Path = QUESTIONS) -> None:
-    """Write questions, one per line, without default fields.
-
-    Args:
-        questions: Questions in order.
-        path: JSON Lines.
-    """
-    rows = [{name: cell for name, cell in asdict(one).items() if cell} for one in questions]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")

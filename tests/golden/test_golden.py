@@ -22,7 +22,6 @@ from tests.golden.answers import (
 from tests.golden.flatten import flatten
 from tests.golden.pool import Answerer
 from tests.golden.question import has_silicon, read_questions
-from tests.golden.questions import drawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,10 +80,6 @@ def test_every_question_has_an_answer_and_every_verb_is_sampled() -> None:
     assert len(QUESTIONS) >= 600
     assert {question.verb for question in QUESTIONS} >= VERBS
     assert {question.stratum for question in QUESTIONS} == {QUESTIONS[n].stratum for n in SAMPLE}
-
-
-def test_draws_do_not_depend_on_what_was_drawn_before() -> None:
-    assert drawn() == drawn()
 
 
 def test_a_changed_last_digit_and_a_missing_key_are_noticed() -> None:

@@ -191,7 +191,7 @@ def test_collectives(
 
 
 # each engine has its share of the catalog
-STUDIED = ("sglang", "trtllm")
+STUDIED = ("ideal", "sglang", "trtllm")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.estimate import estimate, estimate_table, frontier
 from tests.examples import scaled_examples
 from tests.laws.support import MODELS
@@ -162,10 +161,3 @@ def _fits(fields: dict[str, Any], batch: int) -> bool:
     columns = estimate_table({name: [value] for name, value in asked.items()}).columns
     assert columns["error_code"] in ([""], ["infeasible"])
     return not columns["error_code"][0]
-
-
-def test_a_frontier_has_one_pool_and_room_for_one_sequence() -> None:
-    with pytest.raises(InvalidSpecError, match=r"disaggregated is .* one pool; use mode = static"):
-        frontier(model="meta-llama/Llama-3.1-8B", system="h200_sxm", mode="disaggregated")
-    with pytest.raises(InfeasibleError, match="does not fit by"):
-        frontier(model="meta-llama/Llama-3.1-70B", system="l40s")

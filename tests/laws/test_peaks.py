@@ -96,10 +96,10 @@ def _rows(count: int) -> Sequence[Fields]:
 
 @pytest.mark.parametrize("tier", ["auto", "bound"])
 def test_no_rate_exceeds_peak_or_bandwidth(tier: str) -> None:
-    rows = [{**row, "tier": tier} for row in _rows(240)]
+    rows = [{**row, "tier": tier} for row in _rows(90)]
     found = table_of(rows)
     answered = [n for n, error in enumerate(found["error"]) if not error]
-    assert len(answered) > 100
+    assert len(answered) > 40
     excess = {
         n: _excess(rows[n], {name: values[n] for name, values in found.items()}) for n in answered
     }
@@ -109,7 +109,9 @@ def test_no_rate_exceeds_peak_or_bandwidth(tier: str) -> None:
     assert worst.min() > 0.3  # the limit is one: some answers come near it
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.study) for seed in (1, 2))]
+)
 def test_no_recommended_plan_exceeds_the_peak_of_its_prefill_workers(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - a seeded draw
     asked: Fields = {

@@ -103,7 +103,7 @@ def check(draws: int, seed: int, **given: Any) -> None:  # noqa: ANN401
 
 
 def test_a_faster_rate_never_lengthens_a_step() -> None:
-    check(24, seed=3)
+    check(9, seed=3)
 
 
 @pytest.mark.study

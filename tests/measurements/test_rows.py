@@ -181,13 +181,6 @@ def test_one_time_column_is_needed(tmp_path: Path) -> None:
     assert "no time column" in refused(tmp_path / "rows.csv", one)
 
 
-def test_a_header_alone_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text(",".join(row()) + "\n")
-    with pytest.raises(InvalidSpecError, match="no data rows"):
-        read_measured_rows(path)
-
-
 def test_the_documented_columns_are_the_schema() -> None:
     page = (Path(__file__).parents[2] / "docs" / "calibrate.md").read_text("utf-8")
     for name in COLUMNS:

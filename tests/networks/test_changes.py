@@ -91,41 +91,6 @@ def test_a_solved_field_keeps_the_count(base: str, inside: str, solved: str) -> 
     assert any(note.startswith(solved) and "keeps" in note for note in model.network.notes)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"{DENSE}{{layers}}", "is not field=value"),
-        (f"{DENSE}{{layers=}}", "is not field=value"),
-        (f"{DENSE}{{layers=2", "overrides are written"),
-        (f"{DENSE}{{layers=2}}}}", "overrides are written"),
-        (f"{DENSE}{{layers=2,layers=3}}", "layers is set twice"),
-        (f"{DENSE}{{layers=0}}", "an integer from 1 to 10,000"),
-        (f"{DENSE}{{layers=1e3}}", "an integer from 1 to 10,000"),
-        (f"{DENSE}{{layers={'9' * 5000}}}", "longer than 4096 characters"),
-        (f"{DENSE}{{layerz=2}}", r"did you mean 'layers'\?"),
-        (f"{DENSE}{{num_key_value_heads=2}}", "perfatlas calls it 'kv_heads'"),
-        (f"{DENSE}{{nonsense=2}}", "fields are layers, hidden_size"),
-        (f"{DENSE}{{heads=60}}", "kv_heads = 8 does not divide heads = 60; set kv_heads too"),
-        (f"{DENSE}{{kv_heads=3}}", "kv_heads = 3 does not divide heads = 64; set heads too"),
-        (f"{DENSE}{{latent_rank=512}}", "no layer of this qwen3 model has it"),
-        (f"{DENSE}{{experts=8}}", "no layer of this qwen3 model has it"),
-        (f"{LATENT}{{kv_heads=8}}", "no layer of this deepseek_v3 model has it"),
-        (f"{LATENT}{{layers=1}}", "2 groups of different layers"),
-        (f"{EXPERTS}{{experts=2}}", "experts_per_token = 4 exceeds experts = 2"),
-        (f"{DENSE}{{equal=parameters}}", "needs equal=parameters or flop and the field"),
-        (f"{DENSE}{{equal=cost,solve=layers}}", "needs equal=parameters or flop"),
-        (f"{DENSE}{{equal=flop,solve=heads}}", "needs equal=parameters or flop"),
-        (f"{DENSE}{{layers=2,equal=flop,solve=layers}}", "layers is set and solved for"),
-        (f"{DENSE}{{layers=2,equal=flop,solve=experts}}", "experts is no dimension of this model"),
-        (f"{EXPERTS}{{layers=18,equal=flop,solve=experts}}", "solve for another field"),
-        ("no-such-model{layers=2}", "unknown model 'no-such-model'"),
-    ],
-)
-def test_overrides_that_do_not_fit_are_refused(text: str, message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        resolve_model(text)
-
-
 def test_a_file_takes_overrides_too(tmp_path: Path) -> None:
     config = {
         "model_type": "llama",

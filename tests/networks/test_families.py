@@ -19,7 +19,6 @@ from perfatlas.networks import (
     StepTokens,
     resolve_model,
 )
-from perfatlas.networks.hf_config import read_config
 from perfatlas.operators import (
     Attention,
     Collective,
@@ -30,7 +29,6 @@ from perfatlas.operators import (
     Phase,
 )
 from perfatlas.parallelism import shard_operators
-from perfatlas.quantities import InvalidSpecError
 from tests.parallelism.examples import plan_of
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
@@ -169,42 +167,6 @@ def test_values_that_are_keys_have_no_projection() -> None:
         if isinstance(one, Gemm) and one.name == "qkv_projection"
     }
     assert widths == {16 * 256 + 2 * 8 * 256.0, 16 * 512 + 2 * 512.0}
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"indexer_types": ["full", "shared"]}, "indexer_types"),
-        ({"indexer_types": ["shared"] * 4}, "first layer"),
-        ({"index_topk_pattern": "FSX!"}, "index_topk_pattern"),
-    ],
-)
-def test_inconsistent_indexers_are_refused(fields: dict[str, object], named: str) -> None:
-    config = {
-        **resolve_model_fields(),
-        **fields,
-    }
-    with pytest.raises(InvalidSpecError, match=named):
-        read_config(config, "test")
-
-
-def resolve_model_fields() -> dict[str, object]:
-    return {
-        "model_type": "glm_moe_dsa",
-        "hidden_size": 64,
-        "intermediate_size": 64,
-        "moe_intermediate_size": 32,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "vocab_size": 100,
-        "q_lora_rank": 8,
-        "kv_lora_rank": 8,
-        "qk_nope_head_dim": 8,
-        "qk_rope_head_dim": 8,
-        "v_head_dim": 8,
-        "n_routed_experts": 4,
-        "num_experts_per_tok": 2,
-    }
 
 
 def _architecture(*layers: LayerGroup) -> Architecture:

@@ -8,7 +8,6 @@ from perfatlas.formats import formats
 from perfatlas.networks import CheckpointFormats
 from perfatlas.networks.hf_config import read_config
 from perfatlas.networks.hf_config.module_patterns import as_globs, covered_parts
-from perfatlas.quantities import InvalidSpecError
 
 DENSE: dict[str, Any] = {
     "model_type": "llama",
@@ -159,23 +158,6 @@ def test_unknown_method_is_noted_not_guessed() -> None:
 
 def test_no_quantization_states_nothing() -> None:
     assert read_config(DENSE, "test").checkpoint == CheckpointFormats()
-
-
-@pytest.mark.parametrize(
-    "quantization",
-    [
-        {"quant_method": 8},
-        {"quant_method": "fp8", "activation_scheme": "sometimes"},
-        {"quant_method": "fp8", "modules_to_not_convert": "lm_head"},
-        {"quant_method": "fp8", "modules_to_not_convert": [1]},
-        {"quant_method": "awq", "bits": "four"},
-        {"quant_method": "compressed-tensors", "config_groups": []},
-        {"quant_method": "compressed-tensors", "config_groups": {"group_0": 1}},
-    ],
-)
-def test_malformed_quantization_is_refused(quantization: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSpecError, match="quantization_config"):
-        checkpoint(DENSE, quantization)
 
 
 def test_regular_expressions_are_never_run() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from perfatlas.formats import formats, get_format
-from perfatlas.quantities import UnsupportedError
 
 
 @pytest.mark.parametrize(
@@ -29,8 +28,3 @@ def test_weight_only_formats_multiply_in_16_bit() -> None:
     for name in ("int4_wo", "int8_wo", "mxfp4"):
         assert get_format(name).tensor_peak == "bf16"
         assert get_format(name).activation_bytes == 2.0
-
-
-def test_unknown_format_names_the_nearest() -> None:
-    with pytest.raises(UnsupportedError, match="nvfp4"):
-        get_format("nvpf4")

@@ -20,10 +20,8 @@ SLOW: Final = ["--checkpoint-write-s", "30", "--restart-s", "300", "--mtti-s", "
 PAGES: Final = {
     "by batch": ("estimate", [*MODEL, "--frontier"]),
     "by clock": ("estimate", [*MODEL, "--frontier", "--frontier-over", "clock_ratio"]),
-    "by power": ("estimate", [*MODEL, "--frontier", "--frontier-over", "power_cap_w"]),
     "compared": ("compare", [*MODEL, "--systems", "h200_sxm"]),
     "simulated": ("simulate", [*MODEL, "--request-rate", "2", "--num-requests", "40"]),
-    "training": ("train", JOB),
     "pipeline": ("train", [*JOB, "--pp", "2"]),
     "searched": ("search", [*MODEL, "--gpus", "1", "--num-simulated", "0"]),
     "goodput": ("goodput", [*SLOW, "--gpus", "1024"]),

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.files import format_toml
 from perfatlas.report.text import limited_text, ratio_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 MODEL = ["--model", "meta-llama/Llama-3.1-8B", "--isl", "512", "--osl", "32"]
 
@@ -57,40 +56,3 @@ def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert line_with(lines, "h200_sxm", "ms").count("≤x") == 2
     assert "(x" in line_with(lines, "tpu_v6e", "ms")
-
-
-def test_search(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--gpus", "2", "--num-simulated", "0", "--objective", "request_latency_s")
-    lines = lines_of(
-        capsys, "search", *MODEL, *words, "--system", "h100_sxm", "--systems", "tpu_v7"
-    )
-    assert line_with(lines, "tpu_v7", "≥", "≤")
-    assert not {"≥", "≤"} & set(line_with(lines, "h100", "tp 2", "ms"))
-    assert "at its roofline, in the chart too" in " ".join(lines)
-
-
-def test_kinds_of_replicas(capsys: pytest.CaptureFixture[str]) -> None:
-    kinds = '[{"system": "h100_sxm"}, {"system": "tpu_v7"}]'
-    served = ("--request-rate", "5", "--num-requests", "50")
-    lines = lines_of(capsys, "simulate", *MODEL, *served, "--replica-kinds", kinds)
-    assert line_with(lines, "times", "prediction", "lower limit")
-
-
-def test_sweeps_and_their_comparison(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    scenario = {"model": "meta-llama/Llama-3.1-8B", "isl": 512, "osl": 32}
-    study = {"verb": "estimate", "objective": "tpot_s", "vary": {"system": ["h100_sxm", "tpu_v7"]}}
-    for tier in ("auto", "bound"):
-        path = tmp_path / f"{tier}.toml"
-        path.write_text(format_toml({**study, "scenario": {**scenario, "tier": tier}}), "utf-8")
-        lines = lines_of(capsys, "sweep", str(path), "--jobs", "1")
-        if tier == "auto":
-            assert "bound" in line_with(lines, "tpu_v7", "≥")
-            assert "≥" not in line_with(lines, "h100_sxm", "ms")
-    folders = (tmp_path / "perfatlas" / "runs").iterdir()
-    runs = sorted(path.name for path in folders if path.is_dir())
-    lines = lines_of(capsys, "runs", "compare", *runs)
-    assert line_with(lines, "at 1 point one run has lower limits on time (tier bound)")
-    assert line_with(lines, "TPOT", "1").endswith("1")

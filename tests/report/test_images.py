@@ -24,7 +24,6 @@ from perfatlas.report.charts import (
     StackedBars,
     Waterfall,
     figure_bytes,
-    figure_format,
 )
 
 if TYPE_CHECKING:
@@ -81,11 +80,6 @@ def test_a_missing_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"perfatlas\[plot\]"):
         figure_bytes([("a", CHARTS["bars"])], "png")
-
-
-def test_other_formats_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"ends in \.png, \.svg, \.pdf"):
-        figure_format("chart.jpeg")
 
 
 def test_a_frontier_is_written_whole_or_one_chart(

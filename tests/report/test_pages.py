@@ -6,7 +6,10 @@ import base64
 import gzip
 import hashlib
 import re
+from functools import cache
 from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,9 +145,16 @@ PAGES: dict[str, Callable[[Path, Script], str]] = {
 every_page = pytest.mark.parametrize("name", PAGES)
 
 
+@cache
+def _inline(name: str) -> str:
+    """Return a page with its script, made once for all tests."""
+    with TemporaryDirectory() as folder:
+        return PAGES[name](Path(folder), "inline")
+
+
 @every_page
-def test_every_page_has_the_shell(name: str, tmp_path: Path) -> None:
-    page = PAGES[name](tmp_path, "inline")
+def test_every_page_has_the_shell(name: str) -> None:
+    page = _inline(name)
     read = parsed(page)
     assert page.startswith("<!doctype html>\n")
     command = name.removesuffix(" of a history")
@@ -164,8 +174,8 @@ def test_every_page_has_the_shell(name: str, tmp_path: Path) -> None:
 
 
 @every_page
-def test_every_page_escapes_user_text(name: str, tmp_path: Path) -> None:
-    read = parsed(PAGES[name](tmp_path, "inline"))
+def test_every_page_escapes_user_text(name: str) -> None:
+    read = parsed(_inline(name))
     assert not {"img", "iframe", "object", "embed", "base", "form", "link"} & {
         tag for tag, _ in read.tags
     }
@@ -179,8 +189,8 @@ def test_every_page_escapes_user_text(name: str, tmp_path: Path) -> None:
 
 
 @every_page
-def test_no_page_accesses_the_network(name: str, tmp_path: Path) -> None:
-    page = PAGES[name](tmp_path, "inline")
+def test_no_page_accesses_the_network(name: str) -> None:
+    page = _inline(name)
     read = parsed(page)
     assert all(address.startswith("#") for address in read.addresses)
     assert "default-src 'none'" in read.policy

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.step.draft_acceptance import decode_steps
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
@@ -63,25 +62,3 @@ def test_a_search_uses_the_first_positions_of_fewer_drafts() -> None:
         max_num_batched_tokens=one["max_num_batched_tokens"],
     )
     assert one["tpot_s"] == pytest.approx(alone.results["tpot_s"], rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"acceptance_by_position": "0.9"}, "has 1 numbers, one for each of"),
-        ({"acceptance_by_position": "0.9,1.5"}, "expected numbers from 0 to 1"),
-        ({"acceptance_by_position": "a,b"}, "expected numbers from 0 to 1"),
-        ({"acceptance_by_position": [0.9, 1.5]}, r"1\.5: expected numbers from 0 to 1"),
-        ({"acceptance_by_position": [True, True]}, "True: expected numbers from 0 to 1"),
-        ({"acceptance_by_position": []}, "expected numbers from 0 to 1"),
-        ({"acceptance_by_position": 10**5000}, "expected numbers from 0 to 1"),
-        (
-            {"acceptance_by_position": "0.9,0.5", "speculative_acceptance": 0.5},
-            "speculative_acceptance = 0.5 has no effect",
-        ),
-        ({"acceptance_by_position": "0.9,0.5", "speculative_depth": 0}, "has no effect"),
-    ],
-)
-def test_what_contradicts_is_refused(asked: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        estimate(**{**DRAFTED, **asked})

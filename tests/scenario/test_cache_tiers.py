@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.files import write_table
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text import reproduce_line
 from perfatlas.verbs.simulate import simulate
 
@@ -99,38 +98,3 @@ def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
     assert f"--ssd-cache-bytes {500 * BLOCK} --ssd-bandwidth 7000000000" in line
     again = simulate(**answer.scenario).answer
     assert (again.scenario, again.results) == (answer.scenario, answer.results)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "said"),
-    [
-        ({"ssd_cache_bytes": "1TB"}, InvalidSpecError, "needs ssd_bandwidth"),
-        ({"ssd_bandwidth": "7GB/s"}, InvalidSpecError, "ssd_cache_bytes is not set"),
-        ({"host_bandwidth": "7GB/s"}, InvalidSpecError, "neither host_cache_bytes nor"),
-        ({"host_cache_bytes": "much"}, InvalidSpecError, "host_cache_bytes = 'much'"),
-        ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "must be greater than 0"),
-        ({"host_cache_bytes": [1]}, InvalidSpecError, "expected a number"),
-        (
-            {"host_cache_bytes": "1MB"},
-            InvalidSpecError,
-            "is less than one block of 2,097,152 bytes",
-        ),
-        ({"host_cache_bytes": "1GB", "prefix_caching": False}, InvalidSpecError, "is off"),
-        ({"host_cache_bytes": "1GB", "scheduler": "sglang"}, UnsupportedError, "use rules vllm"),
-        (
-            {"host_cache_bytes": "1GB", "max_replicas": 2, "autoscale_target": 4},
-            UnsupportedError,
-            "outages or autoscaling",
-        ),
-        (
-            {"host_cache_bytes": "1GB", "mode": "disaggregated"},
-            UnsupportedError,
-            "use one pool",
-        ),
-    ],
-)
-def test_what_is_refused(
-    tmp_path: Path, changes: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        simulate(**{**_talks(tmp_path), **changes})

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate, estimate_table, frontier
 
@@ -83,16 +82,6 @@ def test_attention_ranks_share_a_batch() -> None:
     assert estimate(**fields, batch=32).results["tpot_s"] > 0
     with pytest.raises(InvalidSpecError, match="at most 32 per replica"):
         estimate(**fields, batch=33)
-
-
-@pytest.mark.parametrize("name", ["batch", "concurrency"])
-def test_a_frontier_sweeps_the_batch_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asked: dict[str, Any] = {**BASE, name: 8}
-    with pytest.raises(InvalidSpecError, match=f"{name} = 8 has no effect: the frontier sweeps"):
-        frontier(**asked)
-    words = ["--model", str(BASE["model"]), "--system", "h200_sxm", "--tp", "8"]
-    assert main(["estimate", *words, "--frontier", f"--{name}", "8"]) == 3
-    assert f"{name} = 8" in capsys.readouterr().err
 
 
 def test_a_frontier_ends_where_more_only_queue() -> None:

@@ -223,14 +223,3 @@ def test_a_frontier_is_of_one_plan(model: str, gpus: int, mode: str) -> None:
         assert row["tpot_s"] == pytest.approx(alone.results["tpot_s"])
     if mode == "static":  # one plan: a larger batch never takes less time
         assert all(a["tpot_s"] <= b["tpot_s"] for a, b in itertools.pairwise(rows))
-
-
-def test_gpus_alone_do_not_divide_pools() -> None:
-    fields: dict[str, Any] = {"model": LARGE, "system": "h100_sxm", "gpus": 16, "osl": 200}
-    command = f"--mode disaggregated --model {LARGE} --system h100_sxm --gpus 16 --osl 200`"
-    with pytest.raises(InvalidSpecError, match=command):
-        estimate(**fields, mode="disaggregated")
-    with pytest.raises(InvalidSpecError, match="perfatlas search"):
-        simulate(**fields, mode="disaggregated", request_rate=1.0, num_requests=2)
-    with pytest.raises(InvalidSpecError, match="prefill_workers x 2"):
-        estimate(**fields, mode="disaggregated", prefill_tp=2)

@@ -24,8 +24,7 @@ from perfatlas.reliability.fleet.model import (
     resolve_fleet,
     shipped_fleets,
 )
-from perfatlas.report.pages import page_html
-from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_page
+from perfatlas.verbs.goodput import fleet_goodput, goodput
 
 DAY = 86400.0
 ROOT = Path(__file__).parents[2]
@@ -224,18 +223,6 @@ def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> N
             goodput(**small, what_if=True, replica_gpus=size)
 
 
-def test_the_page_needs_no_network(small: dict[str, object]) -> None:
-    run = fleet_goodput(**small, what_if=True)
-    page = page_html(
-        goodput_page(run.answer.to_dict(), run.per_replica(), reproduce="perfatlas goodput")
-    )
-    assert page.startswith("<!doctype html>")
-    assert "Where the time goes" in page
-    assert "Gain from single changes" in page
-    assert "8 GPUs are dropped at a time" in page
-    assert '<script src="http' not in page
-
-
 @pytest.mark.parametrize(
     ("fields", "error", "said"),
     [
@@ -261,22 +248,6 @@ def test_input_errors_name_value_and_remedy(
 ) -> None:
     with pytest.raises(error, match=said):
         goodput(**{**small, **fields})
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
-        ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a name"),
-        ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "remove name, or pub"),
-        ("units = 4\n", r"fleet\.toml: nothing fails: add a"),
-    ],
-)
-def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(text)
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(fleet=str(path), checkpoint_write_s=1, restart_s=1)
 
 
 @pytest.mark.parametrize(
@@ -472,12 +443,3 @@ def test_a_scenario_keeps_its_zeros() -> None:
     zeros = {"restart_s": 0.0, "spares": 0, "detection_s": 0.0}
     answer = goodput(**asked, **zeros)
     assert zeros.items() <= answer.scenario.items()
-
-
-def test_a_page_of_many_replicas_counts_them_in_few_bins() -> None:
-    run = fleet_goodput(fleet="llama3", gpus=16384, checkpoint_write_s=30, restart_s=600)
-    columns = run.per_replica()
-    many = {name: values * 100 for name, values in columns.items()}
-    told = run.answer.to_dict()
-    once, often = (page_html(goodput_page(told, some, reproduce="a")) for some in (columns, many))
-    assert abs(len(often) - len(once)) < 5_000  # neither holds the replicas themselves

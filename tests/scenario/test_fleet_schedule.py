@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.text import class_rows, compared_rows, schedule_lines
+from perfatlas.verbs.schedule.text import compared_rows
 
 # The jobs of the example of `schedule`: 8 GPUs for 100 s, 16 for 50 s, 8 for 10 s, on two nodes.
 TABLE = "submit_s,run_s,gpus,limit_s\n0,100,8,100\n1,50,16,50\n2,10,8,10\n"
@@ -89,15 +89,6 @@ def test_load_is_reported_for_generated_jobs_only(tmp_path: Path) -> None:
     assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] is None
     drawn = fleet_schedule(num_jobs=9, load=0.7, nodes=2, run_sigma=9.0).answer.results
     assert drawn["load"] == pytest.approx(0.7, rel=0.1)
-
-
-def test_less_than_a_gpu_hour_is_no_zero() -> None:
-    results = fleet_schedule(num_jobs=3, load=0.1, nodes=4).answer.results
-    lines = dict(schedule_lines({**results, "lost_gpu_hours": 1600 / 3600}))
-    assert lines["GPU-hours lost"] == "0.444"
-    classes = [{**results["classes"][0], "lost_gpu_hours": 1600 / 3600}]
-    assert class_rows(classes)[0]["GPU-hours lost"] == "0.444"
-    assert "GPU-hours lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
 
 
 def test_a_list_of_drains_says_that_no_job_loses_a_node(table: str, tmp_path: Path) -> None:
@@ -238,23 +229,6 @@ def test_jobs_that_never_started_are_counted_in_every_row() -> None:
     assert [row["no start"] for row in compared_rows(results["compared"])] != ["0", "0"]
 
 
-def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(
-        'units = 4\n[[cause]]\nname = "software"\nshared = 1\ntakes = "nothing"\n'
-        'lifetime = { law = "exponential", mean = "1 d" }\n',
-        "utf-8",
-    )
-    with pytest.raises(UnsupportedError, match="none of its causes"):
-        fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
-    unit = path.read_text("utf-8").replace(
-        'shared = 1\ntakes = "nothing"', 'per_unit = 1\nrepair = "x"'
-    )
-    path.write_text(unit, "utf-8")
-    with pytest.raises(InvalidSpecError, match="unknown repair 'x'; known: 'swap'"):
-        fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
-
-
 def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
     with pytest.raises(InfeasibleError, match="row 3: a job of 16 GPUs takes 2 nodes"):
         fleet_schedule(jobs=table, nodes=1)
@@ -271,62 +245,3 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
     none = fleet_schedule(**asked, fewest_share=1.0).answer.results
     # a job that needs all its nodes waits for the repaired one, 600 s at most, and fails
     assert half["states"].get("node_fail", 0) < none["states"]["node_fail"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({}, "neither set"),
-        ({"num_jobs": 10, "nodes": 4}, "generated jobs require either load"),
-        (
-            {"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1},
-            "generated jobs require either load",
-        ),
-        ({"num_jobs": 10, "load": 1}, "nodes is required"),
-        ({"num_jobs": 10, "load": True, "nodes": 4}, "expected a number, not true or false"),
-        ({"num_jobs": 10, "load": float("nan"), "nodes": 4}, "load = nan"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "nodse": 4}, "did you mean 'nodes'?"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "node_mtbf_s": 9}, "requires repair_s"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "repair_s": 9}, "node_mtbf_s is not set"),
-        (
-            {"num_jobs": 10, "load": 1, "fleet": "rsc1", "repair_s": 9},
-            "leave fleet out, or leave",
-        ),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "mutually exclusive"),
-        ({"num_jobs": 10, "load": 1, "fleet": "rsc1", "gpus_per_node": 4}, "has 8"),
-        ({"num_jobs": 10, "load": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
-        ({"num_jobs": 10, "job_rate": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "required": True}, "together = anywhere; set"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "together": "leaf"}, "nodes_per_leaf"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "patience_s": 9}, "no job waits for a node"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "shares": "ann"}, "such as ann=2,bob=1"),
-        (
-            {"num_jobs": 10, "load": 1, "nodes": 4, "order": "fair_share", "shares": {"ann": 2}},
-            "no job belongs to 'ann'",
-        ),
-        (
-            {"num_jobs": 10, "load": 1, "nodes": 4, "zone": "UTC"},
-            "set job_format = sacct, or leave",
-        ),
-        (
-            {"jobs": "x.csv", "load": 1, "nodes": 4},
-            "load = 1 has no effect here: jobs =",
-        ),
-        ({"jobs": "x.csv", "nodes": 4, "job_format": "phily"}, "'philly'"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes"]}, "a field and its values"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["backfil=easy"]}, "'backfill'"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes=0,4"]}, "nodes = 0: must be"),
-        (
-            {"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes=4", "nodes=5"]},
-            "is used twice",
-        ),
-        (
-            {"num_jobs": 10, "load": 1, "nodes": 4, "compare": [f"nodes={'4,' * 65}"]},
-            "at most 64",
-        ),
-    ],
-)
-def test_unanswerable_questions_state_the_reason(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=r".") as caught:
-        fleet_schedule(**fields)
-    assert said in str(caught.value)

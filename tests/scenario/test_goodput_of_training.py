@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.train import train
 
@@ -133,19 +133,3 @@ def test_predicted_checkpoints_stall_the_job_and_are_read_again(tmp_path: Path) 
             goodput(train=study, mtti_s=90000.0, restart_s=300.0, **more)
     with pytest.raises(InvalidSpecError, match="time to write a checkpoint is missing"):
         goodput(train=_study(tmp_path), mtti_s=90000.0, restart_s=300.0)
-
-
-def test_what_contradicts_the_step_is_refused(tmp_path: Path) -> None:
-    study = _study(tmp_path)
-    with pytest.raises(InvalidSpecError, match="contradicts the 64 GPUs"):
-        goodput(train=study, gpus=128, **JOB)
-    with pytest.raises(InvalidSpecError, match="model follows from train"):
-        goodput(train=study, model=STEP["model"], **JOB)
-    with pytest.raises(InvalidSpecError, match="train is not set"):
-        goodput(tokens=TOKENS, mtti_s=90000.0, checkpoint_write_s=10.0, restart_s=300.0)
-    with pytest.raises(InvalidSpecError, match="cannot be read"):
-        goodput(train=str(tmp_path / "none.toml"), **JOB)
-    with pytest.raises(InvalidSpecError, match=r"study\.toml: "):
-        goodput(train=_study(tmp_path, layers=3), **JOB)
-    with pytest.raises(InfeasibleError, match="the step needs"):
-        goodput(train=_study(tmp_path, model="meta-llama/Llama-3.1-70B"), **JOB)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput, goodput_spares
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ JOB: dict[str, Any] = {"checkpoint_write_s": 60, "restart_s": 300}
 SIMPLE: dict[str, Any] = {**JOB, "mtti_s": 28_440}
 FLEET: dict[str, Any] = {**JOB, "fleet": "llama3", "gpus": 16_384, "half_width": 0.05}
 SPARES: dict[str, Any] = {"nodes": 100, "node_mtbf_s": 1e7, "repair_s": DAY}
-MODEL = "meta-llama/Llama-3.1-405B"
 LEMONS = """
 units = 44
 [[cause]]
@@ -29,101 +27,6 @@ lemons = { share = 0.1, factor = 20 }
 name = "swap"
 stages = [{ name = "swap", lasts = "1 d" }]
 """
-SILENT = """
-units = 64
-[[cause]]
-name = "quiet"
-lifetime = { law = "exponential", mean = "300 d" }
-per_unit = 1
-effect = "corrupts"
-lasts = { law = "exponential", mean = "2 h" }
-"""
-TIMES = """
-[[strategy]]
-name = "times"
-verify = "9 s"
-shrink = { fewest = 32 }
-[[strategy.checkpoint]]
-name = "disk"
-write = "1 min"
-[[strategy.restart]]
-name = "all"
-phases = { load = "5 min" }
-"""
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"usd_per_gpu_hour": 2.0}, "neither gpus nor fleet is set; set gpus or fleet, or"),
-        ({"gpus": 16, "gpus_per_node": 4}, "gpus_per_node = 4 has no .* mtti_s is .* of the whole"),
-        (
-            {"gpus": 16, "failure_shape": 0.7, "repair_s": 60},
-            "repair_s = 60 has .* spares is not set",
-        ),
-        (
-            {"model": MODEL},
-            "neither a write bandwidth nor a step time for the MFU is set; set check",
-        ),
-        ({"checkpoint_bytes": 5e12}, "no write bandwidth is set; set checkpoint_bytes_per_s"),
-        ({"format": "fp8"}, "format = fp8 has no effect here: step_time_s is not set"),
-        ({"failures_seen": 9, "mtti_s": None, "failure_rate": "rsc1_node", "gpus": 8}, "leave fai"),
-        ({"more_spares": 5}, "fleet is not set; set fleet, such as llama3, or leave more_sp"),
-        ({"system": "h100_sxm"}, "neither step_time_s nor tokens_per_step is set"),
-        ({"work_s": 9, "mfu": 0.4}, "work_s = 9 and mfu = 0.4 have no .*, or leave work_s and mfu"),
-    ],
-)
-def test_options_without_effect_on_a_job_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(**(SIMPLE | fields))
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        (
-            {"work_s": DAY, "duration_s": 5 * DAY},
-            "duration_s = 432000 has .* work_s = 86400 ends",
-        ),
-        ({"more_spares": 5}, "more_spares = 5 has .* what_if is not set; set what_if, or"),
-        ({"verify_s": 5}, "verify_s = 5 has no effect here: what_if is not set"),
-        ({"verify_s": 5, "what_if": True}, "no cause of this fleet has"),
-        ({"checkpoint_bytes": 5e12}, "no write bandwidth is set; set checkpoint_bytes_per"),
-        ({"checkpoint_bytes": 5e12, "model": MODEL}, "model = .* no effect here: checkpoint_bytes"),
-        ({"model": MODEL, "format": "fp8"}, "format = fp8 has no effect here: step_time_s is not"),
-        ({"method": "exact"}, "method = exact .* a job on a fleet is always simulated; leave"),
-        ({"mtti_s": 60, "method": "auto"}, "leave fleet out, or leave mtti_s out"),
-        ({"replica_gpus": 64}, "neither fewest_gpus nor what_if is set"),
-        ({"finish_by_s": 9e6}, "work_s is not set; set work_s, or leave finish_by_s out"),
-    ],
-)
-def test_options_without_effect_on_a_fleet_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(**(FLEET | fields))
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"checkpoint_bytes": 5e12}, "checkpoint_bytes = 5e.12 has no effect here"),
-        (
-            {"replica_gpus": 64, "what_if": True},
-            "strategy 'times' defines shrink; set",
-        ),
-        ({"verify_s": 5, "what_if": True}, "strategy 'times' has verify 9 s; leave verify_s out"),
-        (
-            {"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11},
-            "checkpoint_bytes_per_s implies it",
-        ),
-    ],
-)
-def test_fields_that_the_strategy_sets_are_refused(
-    tmp_path: Path, fields: dict[str, Any], said: str
-) -> None:
-    path = tmp_path / "fleet.toml"
-    path.write_text(SILENT + TIMES, "utf-8")
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(fleet=str(path), half_width=0.05, duration_s=DAY, **fields)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.kernel import kernel_attention, kernel_columns, kernel_gemm
 
 ASKED: dict[str, Any] = {
@@ -59,21 +58,6 @@ def test_published_rates_of_both_passes_are_inside() -> None:
     assert 294e12 < rate < 2.0 * 294e12
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"phase": "decode", "mask": "none"}, "mask"),
-        ({"mask": "none", "window": 128}, "window"),
-        ({"direction": "backward", "cache_append": "included"}, "cache_append"),
-        ({"kind": "mla", "direction": "backward"}, "direction"),
-        ({"direction": "sideways"}, "direction"),
-    ],
-)
-def test_contradictions_are_refused(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(InvalidSpecError, match=named):
-        kernel_attention(**(ASKED | changes))
-
-
 def test_a_group_costs_no_more_than_a_product_of_its_own() -> None:
     asked = {"system": "h100_sxm", "n": 4096, "k": 7168, "format": "fp8_block"}
     one = kernel_gemm(**asked, m=256).results
@@ -110,16 +94,6 @@ def test_grouped_products_of_pytorch_have_the_tile_of_its_code(
     best, torch = kernel_gemm(**asked), kernel_gemm(**asked, grouped_kernel="torch")
     assert torch.results["time_s"] >= best.results["time_s"]
     assert any(tile in said for said in torch.evidence.assumptions)
-
-
-def test_pytorch_has_no_grouped_kernel_for_every_format() -> None:
-    asked = {"groups": 2, "m": 64, "n": 4096, "k": 4096, "grouped_kernel": "torch"}
-    with pytest.raises(UnsupportedError, match="Leave grouped_kernel out"):
-        kernel_gemm(system="h100_sxm", format="fp8_block", **asked)
-    with pytest.raises(UnsupportedError, match="ada"):
-        kernel_gemm(system="l40s", **asked)
-    with pytest.raises(InvalidSpecError, match="groups"):
-        kernel_gemm(system="h100_sxm", **asked | {"groups": 1})
 
 
 def test_a_table_mixes_directions() -> None:

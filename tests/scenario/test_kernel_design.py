@@ -21,7 +21,6 @@ from perfatlas.machines.gpu.pipeline import (
     run_programs,
 )
 from perfatlas.machines.gpu.pipeline.pricing import sm_cycles
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.verbs.kernel import kernel_design_attention, kernel_design_gemm
 from validation.kernels.design import anchors, ratios, validate_design
 
@@ -111,45 +110,6 @@ def test_what_no_published_speed_resembles_is_marked() -> None:
     for fields in ({"q_len": 512}, {"head_dim": 96}):
         (warning,) = kernel_design_attention(**asked, **fields).warnings
         assert warning.startswith("not validated")
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({**TILE, "stages": 12}, r"needs 425,984 bytes of shared memory, and a block has 232,448"),
-        ({"tile_m": 128, "tile_n": 256}, r"needs 280 registers per thread, and 240 are available"),
-        (
-            {"system": "b200_sxm", "tile_m": 256, "tile_n": 256},
-            "needs 768 columns of tensor memory, and an SM has 512",
-        ),
-    ],
-)
-def test_a_tile_that_no_sm_holds_is_refused_with_its_numbers(
-    fields: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InfeasibleError, match=message):
-        kernel_design_attention(**{**ATTENTION, "kv_len": 4096, **fields})
-
-
-def test_rows_that_no_mma_instruction_has_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="an MMA instruction of hopper has 64 rows"):
-        kernel_design_gemm(**GEMM, tile_m=96, tile_n=128)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"phase": "decode"},
-        {"kind": "mla"},
-        {"direction": "backward"},
-        {"format": "fp8"},
-        {"head_dim": 512},
-        {"system": "mi300x"},
-    ],
-)
-def test_kernels_without_published_speeds_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedError):
-        kernel_design_attention(**{**ATTENTION, "kv_len": 4096, **fields})
 
 
 def test_an_answer_names_its_units_and_what_would_change_it() -> None:

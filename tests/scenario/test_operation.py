@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from perfatlas.files import write_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report.pages import page_html
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.serving.config import Availability
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
+from perfatlas.verbs.simulate import simulate
 from perfatlas.vocabulary.fields import ReplicaOperation, fields_of
 
 if TYPE_CHECKING:
@@ -77,15 +76,6 @@ def test_following_prefixes_finds_more_of_them_in_the_cache(tmp_path: Path) -> N
     assert rates["round_robin"] < rates["prefix_aware"] - 0.05
     said = found["prefix_aware"].evidence.assumptions
     assert any("sglang-router 0.3.2" in text and "30%" in text for text in said)
-
-
-def test_thresholds_belong_to_their_routing() -> None:
-    with pytest.raises(InvalidSpecError, match=r"cache_threshold = 0\.5 .* routing = round_robin"):
-        simulate(**DEPLOYED, request_rate=5, cache_threshold=0.5)
-    with pytest.raises(InvalidSpecError, match="balance_rel_threshold"):
-        simulate(**DEPLOYED, request_rate=5, routing="prefix_aware", balance_rel_threshold=0.2)
-    with pytest.raises(InvalidSpecError, match="routing"):
-        simulate(**DEPLOYED, request_rate=5, routing="prefix")
 
 
 STEADY: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 200, "request_rate": 40}
@@ -155,27 +145,6 @@ def test_replica_availability_is_at_most_one() -> None:
     assert 0.9 < found["replica_availability"] <= 1.0
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"dp": 10**9}, "dp = 1,000,000,000: a simulation supports at most 100,000 schedulers"),
-        ({"max_replicas": 10**9, "autoscale_target": 4}, "set max_replicas to 100,000 or fewer"),
-        (
-            {"mode": "disaggregated", "prefill_workers": 10**9},
-            "prefill_workers = 1,000,000,000",
-        ),
-        ({"mode": "disaggregated", "decode_workers": 10**9}, "decode_workers = 1,000,000,000"),
-        ({"replica_kinds": [{"system": "h200_sxm", "dp": 10**9}]}, "kind 1 .h200_sxm.: dp = 1,000"),
-        ({"dp": 10**12}, "must be at most 1,000,000,000"),
-        ({"concurrency": 10**12, "request_rate": None}, "must be at most 1,000,000,000"),
-    ],
-)
-def test_too_many_engines_are_refused(fields: dict[str, Any], said: str) -> None:
-    asked = {**STEADY, "num_requests": 10, **fields}
-    with pytest.raises(InvalidSpecError, match=said):
-        simulate(**{name: value for name, value in asked.items() if value is not None})
-
-
 def test_prefix_caches_larger_than_memory_are_refused() -> None:
     asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "block_size": 1}
     with pytest.raises(InfeasibleError, match=r"need tables of .* GiB.*simulate fewer replicas"):
@@ -203,34 +172,6 @@ def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
     assert found[0]["requests_sent_again"] > 0
 
 
-@pytest.mark.parametrize(
-    ("events", "said"),
-    [
-        ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4 replicas, numbered"),
-        ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and returns at 5 s"),
-        ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "return later than it fails"),
-        (
-            '[{"replica": 1, "fails_at_s": 9, "down_for_s": 1, "back_at_s": 11}]',
-            "set one of the two",
-        ),
-        ('[{"replica": 1, "fails_at_s": 1e300}]', "fails_at_s = 1e[+]300"),
-        (
-            '[{"replica": 1, "fails_at_s": 4e6, "down_for_s": 4e6}]',
-            "fails at 4e[+]06 s and returns at 8e[+]06 s, after the longest simulation",
-        ),
-        ('[{"replica": 1}]', "event 1 of replica_events: fails_at_s is required"),
-        ('[{"replica": 1, "fails_at_s": 1, "kind": "melt"}]', "kind = 'melt'"),
-        ('[{"replica": 1, "fail_at_s": 1}]', "did you mean"),
-        ("[{", "replica_events is not JSON"),
-        ("nowhere.csv", "cannot read table 'nowhere.csv'"),
-        (7, "expected a file, or a list"),
-    ],
-)
-def test_contradictory_events_are_refused(events: object, said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        simulate(**STEADY, dp=4, replica_events=events)
-
-
 def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
     asked = {**DEPLOYED, "isl": 512, "osl": 200, "request_rate": 60, "num_requests": 3000}
     asked |= {"max_replicas": 6, "autoscale_target": 16, "start_up_s": 4, "autoscale_period_s": 5}
@@ -251,47 +192,10 @@ def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
     assert slow["ttft_s"]["p90"] > results["ttft_s"]["p90"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"autoscale_target": 4}, "autoscale_target = 4 .* max_replicas is not set"),
-        ({"max_replicas": 4}, "set autoscale_target"),
-        (
-            {"max_replicas": 2, "min_replicas": 3, "autoscale_target": 4},
-            "min_replicas = 3, dp = 3 initially, max_replicas = 2",
-        ),
-        ({"max_replicas": 4, "dp": 5, "autoscale_target": 4}, "dp = 5 initially"),
-        ({"on_failure": "lost"}, "on_failure = lost .* replica_events is not set"),
-        ({"max_replicas": 4, "autoscale_target": -1}, "autoscale_target = -1"),
-        ({"max_replicas": 4, "autoscale_target": 4, "start_up_s": -1}, "start_up_s = -1"),
-    ],
-)
-def test_contradictory_autoscaling_is_refused(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        simulate(**{**STEADY, **asked})
-
-
-def test_events_and_an_autoscaler_together_are_refused() -> None:
-    event = [{"replica": 0, "fails_at_s": 1}]
-    with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):
-        simulate(**STEADY, max_replicas=4, autoscale_target=8, replica_events=event)
-
-
 def test_the_command_repeats_a_list_of_events() -> None:
     event = [{"replica": 0, "fails_at_s": 1}]
     line = reproduce_line("simulate", {"replica_events": event})
     assert line == """perfatlas simulate --replica-events '[{"replica": 0, "fails_at_s": 1}]'"""
-
-
-def test_the_page_shows_replicas_where_their_number_varies() -> None:
-    event = [{"replica": 0, "fails_at_s": 0.3}]
-    for given, shown in ((None, False), (event, True)):
-        done = simulate(**STEADY, num_requests=60, dp=2, replica_events=given)
-        answer = done.answer.to_dict()
-        run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
-        page = page_html(traffic_page(answer, run, reproduce=""))
-        assert ("Serving replicas" in page) == shown
-        assert ("replica 0 out of service (crash) from 0.3 s permanently" in page) == shown
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:

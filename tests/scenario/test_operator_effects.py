@@ -178,9 +178,3 @@ def test_no_field_is_ignored(
 def test_a_default_is_accepted_where_it_has_no_effect() -> None:
     asked = {"system": "h200_sxm", "kv_len": 4096, "num_heads": 32, "tier": "bound"}
     assert kernel_attention(**asked, rope_dim=64).results == kernel_attention(**asked).results
-
-
-def test_the_version_of_tables_is_refused_beside_the_library() -> None:
-    asked = {"system": "h200_sxm", "op": "all_reduce", "bytes": "1MB", "gpus": 8}
-    with pytest.raises(InvalidSpecError, match="the tables of kernel_family = nccl"):
-        collective(**asked, tier="measured", kernel_family="nccl", silicon_version="0.24.0")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
@@ -82,22 +81,3 @@ def test_a_search_mixes_formats_of_pools() -> None:
             assert row[name] == pytest.approx(found[name], rel=1e-12)
     assert pairs == {(None, None), ("bf16", "fp8_dynamic"), ("fp8_dynamic", "bf16")}
     assert json.dumps(answer.columns["prefill_gemm_format"])
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"mode": "static", "decode_batch": None}, "prefill_format = fp8 has no effect"),
-        ({"format": "bf16", "decode_format": "fp8"}, "all pools override it"),
-        ({"gemm_format": "bf16"}, "has no effect"),
-        ({"decode_format": "nope"}, "unknown format 'nope'"),
-    ],
-)
-def test_formats_without_effect_are_refused(asked: dict[str, Any], message: str) -> None:
-    with pytest.raises(PerfatlasError, match=message):
-        estimate(**{**POOLS, "prefill_format": "fp8", **asked})
-
-
-def test_the_refusal_is_an_invalid_specification() -> None:
-    with pytest.raises(InvalidSpecError, match="set mode = disaggregated"):
-        estimate(model=POOLS["model"], system="h200_sxm", decode_format="fp8")

@@ -10,7 +10,6 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import FIRST_TOKEN, cache_link_s
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -183,31 +182,6 @@ def test_overloaded_decode_workers_are_reported() -> None:
     assert done.answer.results["saturated"] is True
     calm = simulate(**SMALL, request_rate=1)
     assert calm.answer.results["saturated"] is False
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "said"),
-    [
-        ({"decode_workers": 0}, InvalidSpecError, "decode_workers"),
-        ({"prefill_workers": -1}, InvalidSpecError, "prefill_workers"),
-        ({"mode": "static"}, UnsupportedError, "mode = static"),
-        ({"mode": "aggregated", "decode_workers": 2}, InvalidSpecError, "decode_workers = 2"),
-        ({"batch": 4}, InvalidSpecError, "batch"),
-        ({"dp": 2}, InvalidSpecError, "dp = 2"),
-        ({"decode_tp": 3}, InvalidSpecError, "num_heads"),
-        ({"decode_system": "h2000"}, InvalidSpecError, "h200"),
-        ({"prefill_system": "h200_sxm{node.nic_bandwidth=0}"}, InvalidSpecError, "positive"),
-        ({"decode_system": "h200_sxm{node.nic_bandwidth=1B/s}"}, InvalidSpecError, "unit right"),
-        ({"decode_pp": 2}, UnsupportedError, "pp"),
-        ({"scheduler": "static"}, UnsupportedError, "does not support role prefill"),
-        ({"model": "meta-llama/Llama-3.1-70B", "prefill_tp": 8}, InfeasibleError, "decode worker"),
-    ],
-)
-def test_unsupported_features_of_pools_are_refused(
-    fields: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        simulate(**{**SMALL, "request_rate": 5, **fields})
 
 
 def test_a_decode_pool_too_small_for_a_request_rejects_it() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
 
@@ -27,17 +26,6 @@ def test_a_quantization_is_added_and_named(tier: str) -> None:
     assert included.results["time_s"] >= excluded.results["time_s"]
     assert any("time excludes" in said for said in excluded.evidence.assumptions)
     assert any("time includes" in said for said in included.evidence.assumptions)
-
-
-@pytest.mark.parametrize("format_name", ["bf16", "int8", "int4_wo", "fp8"])
-def test_a_quantization_nobody_measured_is_refused(format_name: str) -> None:
-    with pytest.raises(InvalidSpecError, match="set format = fp8_dynamic, fp8_block or nvfp4"):
-        kernel_gemm(**ASKED, format=format_name, quantization="included")
-
-
-def test_other_values_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="expected one of excluded, included"):
-        kernel_gemm(**ASKED, format="fp8_dynamic", quantization="yes")
 
 
 def test_formats_without_quantization_do_not_mention_it() -> None:

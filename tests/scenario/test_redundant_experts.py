@@ -53,13 +53,6 @@ def test_copies_balance_unequally_popular_experts() -> None:
     assert any("64 redundant experts, 320 of each" in one for one in answer.evidence.assumptions)
 
 
-def test_copies_without_expert_parallelism_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="ep = 1"):
-        _told(attention_dp=1, tp=4, ep=1, redundant_experts=4)
-    with pytest.raises(InvalidSpecError, match="redundant_experts"):
-        estimate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", redundant_experts=4)
-
-
 def test_modes_of_deepep_run_the_same_kernels_in_both_phases() -> None:
     wide = {"system": "h200_sxm", "attention_dp": 32, "ep": 32, "concurrency": 512, "osl": 4000}
     names = ("deepep", "deepep_normal", "deepep_low_latency")

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.files import write_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report.pages import page_html
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
     StepScale,
     common_entries,
@@ -21,13 +20,11 @@ from perfatlas.scenario.deployments import (
     slowed,
 )
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.serving.config import MAX_ENGINE_TYPES, Control
+from perfatlas.serving.config import Control
 from perfatlas.verbs.simulate import (
-    SimulatedRun,
     max_request_rate,
     simulate,
     split_fields,
-    traffic_page,
 )
 
 if TYPE_CHECKING:
@@ -223,16 +220,6 @@ def test_the_largest_rate_of_two_kinds_lies_between_those_of_each_twice() -> Non
     assert rates[0] < rates[1] < rates[2]
 
 
-def test_three_kinds_with_blocks_of_their_own_run_and_make_a_page() -> None:
-    kinds = [{**NEW, "block_size": 32}, {**OLD, "dp": 2}, {**NEW, "engine": "trtllm"}]
-    found = simulate(**{**BUSY, "num_requests": 30}, replica_kinds=kinds, shared_prefix=256)
-    assert found.answer.results["requests_completed"] == 30
-    run = SimulatedRun(found.per_request(), found.series())
-    page = page_html(traffic_page(found.answer.to_dict(), run, reproduce="perfatlas"))
-    assert "share of requests" in page
-    assert "2 x 1 a100_sxm" in page
-
-
 def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"system": "a100_sxm", "dp": 2},
@@ -245,62 +232,6 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
     found = [read_kinds(one) for one in given]
     assert all(one == found[0] for one in found)
     assert read_kinds(None) is None
-
-
-@pytest.mark.parametrize(
-    ("kinds", "said"),
-    [
-        ("[]", "replica_kinds is empty"),
-        ([], "replica_kinds is empty"),
-        ("[{", "replica_kinds is not JSON"),
-        ("[" + "1" * 5000 + "]", "replica_kinds is not JSON"),
-        ("[" * 100_000, "replica_kinds is JSON nested too deeply"),
-        ('{"system": "h200_sxm"}', "expected a file, or a list of 1 to"),
-        ({"system": "h200_sxm"}, "expected a file, or a list of 1 to"),
-        ([NEW] * (MAX_ENGINE_TYPES + 1), "expected a file, or a list of 1 to"),
-        (7, "expected a file, or a list of 1 to"),
-        ([NEW, 5], "kind 2 of replica_kinds is '5'"),
-        ([NEW, {"tpp": 2}], "kind 2 of replica_kinds: unknown field 'tpp'; did you mean 'tp'"),
-        ([NEW, {"pp": 2}], "kind 2 of replica_kinds: pp is common to all kinds"),
-        ([NEW, {**NEW, "model": "x"}], "kind 2 of replica_kinds: model is common to all"),
-        ([NEW, {**NEW, "dp": 0}], "kind 2 of replica_kinds: dp = 0"),
-        ([NEW, {**NEW, "dp": True}], "not true or false"),
-        ([NEW, {**NEW, "tp": 1.5}], "kind 2 of replica_kinds: tp = 1.5"),
-        ([NEW, {"tp": 2}], "kind 2 of replica_kinds has no system"),
-        ([NEW, {"system": "h300"}], "kind 2 .h300.: unknown system 'h300'"),
-        ([NEW, {**NEW, "engine": "vlm"}], "kind 2 .h200_sxm.: unknown engine 'vlm'"),
-        ([NEW, {**NEW, "tp": 3}], "kind 2 .h200_sxm.: tp = 3: num_heads"),
-        ("no_such_file.csv", "no_such_file.csv"),
-    ],
-)
-def test_invalid_lists_of_kinds_are_refused(kinds: object, said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        simulate(**BUSY, replica_kinds=kinds)
-
-
-@pytest.mark.parametrize(
-    ("fields", "refusal", "said"),
-    [
-        ({"mode": "disaggregated"}, InvalidSpecError, "kinds serve whole requests"),
-        ({"dp": 2}, InvalidSpecError, "set dp in each kind"),
-        ({"gpus": 2}, InvalidSpecError, "the sum over kinds"),
-        ({"max_replicas": 4, "autoscale_target": 2}, UnsupportedError, "several kinds of replicas"),
-        ({"on_failure": "lost"}, InvalidSpecError, "^on_failure = lost .* replica_events is"),
-        ({"pp": 2}, UnsupportedError, "pp = 2: several engine types with pipeline stages"),
-    ],
-)
-def test_fields_that_conflict_with_kinds_are_refused(
-    fields: dict[str, Any], refusal: type[Exception], said: str
-) -> None:
-    with pytest.raises(refusal, match=said):
-        simulate(**BUSY, replica_kinds=[NEW, NEW], **fields)
-
-
-def test_a_kind_that_is_too_small_is_named_with_what_fits() -> None:
-    asked = {**BUSY, "model": "meta-llama/Llama-3.1-70B-Instruct"}
-    with pytest.raises(InfeasibleError, match=r"kind 2 \(h100_sxm\): .*does not fit") as refused:
-        simulate(**asked, replica_kinds=[{**NEW, "tp": 4}, {"system": "h100_sxm"}])
-    assert str(refused.value).count(refused.value.advice[0]) == 1
 
 
 def test_only_common_entries_are_returned() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import request_rates
 from perfatlas.verbs.simulate import max_request_rate, simulate
 
@@ -72,35 +72,6 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "error", "words"),
-    [
-        ({}, InvalidSpecError, "no SLO"),
-        ({"slo_ttft_s": 1, "request_rate": 3}, InvalidSpecError, "the rate is searched"),
-        ({"slo_ttft_s": 1, "concurrency": 3}, InvalidSpecError, "does not support closed loops"),
-        ({"slo_ttft_s": 1, "arrival": "closed"}, InvalidSpecError, "does not support closed loops"),
-        (
-            {"slo_ttft_s": 1, "arrival": "ramp", "ramp_to_rate": 9, "ramp_s": 9},
-            InvalidSpecError,
-            "does not support arrival = ramp",
-        ),
-        (
-            {"slo_ttft_s": 1e-3},
-            InfeasibleError,
-            r"no request rate.*mean ttft_s is .*above the SLO of 0.001",
-        ),
-        ({"slo_ttft_s": 1, "kv_blocks": 4}, InfeasibleError, "all requests need more KV cache"),
-        ({"slo_ttft_s": 1, "slo_percentile": 100}, InvalidSpecError, "slo_percentile = 100"),
-        ({"slo_ttft_s": 1, "arrival": "gamma", "request_rate": "inf"}, InvalidSpecError, "inf"),
-    ],
-)
-def test_unsearchable_questions_are_refused(
-    fields: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        max_request_rate(**{**ASKED, **fields})
-
-
-@pytest.mark.parametrize(
     "fields",
     [
         {"num_requests": 30, "slo_request_latency_s": 2},
@@ -123,14 +94,6 @@ def test_traffic_too_short_to_tell_is_drawn_longer_until_the_rate_is_served(
     longer = {**ASKED, **fields, "num_requests": 4 * drawn}
     served = simulate(**longer, request_rate=rate).answer.results["requests_per_s"]
     assert 0.9 * rate < served < 1.1 * rate
-
-
-def test_a_file_too_short_to_tell_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "requests.csv"
-    path.write_text("arrival_s,isl,osl\n" + "".join(f"{0.5 * i},512,32\n" for i in range(20)))
-    asked = {name: ASKED[name] for name in ("model", "system")}
-    with pytest.raises(InvalidSpecError, match=r"the 20 requests .* too few to determine"):
-        max_request_rate(**asked, requests=str(path), slo_request_latency_s=5)
 
 
 def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

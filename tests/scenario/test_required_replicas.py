@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.sampling import Precision
 from perfatlas.scenario.deployments import offered_load
 from perfatlas.studies import run_length
@@ -91,44 +90,6 @@ def test_a_fixed_sample_is_judged_as_it_is(tmp_path: Path) -> None:
     ]
     assert means[0] > 0.05 >= means[1]
     assert found["ttft_s"]["mean"] == means[1]
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "words"),
-    [
-        ({}, InvalidSpecError, "no SLO"),
-        (
-            {"dp": 2, "slo_ttft_s": 1},
-            InvalidSpecError,
-            "dp = 2: the number of replicas is searched",
-        ),
-        ({"gpus": 2, "slo_ttft_s": 1}, InvalidSpecError, "gpus = 2: the number of replicas"),
-        ({"max_replicas": 2, "slo_ttft_s": 1}, InvalidSpecError, "does not support max_replicas"),
-        ({"num_seeds": 3, "slo_ttft_s": 1}, InvalidSpecError, "num_seeds = 3"),
-        (
-            {"mode": "disaggregated", "decode_workers": 2, "slo_ttft_s": 1},
-            InvalidSpecError,
-            "decode_workers = 2: the number of workers is searched",
-        ),
-        (
-            {"mode": "disaggregated", "slo_ttft_s": 1e-3},
-            InfeasibleError,
-            "no number of workers.*run alone, the mean ttft_s is .* above the SLO of 0.001",
-        ),
-        (
-            {"slo_ttft_s": 1e-3},
-            InfeasibleError,
-            "no number of replicas.*run alone, the mean ttft_s is .* above the SLO of 0.001",
-        ),
-        ({"kv_blocks": 4, "slo_ttft_s": 1}, InfeasibleError, "all requests need more KV cache"),
-        ({"request_rate": 1e7, "slo_ttft_s": 1}, InvalidSpecError, "supports at most"),
-    ],
-)
-def test_unsearchable_questions_are_refused(
-    fields: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        required_replicas(**{**SERVED, "request_rate": 50, **fields})
 
 
 def test_a_search_can_be_stopped() -> None:

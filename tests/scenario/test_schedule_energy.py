@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
 from perfatlas.verbs.schedule.metrics import PARTS
 
@@ -81,11 +80,6 @@ def test_the_energy_of_interrupted_work_by_hand(tmp_path: Path) -> None:
     # work since the checkpoint at 600 s is lost: 100 s on 16 GPUs
     assert run.results["lost_work_energy_j"] == pytest.approx(100 * 16 * 620.0)
     assert run.results["work_energy_j"] == pytest.approx(1000 * 16 * 620.0)
-
-
-def test_a_power_needs_that_of_idle_gpus() -> None:
-    with pytest.raises(InvalidSpecError, match="power_w requires idle_power_w"):
-        fleet_schedule(**CLUSTER, power_w=620.0)
 
 
 def test_text_page_and_table_have_the_energy(

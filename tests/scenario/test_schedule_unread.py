@@ -114,15 +114,6 @@ def test_an_option_used_by_one_compared_schedule_is_accepted(
     assert len(found.answer.results["compared"]) == 2
 
 
-def test_an_option_that_no_compared_schedule_reads_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="no job loses a node; set node_mtbf_s"):
-        fleet_schedule(**DRAWN, compare=["detection_s=5,50"])
-    with pytest.raises(
-        InvalidSpecError, match="depth = 5 has no effect here: backfill = none; set backfill"
-    ):
-        fleet_schedule(**DRAWN, backfill="none", compare=["depth=5,50"])
-
-
 @pytest.mark.parametrize(
     ("column", "cell", "asked"),
     [
@@ -167,11 +158,6 @@ def test_options_without_effect_on_these_jobs_are_remarked_on(
 ) -> None:
     assert any(said in text for text in fleet_schedule(**DRAWN, **fields).answer.warnings)
     assert not any(said in text for text in fleet_schedule(**DRAWN).answer.warnings)
-
-
-def test_a_zone_applies_only_to_sacct() -> None:
-    with pytest.raises(InvalidSpecError, match="job_format = sacct_json; set job_f"):
-        fleet_schedule(**FILE, job_format="sacct_json", zone="UTC")
 
 
 def test_explicit_defaults_are_accepted() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from perfatlas.answer.repetitions import averaged, half_widths
 from perfatlas.engines import resolve_engine, tokenizing
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.generated import closed_loop_lengths
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import Simulation, simulate
@@ -135,44 +134,6 @@ def test_the_steps_shown_are_of_mean_size() -> None:
     assert "a prompt of 512 tokens" in said
     assert "a decode step of 4 sequences at 612 tokens" in said
     assert {row["phase"] for row in done.answer.breakdown} == {"prefill", "decode"}
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "words"),
-    [
-        ({}, InvalidSpecError, "no traffic specified"),
-        ({"request_rate": 2, "concurrency": 4}, InvalidSpecError, "set one of the two"),
-        ({"request_rate": -1}, InvalidSpecError, "request_rate"),
-        ({"request_rate": 2, "mode": "static"}, UnsupportedError, "use aggregated"),
-        ({"request_rate": 2, "batch": 4}, InvalidSpecError, "batch has no effect in simulate"),
-        ({"request_rate": 2, "scheduler": "orca"}, InvalidSpecError, "scheduler"),
-        (
-            {"request_rate": 2, "pp": 2, "speculative_depth": 1, "speculative_acceptance": 0.5},
-            UnsupportedError,
-            "pp = 2 is not simulated with speculative_depth = 1",
-        ),
-        (
-            {"request_rate": 2, "pp": 2, "autoscale_target": 4, "max_replicas": 3},
-            UnsupportedError,
-            "outages and autoscaling with pipeline stages",
-        ),
-        ({"request_rate": 2, "burstiness": 2}, InvalidSpecError, "arrival = gamma"),
-        ({"requests": "x.csv", "num_seeds": 2}, InvalidSpecError, "num_seeds = 2"),
-        ({"request_rate": 2, "model": "meta-llama/Llama-3.1-405B"}, InfeasibleError, "fit"),
-        ({"request_rate": 2, "requsts": "x"}, InvalidSpecError, "requsts"),
-        ({"concurrency": 10**9}, InvalidSpecError, "10,000,000,000 requests"),
-        (
-            {"request_rate": 1e6, "num_requests": 10**9},
-            InvalidSpecError,
-            "exceed the limit .* lower",
-        ),
-    ],
-)
-def test_unsupported_simulations_are_refused(
-    fields: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        simulate(**{**DEPLOYED, **fields})
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])

@@ -134,23 +134,6 @@ def test_no_decode_step_is_shown_where_nothing_decodes() -> None:
     assert "no decode step" in " ".join(answer.evidence.assumptions)
 
 
-def test_counts_of_one_are_singular() -> None:
-    answer = answer_of(concurrency=1, num_requests=1)
-    said = " ".join(answer.evidence.assumptions)
-    assert "1 generated request," in said
-    assert "a decode step of 1 sequence" in said
-    rejected = answer_of(concurrency=1, num_requests=1, kv_blocks=2)
-    assert "1 request was rejected" in " ".join(rejected.warnings)
-    drafted = answer_of(request_rate=5, speculative_depth=1, speculative_acceptance=0.7)
-    assert "verifies 1 draft, each accepted with probability 0.7" in " ".join(
-        drafted.evidence.assumptions
-    )
-    out = [{"replica": 0, "fails_at_s": 1}]
-    failing = answer_of(request_rate=20, dp=2, replica_events=out, on_failure="lost")
-    assert "1 event of replicas:" in " ".join(failing.evidence.assumptions)
-    assert "lost when replicas failed; they meet no SLO" in " ".join(failing.warnings)
-
-
 def test_rejections_due_to_drafts_are_explained() -> None:
     # 512 + 32 - 1 tokens are 34 blocks of 16; with 6 of drafts they are 35
     fields = {"request_rate": 5, "kv_blocks": 34}

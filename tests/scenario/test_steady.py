@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perfatlas.engines import resolve_engine, tokenizing
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import closed_loop
 from perfatlas.verbs.estimate import estimate, estimate_table
 
@@ -134,13 +134,6 @@ def test_too_many_engines_use_closed_forms() -> None:
         assert estimate(**pools, **{role: 10**9}).results["method"] == "formula"
         with pytest.raises(InvalidSpecError, match=role):
             estimate(**pools, **{role: 10**9}, method="simulate")
-
-
-def test_a_cache_too_small_for_one_request_is_refused() -> None:
-    tight: dict[str, Any] = {**ASKED, "concurrency": 4, "method": "simulate", "block_size": 1}
-    tight |= {"kv_blocks": ASKED["isl"] + ASKED["osl"]}
-    with pytest.raises(InfeasibleError, match="draft tokens needs a KV cache"):
-        estimate(**tight, speculative_depth=8, speculative_acceptance=1.0)
 
 
 def test_simulated_requests_have_the_cached_prefix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.jobs.model import Cluster, Mix, generate_jobs, with_running_jobs
 from perfatlas.verbs.schedule import fleet_schedule, jobs, steady_stream
 from perfatlas.verbs.schedule.text import print_schedule
@@ -120,13 +119,6 @@ def test_a_fixed_sample_says_what_of_it_is_warm_up() -> None:
     count = found.results["warm_up_jobs"]
     said = [text for text in found.evidence.assumptions if "are warm-up (MSER-5)" in text]
     assert len(said) == (count > 0)
-
-
-def test_the_end_of_a_stream_is_not_set() -> None:
-    with pytest.raises(InvalidSpecError, match="until_s = 100: without num_jobs"):
-        fleet_schedule(**CLUSTER, load=0.8, until_s=100)
-    with pytest.raises(InvalidSpecError, match="require either load"):
-        fleet_schedule(**CLUSTER, load=0.8, job_rate=1.0)
 
 
 @pytest.mark.parametrize("nodes", [8, 100, 1500])

@@ -41,13 +41,6 @@ phases = { init = "120 s" }
 """
 
 
-def test_a_frontier_without_a_fleet_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["goodput", "--frontier", "--gpus", "16000"]) == 2
-    told = capsys.readouterr().err
-    assert "missing --fleet; for example:" in told
-    assert "simulating" not in told
-
-
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return a question about a job of 64 nodes, of which 1.6 a day fail for a day."""

@@ -93,10 +93,3 @@ def test_more_than_the_peak_is_refused() -> None:
     facts = facts_of(STEP)
     with pytest.raises(InvalidSpecError, match="times the peak FLOP/s of 1,024 GPUs"):
         facts.mfu(1024)
-
-
-def test_a_bandwidth_without_size_and_a_step_without_fleet_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="needs the checkpoint size: set checkpoint_bytes"):
-        goodput(mtti_s=3600, restart_s=60, checkpoint_bytes_per_s=1e9)
-    with pytest.raises(InvalidSpecError, match="fleet is not set"):
-        goodput(mtti_s=3600, restart_s=60, checkpoint_write_s=3, **STEP)

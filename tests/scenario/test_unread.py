@@ -21,8 +21,6 @@ SERVED: dict[str, Any] = {
 }
 RATE: dict[str, Any] = {**SERVED, "request_rate": 20}
 POOLS: dict[str, Any] = {**RATE, "mode": "disaggregated"}
-FAILS = {"replica": 0, "fails_at_s": 1, "down_for_s": 1}
-TWO_KINDS = [{"system": "h200_sxm", "tp": 1}, {"system": "h100_sxm", "tp": 2}]
 
 
 @pytest.fixture
@@ -30,39 +28,6 @@ def file(tmp_path: Path) -> str:
     path = tmp_path / "r.csv"
     path.write_text("arrival_s,isl,osl\n0,100,10\n0.5,200,20\n")
     return str(path)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({**RATE, "mixed_chunk": True}, "only to the scheduler of SGLang"),
-        ({**RATE, "mixed_chunk": False}, "only to the scheduler of SGLang"),
-        ({**RATE, "engine": "sglang", "scheduler": "vllm", "mixed_chunk": True}, "uses vllm"),
-        ({**RATE, "engine": "trtllm", "mixed_chunk": True}, "trtllm_guaranteed_no_evict"),
-        ({**RATE, "slo_percentile": 95}, "slo_percentile = 95"),
-        ({**RATE, "slo_percentile": 95, "slo_ttft_s": 1}, "--find-rate, --find-replicas"),
-        ({**RATE, "request_format": "mooncake"}, "request_format = mooncake"),
-        ({**SERVED, "concurrency": 4, "num_seeds": 3}, "arrivals and lengths are fixed"),
-        ({**RATE, "arrival": "constant", "num_seeds": 3}, "num_seeds = 3"),
-        ({**RATE, "request_rate": float("inf"), "arrival": "gamma"}, "sends all at once"),
-        ({**RATE, "dp": 2, "replica_events": [FAILS], "on_failure": "lost", "retry_after_s": 1},
-         "retry_after_s = 1"),
-        ({**POOLS, "tp": 4, "prefill_tp": 2, "decode_tp": 1}, "tp = 4 has no effect here"),
-        ({**POOLS, "cp": 4, "prefill_cp": 2}, "cp = 4 has no effect here"),
-        ({**POOLS, "prefill_system": "a100_sxm", "decode_system": "h100_sxm"}, "system = h200_sxm"),
-        ({**RATE, "tp": 4, "replica_kinds": TWO_KINDS}, "all kinds override it (1, 2)"),
-        ({**RATE, "replica_kinds": [{"system": "a100_sxm"}]}, "system = h200_sxm has no effect"),
-        ({**RATE, "prompt_text": "random", "measured_at": "engine"}, "engine excludes"),
-        ({**RATE, "stream_interval": 9, "measured_at": "engine"}, "set measured_at = client"),
-        ({**RATE, "stream_interval": 9, "engine": "ideal"}, "engine ideal takes no time; leave"),
-        ({**RATE, "moe_format": "fp8"}, "moe_format = fp8 has no effect"),
-        ({**RATE, "expert_distribution": "balanced"}, "expert_distribution = balanced"),
-    ],
-)  # fmt: skip
-def test_options_without_effect_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError) as refused:
-        simulate(**fields)
-    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.validate import validate_serving
 from tests.examples import scaled_examples
@@ -168,22 +167,6 @@ def test_notes_name_their_runs_doubts_first(tmp_path: Path) -> None:
     notes = validate_serving([write(tmp_path, *runs)], system=SYSTEM)["notes"]
     assert [(note["kind"], note["rows"]) for note in notes] == [("doubt", 2), ("remark", 1)]
     assert notes[0]["runs"] == ["result.json:2", "result.json:3"]
-
-
-@pytest.mark.parametrize(
-    ("scenario", "message"),
-    [
-        ({}, "system is required"),
-        ({"system": SYSTEM, "isl": 5}, "isl cannot be set"),
-        ({"system": SYSTEM, "mode": "static"}, "mode cannot be set"),
-        ({"system": SYSTEM, "sytem": "x"}, "unknown field 'sytem'; did you mean 'system'"),
-    ],
-)
-def test_names_that_are_not_for_the_user_are_refused(
-    scenario: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        validate_serving([write(tmp_path, vllm())], **scenario)
 
 
 NUMBER = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**20), 10**20)

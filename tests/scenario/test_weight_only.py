@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from perfatlas.measurements.tables import table_rows
 from perfatlas.operators import load_skew
-from perfatlas.quantities import UnsupportedError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_columns, kernel_moe
 
@@ -46,18 +44,6 @@ def test_a_cache_format_that_nobody_states_is_told() -> None:
         assert answer.scenario["kv_format"] == (
             "bf16" if told or scenario is asked else "fp8_static"
         )
-
-
-def test_an_engine_without_such_kernels_is_refused() -> None:
-    asked = {"model": "nvidia/Qwen3-32B-NVFP4", "system": "h100_sxm", "engine": "trtllm"}
-    with pytest.raises(UnsupportedError, match="fp4"):
-        estimate(**asked, **ASKED)
-
-
-def test_a_format_that_was_asked_for_is_not_replaced() -> None:
-    asked = {"model": "Qwen/Qwen3-32B", "system": "h100_sxm", "format": "nvfp4"}
-    with pytest.raises(UnsupportedError, match="fp4"):
-        estimate(**asked, **ASKED)
 
 
 def test_the_kernels_that_stand_in_are_named_and_the_interval_is_wider() -> None:

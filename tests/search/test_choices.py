@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.cli import main
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most
 from perfatlas.studies.deployments.choices import listed_names, read_choices
 from perfatlas.studies.deployments.engine_rules import divides_prompts
@@ -181,37 +180,12 @@ def test_progress_of_pools_tells_the_best_so_far(monkeypatch: pytest.MonkeyPatch
     assert all("candidates priced; best so far" in line for line in told)
 
 
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        (("tp=2:x",), "not a whole number"),
-        (("pp=0",), "1 or more"),
-        (("colour=3",), "expected a field"),
-        (("tp",), "expected a field"),
-        (("tp=2", "tp=4"), "twice"),
-        (("pp=2",), "pp has no effect"),
-        (("expert_exchange=deep",), "did you mean 'deepep'"),
-        (("engine=nosuch",), "unknown engine"),
-        (("engine=vllm:nosuch",), "unknown engine"),
-        ((f"redundant_experts={10**20}",), "0 or more, at most 1,000,000"),
-    ],
-)
-def test_choices_that_are_not_valid_are_refused(choices: tuple[str, ...], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        search(**MOE, choices=choices)
-
-
 def test_a_choice_without_effect_on_the_model_says_why_it_is_not_searched() -> None:
     dense: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1}
     answer = search(**dense, num_simulated=0, choices=("redundant_experts=0:32",))
     assert answer.results["rejected"] == {"supported_by_system_and_engine": 1}
     (why,) = (one for one in answer.evidence.assumptions if one.startswith("not searched"))
     assert "redundant_experts = 32" in why
-
-
-def test_listed_sizes_that_leave_no_plan_are_named() -> None:
-    with pytest.raises(InfeasibleError, match="tp = 3 or 5: the sizes of a plan must multiply"):
-        search(model="meta-llama/Llama-3.1-8B", system="h200_sxm", gpus=2, choices=("tp=3:5",))
 
 
 def test_names_of_several_values() -> None:
@@ -223,22 +197,3 @@ def test_names_of_several_values() -> None:
 def test_a_prediction_without_interval_meets_its_limit_or_misses_it() -> None:
     predicted, none = np.array([0.1, 2.0]), np.full(2, np.nan)
     assert probability_at_most(predicted, none, none, 1.0).tolist() == [1.0, 0.0]
-
-
-def test_an_empty_flag_is_refused_and_not_taken_for_its_default(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = ["--model", MOE["model"], "--system", "h200_sxm", "--gpus", "4", "--objective", ""]
-    assert main(["search", *words]) == 2
-    assert "--objective is empty" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("mode", "advice"), [("aggregated", "set gpus = 8"), ("disaggregated", "each pool holds")]
-)
-def test_a_model_that_fits_nowhere_is_told_what_makes_it_fit(mode: str, advice: str) -> None:
-    asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-V3", "system": "h200_sxm", "gpus": 4}
-    asked["mode"] = mode
-    with pytest.raises(InfeasibleError, match="does not fit in memory") as problem:
-        search(**asked)
-    assert advice in problem.value.advice[0]

@@ -63,7 +63,7 @@ def confirmed(seed: int) -> tuple[float, float, bool] | None:
 
 
 @pytest.mark.parametrize(
-    "seed", [2, pytest.param(14, marks=pytest.mark.study)]
+    "seed", [14, pytest.param(2, marks=pytest.mark.study)]
 )  # lengths that are equal would break their TTFT limits
 def test_a_recommended_plan_attains_its_limits(seed: int) -> None:
     found = confirmed(seed)

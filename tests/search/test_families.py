@@ -23,18 +23,29 @@ MOE: Final[dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])
 @pytest.mark.parametrize(
-    "searched",
+    ("mode", "searched"),
     [
-        {"choices": "engine=vllm:sglang,redundant_experts=0:16", "formats": "bf16,fp8"},
-        {"choices": "expert_exchange=deepep_low_latency:all_to_all", "prefix": 512},
-        {"choices": "speculative_depth=0:2:3", "speculative_acceptance": 0.7, "format": "fp8"},
-        {"systems": "h100_sxm", "kv_formats": "bf16,fp8", "sampling_penalties": True},
+        (
+            "disaggregated",
+            {"choices": "engine=vllm:sglang,redundant_experts=0:16", "formats": "bf16,fp8"},
+        ),
+        (
+            "aggregated",
+            {"choices": "expert_exchange=deepep_low_latency:all_to_all", "prefix": 512},
+        ),
+        (
+            "aggregated",
+            {"choices": "speculative_depth=0:2:3", "speculative_acceptance": 0.7, "format": "fp8"},
+        ),
+        (
+            "disaggregated",
+            {"systems": "h100_sxm", "kv_formats": "bf16,fp8", "sampling_penalties": True},
+        ),
     ],
 )
 def test_the_first_candidate_of_each_family_is_what_estimate_prices(
-    searched: dict[str, Any], mode: str
+    mode: str, searched: dict[str, Any]
 ) -> None:
     done = find_plans(**MOE, **searched, mode=mode, gpus=4, num_simulated=0)
     _, places = np.unique(done.found.leading["family"], return_index=True)

@@ -45,23 +45,6 @@ def test_limits_are_marked_on_pages_and_in_charts(
     assert ">physics<" in page
 
 
-@pytest.mark.parametrize("mode", ["aggregated", "disaggregated"])
-def test_plans_of_several_systems_and_formats_are_named(
-    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["search", *ASKED, "--mode", mode, "--systems", "tpu_v7", "--formats", "bf16,fp8"]
-    words += ["--html", str(tmp_path / "page.html"), "--html-script", "none", "--verbose"]
-    assert main(words) == 0
-    told, page = capsys.readouterr().out, (tmp_path / "page.html").read_text("utf-8")
-    for text in (told, page):
-        assert "on 2 x h200_sxm or tpu_v7" in " ".join(text.split())
-    table = told[told.index("system") : told.index("why the first")]
-    assert table.splitlines()[0].split()[:3] == ["system", "format", "plan"]
-    assert "tpu_v7" in table
-    assert "tpu_v7, fp8" in page
-    assert "None" not in told
-
-
 def test_points_of_the_frontier_have_their_tier() -> None:
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 2, "num_simulated": 0}
     for mode in ("aggregated", "disaggregated"):
@@ -70,19 +53,3 @@ def test_points_of_the_frontier_have_their_tier() -> None:
             assert {row["tier"] for row in found.results["frontier"]} == {tier}
             assert {row["tier"] for row in found.results["plans"]} == {tier}
             assert set(found.columns["tier"]) == {tier}
-
-
-def test_a_page_script_needs_a_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["search", *ASKED, "--html-script", "cdn"]) == 2
-    assert "no effect without --html" in capsys.readouterr().err
-
-
-def test_the_probability_of_limits_is_shown_where_there_are_limits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for limit in ([], ["--slo-tpot-s", "1"]):
-        words = ["search", *ASKED, *limit, "--html", str(tmp_path / "page.html")]
-        assert main([*words, "--html-script", "none"]) == 0
-        told, page = capsys.readouterr(), (tmp_path / "page.html").read_text("utf-8")
-        for text in (told.out, page):
-            assert ("P(SLO)" in text) == bool(limit)

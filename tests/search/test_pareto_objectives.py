@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
@@ -11,14 +10,11 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.cli import main
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies.deployments.groups import OBJECTIVES
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.text import frontier_axes
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 MOST: Final = 4
 RATE: Final = 30.0
@@ -111,39 +107,6 @@ def test_simulated_plans_that_another_one_exceeds_are_left_out(objective: str) -
     for one in points:
         assert not any(all(a >= b for a, b in zip(o, one, strict=True)) for o in points if o != one)
     assert {plan["method"] for plan in results["plans"]} == {"simulate"}
-
-
-def test_text_and_page_have_the_objectives(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [f"--{n.replace('_', '-')}={v}" for n, v in SMALL.items()]
-    objective = "energy_per_output_token_j,request-latency-s,GPUS"
-    page = tmp_path / "page.html"
-    assert main(["search", *words, "--objective", objective, "--html", str(page)]) == 0
-    text = capsys.readouterr().out
-    assert "J/token" in text
-    assert "geometric mean of the objectives" in " ".join(text.split())
-    assert "Frontier of the objectives" in page.read_text("utf-8")
-    assert main(["search", *words, "--objective", objective, "--json"]) == 0
-    scenario = json.loads(capsys.readouterr().out)["scenario"]
-    assert scenario["objective"] == "energy_per_output_token_j,request_latency_s,gpus"
-    axes = frontier_axes(scenario)
-    assert axes == ("request_latency_s", "energy_per_output_token_j")
-
-
-@pytest.mark.parametrize(
-    ("objective", "message"),
-    [
-        ("gpus,latency", "'latency' is not one of output_tokens_per_s_per_gpu, gpus"),
-        ("gpus,request_latency", "did you mean 'request_latency_s'"),
-        ("gpus,gpus", "expected one to 3 different objectives"),
-        (",".join(OBJECTIVES[:4]), "expected one to 3 different objectives"),
-        ("gpus,", "expected names divided by commas"),
-    ],
-)
-def test_objectives_that_do_not_exist_are_refused(objective: str, message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        search(**SMALL, objective=objective)
 
 
 def test_a_system_without_the_objective_is_a_candidate_and_no_plan() -> None:

@@ -44,7 +44,7 @@ def workers_of(plan: dict[str, Any]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.study) for seed in range(3, 12))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.study) for seed in range(1, 12))]
 )
 def test_recommended_plans_fit_on_the_nodes(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - a test

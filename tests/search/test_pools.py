@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most
 from perfatlas.studies.deployments.points import LOADS
 from perfatlas.studies.deployments.pools import PROMPTS, Times, unexceeded_workers
@@ -184,8 +183,3 @@ def test_pools_of_two_systems_serve_a_rate_on_few_gpus() -> None:
     columns = search(**asked, request_rate=2.0).columns
     pairs = set(zip(columns["prefill_system"], columns["decode_system"], strict=True))
     assert len(pairs) == 4
-
-
-def test_two_pools_need_two_gpus() -> None:
-    with pytest.raises(InvalidSpecError, match="needs a GPU for each pool"):
-        search(**{**SMALL, "gpus": 1})

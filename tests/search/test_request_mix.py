@@ -156,29 +156,3 @@ def test_a_search_over_a_mix_is_asked_again_by_its_scenario() -> None:
     again = search(**answer.answer.scenario)
     assert again.results["plans"] == answer.results["plans"]
     assert any("0.2 of 16,000 + 200" in note for note in answer.answer.evidence.assumptions)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"request_mix": ("4000",)}, "isl:osl:weight"),
-        ({"request_mix": ("4000:x:1",)}, "isl:osl:weight"),
-        ({"request_mix": ("0:5:1",)}, "1 to 1,000,000,000 tokens"),
-        ({"request_mix": ("4000:5:-1",)}, "above 0"),
-        ({"request_mix": ("4000:5:nan",)}, "above 0"),
-        ({"request_mix": MIX, "isl": 100}, "isl has no effect with request_mix"),
-        ({"request_mix": MIX, "prefix": 10}, "differs by class"),
-        ({"request_mix": MIX, "mode": "static"}, "no effect in mode static"),
-        ({"request_mix": MIX, "lengths_from": "there.csv"}, "not both"),
-        ({"request_format": "azure", "isl": 10}, "lengths_from"),
-        ({"routing": "prefix_aware", "isl": 10}, "lengths_from"),
-        ({"requests": "trace.csv"}, "lengths_from"),
-    ],
-)
-def test_mixes_that_are_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
-    if fields.get("lengths_from"):
-        trace = tmp_path / "there.csv"
-        trace.write_text("arrival_s,isl,osl\n0,10,10\n")
-        fields = {**fields, "lengths_from": str(trace)}
-    with pytest.raises(InvalidSpecError, match=message):
-        search(**SMALL, **fields)

@@ -13,7 +13,6 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.files import read_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.studies.deployments.points import LOADS
 from perfatlas.studies.deployments.rows import estimate_fields, plan_row
 from perfatlas.verbs.search import search
@@ -270,16 +269,6 @@ def test_plans_tie_where_the_searched_loads_do_not_separate_them() -> None:
     assert all("decode is bound by" in plan["why"] for plan in plans)
 
 
-def test_nothing_that_meets_the_limits_exits_4_with_the_nearest_miss(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = [f"--{n.replace('_', '-')}={v}" for n, v in SMALL.items()]
-    assert main(["search", *words, "--slo-tpot-s", "1us"]) == InfeasibleError.exit_code
-    message = capsys.readouterr().err
-    assert "the nearest is h200_sxm, tp 2, 1 request in flight" in " ".join(message.split())
-    assert "(limit 0.001 ms)" in message
-
-
 def test_several_systems_and_formats_are_searched() -> None:
     asked = {**SMALL, "systems": "h100_sxm", "formats": ["bf16", "fp8"], "num_plans": 20}
     answer = search(**asked)
@@ -289,55 +278,10 @@ def test_several_systems_and_formats_are_searched() -> None:
     assert len(set(zip(*sizes, strict=True))) == answer.found.size == 12
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"gpus": None}, "set gpus, the GPUs of a deployment, or max_gpus"),
-        ({"max_gpus": 4}, "gpus = 2 and max_gpus = 4 are both set"),
-        ({"objective": "usd_per_million_output_tokens"}, "set usd_per_gpu_hour"),
-        ({"objective": "gpus"}, "set request_rate and max_gpus"),
-        ({"formats": "bf16,,fp8"}, "expected names divided by commas"),
-        ({"formats": "bf16", "format": "fp8"}, "format has no effect with formats"),
-        ({"expert_distribution": "balanced"}, "is a dense model"),
-        ({"systems": "h100_sxm,nope"}, "unknown system 'nope'"),
-        ({"speculative_depth": 2}, "needs speculative_acceptance"),
-        ({"min_slo_probability": 0.9}, "there is no limit"),
-    ],
-)
-def test_contradictions_are_refused(changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        search(**{**SMALL, **changed})
-
-
-def test_unknown_formats_are_refused_and_not_counted() -> None:
-    for names in ("formats", "kv_formats"):
-        with pytest.raises(UnsupportedError, match="unknown format 'nope'"):
-            search(**{**SMALL, names: "bf16,nope"})
-
-
 def test_spellings_of_one_system_or_format_are_searched_once() -> None:
     whole = search(**SMALL, formats="fp8").found.size
     assert search(**SMALL, formats="fp8,fp8_dynamic").found.size == whole
     assert search(**SMALL, formats="fp8", systems="H200_SXM").found.size == whole
-
-
-def test_what_no_system_supports_tells_why() -> None:
-    with pytest.raises(UnsupportedError, match="does not multiply in fp4"):
-        search(**SMALL, systems="h100_sxm", format="nvfp4")
-
-
-def test_sizes_that_leave_no_plan_are_named() -> None:
-    with pytest.raises(InfeasibleError, match="tp = 3: the sizes of a plan must multiply"):
-        search(**SMALL, tp=3)
-
-
-def test_a_hopeless_probability_is_not_advised() -> None:
-    with pytest.raises(InfeasibleError) as hopeless:
-        search(**SMALL, slo_tpot_s=1e-6)
-    assert not any("min_slo_probability" in text for text in hopeless.value.advice)
-    with pytest.raises(InfeasibleError) as close:
-        search(**SMALL, slo_tpot_s=0.011, concurrency=64, min_slo_probability=0.999)
-    assert any("min_slo_probability" in text for text in close.value.advice)
 
 
 def test_probabilities_are_those_of_the_intervals() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.studies import probability_at_most, value_exceeded
 from perfatlas.studies.deployments.leaders import Leader
 from perfatlas.studies.deployments.limits import ENDS
@@ -194,36 +193,6 @@ def test_plans_without_percentiles_are_left_out() -> None:
     answer = search(**{**DRAFTING, "slo_percentile": 95})
     assert {plan["method"] for plan in answer.results["plans"]} == {"simulate"}
     assert answer.results["ranking"][-1].endswith("left out: closed forms have no p95")
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"slo_ttft_s": None, "slo_tpot_s": None}, "slo_ttft_s"),
-        ({"mode": "static"}, "mode = static"),
-        ({"num_simulated": 0}, "closed forms have no percentiles"),
-        ({"slo_percentile": 100.0}, "99.9"),
-        ({"slo_percentile": 10.0}, "50"),
-        ({"slo_percentile": float("nan")}, "slo_percentile"),
-        ({"slo_itl_s": 0.0}, "slo_itl_s"),
-    ],
-)
-def test_percentiles_that_nothing_tests_are_refused(changes: dict[str, Any], reason: str) -> None:
-    with pytest.raises(InvalidSpecError, match=reason):
-        search(**{**ASKED, "slo_percentile": 90.0, **changes})
-
-
-def test_each_simulated_plan_is_told_while_the_search_runs() -> None:
-    lines: list[str] = []
-    answer = search(progress=lines.append, **DRAFTING, num_plans=6)
-    simulated = [
-        line for line in lines if line.startswith("simulated ") and "misses a limit" not in line
-    ]
-    methods = [plan["method"] for plan in answer.results["plans"]]
-    assert len(simulated) == methods.count("simulate")
-    assert lines[0].endswith("best so far")
-    assert "P(SLO)" in simulated[0]
-    assert any("not simulated" in line for line in lines)
 
 
 def test_plans_tell_what_the_simulation_changed() -> None:

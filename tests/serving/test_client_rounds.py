@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.inference.opening_burst import Drift, ceil_sum, mean_progress, together_share
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.estimate import estimate
 
 ASKED: dict[str, Any] = {
@@ -120,11 +119,3 @@ def test_throughput_of_a_simulated_benchmark_counts_the_last_requests() -> None:
     name = "output_tokens_per_s_per_gpu"
     assert even[name] == pytest.approx(8 * 64 / even["request_latency_s"] / 2, rel=0.05)
     assert uneven[name] < 0.8 * even[name]  # of up to 122 tokens, and few in flight at the end
-
-
-def test_a_static_batch_has_no_clients() -> None:
-    asked = {**ASKED, "mode": "static", "batch": 4}
-    with pytest.raises(InvalidSpecError, match="requests_per_client"):
-        estimate(**asked, requests_per_client=10)
-    with pytest.raises(InvalidSpecError, match="osl_spread"):
-        estimate(**{**ASKED, "concurrency": 4}, osl_spread=0.1)

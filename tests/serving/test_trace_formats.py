@@ -16,7 +16,6 @@ from hypothesis import given, strategies as st
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.traces import Window, blocks as trace_blocks, read_requests
-from perfatlas.serving.traces.formats import REQUEST_FORMATS
 from perfatlas.serving.traces.own import read_own
 from tests.serving.support import FIXTURES, check_invariants, hashes_of
 
@@ -70,16 +69,6 @@ def test_bailian_chats_are_sessions_and_hashes_chains() -> None:
     assert prompts[1][0] not in prompts[0]
     assert prompts[4][0] != prompts[4][1]
     assert trace.warnings == ("the parents of 1 chats are missing; each of them starts a session",)
-
-
-@pytest.mark.parametrize("parents", [(10, 10), (11, 10), (11, 12)])
-def test_bailian_rings_of_parents_are_refused(tmp_path: Path, parents: tuple[int, int]) -> None:
-    rows = [json.loads(line) for line in (FIXTURES / "bailian.jsonl").read_text().splitlines()]
-    rows[0]["parent_chat_id"], rows[1]["parent_chat_id"] = parents
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(InvalidSpecError, match="form a cycle"):
-        read_requests(path, "bailian")
 
 
 def test_vllm_benchmark_results() -> None:
@@ -306,12 +295,6 @@ def test_own_kinds_of_file_and_both_ways_of_reading_agree(
     for other in others:
         for name, column in first._asdict().items():
             assert np.array_equal(column, getattr(other, name)), name
-
-
-def test_every_format_of_the_table_is_a_reader() -> None:
-    assert set(SAMPLES) | {"perfatlas", "azure", "mooncake"} == set(REQUEST_FORMATS)
-    with pytest.raises(InvalidSpecError, match="did you mean 'mooncake'"):
-        read_requests("a.jsonl", "mooncak")
 
 
 def test_a_removed_format_is_refused_with_its_replacement() -> None:

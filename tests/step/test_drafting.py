@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from perfatlas.operators import Attention, Gemm, LatentAttention
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import StepContext, decode_step, decode_work
@@ -125,37 +124,3 @@ def test_memory_holds_the_drafter() -> None:
     assert more["weights_bytes"] - plain["weights_bytes"] == 2 * (LAYER + 2 * 4096)
     tokens = more["kv_capacity_tokens"] / plain["kv_capacity_tokens"]
     assert tokens == pytest.approx(32 / 33, rel=0.005)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"speculative_depth": 2}, "needs speculative_acceptance"),
-        ({"speculative_acceptance": 0.5}, "set speculative_depth"),
-        ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "must be at most 1"),
-        ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "must be at most 32"),
-        ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "must be at least 0"),
-        ({"speculative_depth": 1, "speculative_acceptance": float("nan")}, "acceptance"),
-    ],
-)
-def test_wrong_drafts_are_refused(fields: dict[str, float], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        estimate(**LLAMA, **fields)
-
-
-def test_recurrent_states_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match="recurrent layers"):
-        estimate(
-            model="Qwen/Qwen3-Next-80B-A3B-Instruct", system="h200_sxm", tp=4,
-            speculative_depth=1, speculative_acceptance=0.5,
-        )  # fmt: skip
-
-
-def test_other_schedulers_than_vllm_are_refused_by_name() -> None:
-    with pytest.raises(
-        UnsupportedError, match="speculative_depth = 1 is not simulated with scheduler sglang"
-    ):
-        estimate(
-            **LLAMA, engine="sglang", mode="aggregated", method="simulate", concurrency=8,
-            speculative_depth=1, speculative_acceptance=0.5,
-        )  # fmt: skip

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas import estimate
 from perfatlas.engines import resolve_engine, with_launch_settings
 from perfatlas.networks import StepTokens
 from perfatlas.operators import Collective, Phase
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.step import (
     StepContext,
@@ -255,31 +253,6 @@ def test_tables_of_the_simulator_are_the_step() -> None:
     assert chunk[0] == pytest.approx(prompts(context).total("time_s_CO"), rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"batch_overlap": "two_batch"}, "needs expert_exchange = deepep"),
-        ({"engine": "trtllm", "batch_overlap": "two_batch"}, "has no batch_overlap = two_batch"),
-        ({"engine": "vllm", "batch_overlap": "single_batch"}, "it supports two_batch"),
-        (
-            {
-                "model": "Qwen/Qwen3-235B-A22B",
-                "expert_exchange": "deepep",
-                "batch_overlap": "single_batch",
-            },
-            "shared expert beside the exchange, and Qwen/Qwen3-235B-A22B has none",
-        ),
-    ],
-)
-def test_overlaps_that_an_engine_refuses_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        estimate(
-            **{"model": DEEPSEEK, "system": "h200_sxm", "engine": "sglang", **fields},
-            attention_dp=16,
-            ep=16,
-        )
-
-
 def test_a_refused_overlap_leaves_the_other_rows_of_a_table() -> None:
     rows = [{"batch_overlap": name} for name in ("none", "two_batch")]
     shared = {
@@ -291,18 +264,6 @@ def test_a_refused_overlap_leaves_the_other_rows_of_a_table() -> None:
     }
     answered = table_of(rows, **shared)
     assert [bool(error) for error in answered["error"]] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (DEEPSEEK, "attention_dp = 1 exchanges no tokens"),
-        ("meta-llama/Llama-3.1-8B", "is a dense model"),
-    ],
-)
-def test_settings_without_an_exchange_are_refused(model: str, message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        estimate(model=model, system="h200_sxm", expert_exchange="deepep", tp=8)
 
 
 def test_defaults_are_no_overlap() -> None:

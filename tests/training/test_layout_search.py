@@ -298,19 +298,6 @@ def test_step_time_over_goodput_is_that_of_both_commands() -> None:
     assert times[0] == pytest.approx(fastest, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"restart_s": 300.0}, "set objective = effective_step_time_s"),
-        ({"objective": "effective_step_time_s", "restart_s": 300.0}, "needs node_mtbf_s"),
-        ({"objective": "gpus"}, "set max_gpus"),
-    ],
-)
-def test_objectives_without_what_they_need_are_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        search_training(**SMALL, **given)
-
-
 @pytest.mark.parametrize("model", [SMALL["model"], MOE])
 def test_the_printed_command_answers_with_the_first_step(
     model: str, capsys: pytest.CaptureFixture[str]

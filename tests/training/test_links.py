@@ -141,29 +141,6 @@ def test_stages_hold_the_given_layers() -> None:
     assert train(**job, stage_layers="8, 24").results["step_time_s"] > even
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"sites": 2}, "needs site_bandwidth and site_round_trip_s"),
-        ({"site_bandwidth": 1e9}, "sites"),
-        ({"sites": 3, "site_bandwidth": 1e9, "site_round_trip_s": 0.1}, "must divide dp = 8"),
-        (
-            {"sites": 2, "site_bandwidth": 1e9, "site_round_trip_s": 0.1, "zero": "0"},
-            "sites applies to shards",
-        ),
-        ({"stage_layers": "16,15,1"}, "has 3 stages, and pp x vpp = 1 x 1 = 1"),
-        ({"pp": 2, "stage_layers": "16,15"}, "holds 31 layers"),
-        ({"pp": 2, "stage_layers": "16;16"}, "4x15,1"),
-        ({"pp": 2, "stage_layers": "16,16", "first_stage_layers": 8}, "leave out"),
-        ({"async_checkpoint": False}, "checkpoint_bytes_per_s"),
-    ],
-)
-def test_links_and_stages_that_contradict_are_refused(fields: dict[str, Any], words: str) -> None:
-    job = {"model": LLAMA, "system": "h100_sxm", "dp": 8, "global_batch": 16}
-    with pytest.raises(InvalidSpecError, match=words):
-        train(**job, **fields)
-
-
 def test_gathered_keys_are_exposed() -> None:
     job = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "gpus": 8, "cp": 8}
     asked = {**job, "sequence_length": 65_536, "global_batch": 8, "recompute": "full"}

@@ -8,7 +8,6 @@ import pytest
 
 from perfatlas.energy import board_energy, node_power
 from perfatlas.hardware import resolve_system
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.train import train, train_columns
 
 JOB: Final[dict[str, Any]] = {
@@ -104,19 +103,3 @@ def test_energy_of_a_device_without_energies_is_unknown() -> None:
     results = train(**{**JOB, "system": "mi300x"}).results
     assert results["power_w"] is results["energy_parts"] is None
     assert results["step_time_s"] > 0.0
-
-
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ({"power_cap_w": 400.0, "tier": "bound"}, InvalidSpecError, "tier = bound"),
-        ({"power_cap_w": 400.0, "system": "mi300x"}, UnsupportedError, "not predicted"),
-        ({"power_cap_w": 130.0}, InvalidSpecError, "power_cap_w = 130 W cannot be kept"),
-        ({"system": "h100_sxm{device.tdp=130W}"}, InvalidSpecError, "device.tdp = 130 W cannot"),
-    ],
-)
-def test_limits_that_cannot_be_kept_are_refused(
-    changed: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        train(**{**JOB, **changed})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError
 from perfatlas.training.layouts import stage_layers
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.recipe import Recipe
@@ -324,33 +324,6 @@ def test_a_recipe_keeps_the_waterfall_and_the_memory_of_deepseek() -> None:
     parts = np.stack(list(steps.waterfall.values()))
     assert parts.sum(axis=0) == pytest.approx(steps.step_s_C, rel=1e-12)
     assert resolve_model(DEEPSEEK).network.mtp_layers == 1
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"recompute_modules": "mlp"}, "recompute"),
-        ({"recompute": "selective", "recompute_modules": "mlp,nothing"}, "is not a module"),
-        ({"lora_targets": "qkv"}, "lora_rank"),
-        ({"fp8_parameter_gather": True}, "needs an FP8 format"),
-        ({"optimizer_offload": 1.0}, "needs offload_bandwidth"),
-        ({"sharding_replicas": 3}, "must divide"),
-        ({"sharding_replicas": 2, "zero": "0"}, "zero = 0 has none"),
-        ({"first_stage_layers": 3}, "pp = 1"),
-        ({"pp": 2, "first_stage_layers": 40}, "hold 40 layers, and the model has 32"),
-        ({"pp": 2, "first_stage_layers": 32}, "leave 0 of 32 layers to 1 other rank, which"),
-        ({"recompute": "selective", "recompute_modules": "mlp,moe"}, "has no moe; leave it out"),
-        ({"recompute": "selective", "recompute_modules": "mla_up_proj"}, "has no mla_up_proj"),
-        ({"pp": 2, "vpp": 2, "first_stage_layers": 3}, "multiple of vpp"),
-        ({"packed_length": 8192}, "at most sequence_length"),
-        ({"tensor_overlap": True}, "set tp > 1"),
-        ({"activation_offload": 1.5}, "activation_offload"),
-    ],
-)
-def test_recipes_that_contradict_themselves_are_refused(fields: dict[str, Any], words: str) -> None:
-    asked = {"model": LLAMA, "system": "h100_sxm", "gpus": 16, "global_batch": 64}
-    with pytest.raises(InvalidSpecError, match=words):
-        train(**{**asked, **fields})
 
 
 def test_rows_of_a_table_have_recipes_of_their_own() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from perfatlas.answer import Answer
 from perfatlas.networks import resolve_model
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.training.profiles import highest_mfu, resolve_training_engine
 from perfatlas.verbs.train import search_training, train, train_columns
 
@@ -128,16 +127,6 @@ def test_a_generation_without_runs_is_named_beside_the_wider_interval(
     assert [one.endswith("a factor of 1.1, the drift of releases") for one in assumed] == (
         [True] if wider else []
     )
-
-
-def test_an_engine_refuses_sizes_that_it_does_not_run() -> None:
-    with pytest.raises(UnsupportedError, match="tp = 2 is not supported by engine = fsdp@"):
-        train(**SMALL | {"tp": 2, "engine": "fsdp"})
-
-
-def test_an_unknown_engine_is_pointed_to_generic() -> None:
-    with pytest.raises(InvalidSpecError, match="generic is any other engine"):
-        train(**SMALL | {"engine": "maxtext"})
 
 
 def test_the_recipe_that_sets_defaults_is_among_the_sources() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.training.schedules import SCHEDULES, find_schedule, pipeline_refusals
+from perfatlas.training.schedules import SCHEDULES, pipeline_refusals
 
 
 @pytest.mark.parametrize(
@@ -41,8 +40,3 @@ def test_layouts_that_run_are_not_refused_in_a_mixed_table() -> None:
     assert refusals[:6] == [""] * 6
     assert refusals[6]
     assert {schedule.name for schedule in SCHEDULES} == set(names)
-
-
-def test_an_unknown_schedule_names_the_nearest() -> None:
-    with pytest.raises(InvalidSpecError, match="did you mean 'zb_h1'"):
-        find_schedule("zbh1")

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.networks import ModelFormats
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
-from perfatlas.verbs.train import train
 from tests.training.asked import layouts, question
 from validation.training import fit_to_trace, trace_comparison
 from validation.training.trace import production_run, published_trace
 
 MODEL = "Qwen/Qwen3-30B-A3B"
-FP8 = ModelFormats(gemm="fp8_block", moe="fp8_block", kv="bf16", attention="bf16")
 
 
 def test_the_production_run_follows_from_its_trace() -> None:
@@ -63,19 +60,6 @@ def test_expert_overlap_hides_all_but_the_first_micro_batch() -> None:
     assert paired_C[0] == serial_C[0]
     assert paired_C[1] >= serial_C[1] / 10.0 * (1.0 - 1e-9)
     assert paired_C[1] < serial_C[1] / 5.0
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({}, "set ep > 1"),
-        ({"pp": 2, "vpp": 1, "ep": 4}, "needs an interleaved schedule"),
-        ({"pp": 2, "ep": 4, "pipeline_schedule": "dualpipe"}, "omit expert_overlap"),
-    ],
-)
-def test_overlap_without_pairs_is_refused(sizes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidSpecError, match=message):
-        train(model=MODEL, system="h100_sxm", gpus=8, global_batch=64, expert_overlap=True, **sizes)
 
 
 def test_short_kernels_wait_for_the_host() -> None:

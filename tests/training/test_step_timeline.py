@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.report.traces import pipeline_trace_text
 from perfatlas.training.step import step_timeline, training_steps
-from perfatlas.verbs.train import training_timeline
 from tests.training.asked import layouts, question
 
 if TYPE_CHECKING:
@@ -83,12 +81,6 @@ def test_the_trace_of_a_step_ends_with_it() -> None:
     ends = [event["ts"] + event["dur"] for event in events if event["ph"] == "X"]
     assert max(ends) == pytest.approx(1e6 * float(steps.step_s_C[0]), rel=1e-9)
     assert {"optimizer", "exposed_dp"} <= {event["name"] for event in events}
-
-
-def test_a_timeline_of_too_many_passes_is_refused() -> None:
-    fields: dict[str, Any] = {"model": MODEL, "system": "h100_sxm", "pp": 8, "vpp": 1, "tp": 4}
-    with pytest.raises(InvalidSpecError, match="1,600,000 passes, and at most 500,000"):
-        training_timeline(**fields, global_batch=100_000)
 
 
 def test_a_file_asks_what_the_flags_ask(tmp_path: Path) -> None:

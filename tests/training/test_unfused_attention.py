@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from perfatlas.operators import ATTENTION_BACKWARD, Attention, Gemm, Phase, Streaming, with_fields
-from perfatlas.quantities import UnsupportedError
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
 from perfatlas.training.work import Part, dropout_of_residual, unfused_attention_kernels
-from perfatlas.verbs.train import train
 from tests.training.asked import layouts, question
 
 
@@ -97,23 +94,3 @@ def test_stored_scores_make_steps_longer_and_change_no_model_flop() -> None:
     assert stored.hardware_flop_C[0] == pytest.approx(least.hardware_flop_C[0])
     bounds = [training_steps(replace(one, tier="bound")) for one in (asked, fused)]
     assert bounds[0].step_s_C[0] == bounds[1].step_s_C[0]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"model": "deepseek-ai/DeepSeek-V3", "ep": 8}, r"megatron@22\.06 stores the scores"),
-        ({"format": "fp8"}, r"fp8_dynamic is not supported by engine = megatron@22\.06"),
-        ({"cp": 2}, r"cp = 2 needs fused attention"),
-        (
-            {"model": "mistralai/Mixtral-8x7B-v0.1", "ep": 8},
-            r"megatron@22\.06 is supported for dense",
-        ),
-        ({"zero": "3"}, r"shards up to zero = 1; use a later release"),
-        ({"packed_length": 512}, r"packed_length = 512 needs fused attention"),
-    ],
-)
-def test_what_the_release_could_not_run_is_refused(change: dict[str, Any], words: str) -> None:
-    asked = {"model": "meta-llama/Llama-2-13b-hf", "engine": "megatron@22.06", "gpus": 8}
-    with pytest.raises(UnsupportedError, match=words):
-        train(**(asked | {"system": "h100_sxm", "global_batch": 64} | change))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, UnsupportedError
 from perfatlas.verbs.train import train, train_columns
 
 if TYPE_CHECKING:
@@ -60,28 +60,6 @@ def test_a_table_has_the_answers_of_single_questions_and_its_errors() -> None:
         assert found["waterfall_compute"][at] == alone.results["waterfall"]["compute"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"gpus": 9}, "nearest is gpus = 8"),
-        ({"dp": 2}, "leave out gpus or dp"),
-        ({"ep": 2}, "is dense"),
-        ({"tp": 64, "gpus": 64}, "attention heads"),
-        ({"global_batch": 10**9}, "at most 2,000,000 are scheduled"),
-        ({"global_batch": 10**9, "pp": 4}, "at most 2,000,000 are scheduled"),
-        ({"global_batch": 63}, "must be a multiple of dp x micro_batch"),
-    ],
-)
-def test_what_does_not_divide_is_refused(fields: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidSpecError, match=words):
-        train(**{**SMALL, **fields})
-
-
-def test_a_format_without_a_recipe_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="int4_wo is not supported by train"):
-        train(**SMALL, format="int4_wo")
-
-
 def test_mxfp8_needs_tensor_cores_that_scale_blocks() -> None:
     with pytest.raises(UnsupportedError, match="scale blocks"):
         train(**SMALL, format="mxfp8")
@@ -116,16 +94,6 @@ def test_advice_does_not_repeat_changes() -> None:
     assert len(advice) > 1
     for at, one in enumerate(advice):
         assert not any(earlier <= one for earlier in advice[:at])
-
-
-def test_advice_keeps_tensor_parallelism_inside_a_node() -> None:
-    with pytest.raises(InfeasibleError) as problem:
-        train(
-            model="meta-llama/Llama-3.1-405B", system="h100_sxm", gpus=1024, tp=8, pp=16, vpp=8,
-            sequence_length=8192, global_batch=256,
-        )  # fmt: skip
-    assert "set vpp = 1" in problem.value.advice
-    assert not any("tp =" in one for one in problem.value.advice)
 
 
 def test_advice_fits() -> None:

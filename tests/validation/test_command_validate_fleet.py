@@ -51,25 +51,6 @@ def test_every_figure_is_reproduced_missed_or_declined(
 
 
 @pytest.mark.usefixtures("quick")
-def test_sets_and_both_rates_fit_a_terminal_and_points_are_listed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["fleet", "--points", "--declined", "--verbose"]) == 0
-    text = capsys.readouterr().out
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "8 47.7 d, measured 153.8 d, +223% 42.1 d, -12%" in lines
-    assert "16,384 1.8 h, projected 1.8 h, +0% 0.494 h, -73%" in lines
-    assert "write, restart 1 min 3 min 5 min 10 min 15 min" in lines
-    assert "1 s 0.2 - 36.3 0.2 - 32.4 0.2 - 28.5 0.3 - 18.6 0.7 - 8.3" in lines
-    never = "15 of 49 pairs reach it; none with: 60, 120, 300 s writes; 20, 30 min restarts"
-    assert never in " ".join(lines)
-    assert "case C: linear estimate at Young's -0.21358 -0.2135754" in lines
-    assert sum(line.startswith("silent ") for line in lines) >= 9
-    assert "a wider terminal" not in text
-
-
-@pytest.mark.usefixtures("quick")
 def test_a_point_far_off_fails_the_gate(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

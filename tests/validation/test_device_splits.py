@@ -20,7 +20,6 @@ from perfatlas.measurements.calibrations import (
     without_devices,
 )
 from validation.kernels.devices import ratio_rows
-from validation.kernels.devices_page import page_text
 from validation.scoring import device_splits, kernel_split_scores
 
 BLACKWELL = ("b200_sxm", "gb200", "b300_sxm", "gb300", "rtx_pro_6000_server")
@@ -122,10 +121,3 @@ def test_ratios_pair_runs_of_one_plan() -> None:
     found = ratio_rows(rows)
     assert [row["pairs"] for row in found] == [1, 1]
     assert found[0]["points"] == pytest.approx(0.05)  # 0.90 against 0.85
-
-
-def test_the_page_shows_every_section() -> None:
-    figures: dict[str, Any] = {"mape": 0.123, "width": math.inf, "bias": -0.05, "donor": ""}
-    names = ("steps", "runs", "ratios", "kernel_devices", "kernels", "cells")
-    text = page_text({name: [figures] for name in names})
-    assert text.count("| 12.3% | open | -5.0% | - |") == len(names)

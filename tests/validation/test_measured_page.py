@@ -7,20 +7,15 @@ from typing import Any
 
 import pytest
 
-from perfatlas.fitting.cells import MEASURED_DEVICES, device_cells
-from perfatlas.measurements.tables import has_silicon
+from perfatlas.fitting.cells import MEASURED_DEVICES
 from perfatlas.quantities import InvalidSpecError
 from validation.kernels import UnseenScore, validate_measured, write_measured_page
-from validation.kernels.measured_edges import score_edges
 from validation.kernels.measured_medians import TUNED, median_rows
 from validation.kernels.measured_page import FIRST, LAST, measured_page, miss_reasons
 from validation.program import main
 from validation.scoring import best_covered
 
 PAGE = Path(__file__).parents[2] / "docs" / "tier-measured.md"
-needs_silicon = pytest.mark.skipif(
-    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
-)
 
 
 def score(cell: str, unseen: str, error: float, physics: float = 0.1) -> UnseenScore:
@@ -127,29 +122,3 @@ def test_the_page_of_the_project_is_generated_and_every_miss_has_a_reason() -> N
     assert not [line for line in missed if line.endswith("Not investigated.")]
     for reason in miss_reasons():
         assert reason["why"] in generated, f"{reason} meets its goal: take the reason out"
-
-
-@needs_silicon
-def test_the_page_says_what_is_measured_now() -> None:
-    lines = PAGE.read_text("utf-8").splitlines()
-    medians = validate_measured(operators=["scan_decode"])["medians"]
-    assert {found["family"] for found in medians} == {"vllm", "sglang", "trtllm"}
-    for found in medians:
-        (line,) = [
-            x for x in lines if x.startswith(f"| scan_decode | {found['family']} | bf16 | shape")
-        ]
-        said = line.replace("*", "").split(" | ")
-        assert int(said[4]) == found["gpus"]
-        assert float(said[8]) == pytest.approx(100.0 * found["measured_mape"], abs=0.2)
-
-
-@needs_silicon
-def test_beyond_the_sizes_seen_the_edge_helps_and_the_interval_holds() -> None:
-    best = best_covered("gemm", "bf16")
-    (cell,) = [c for c in device_cells("h200_sxm", ("gemm",)) if c.id.endswith(f"{best}/bf16")]
-    found = score_edges(cell)
-    assert found is not None
-    assert found.measured_mape < found.physics_mape
-    assert found.inside_90 >= 0.8
-    (other,) = [c for c in device_cells("h200_sxm", ("gemm",)) if c.id.endswith("trtllm/bf16")]
-    assert score_edges(other) is None  # not the best covered

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import UnsupportedError
 from validation.kernels import validate_blocks
-from validation.program import main
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"
@@ -52,14 +49,3 @@ def test_unknown_devices_and_engines_are_refused() -> None:
         validate_blocks(["h200"])
     with pytest.raises(UnsupportedError, match="expected one of vllm, sglang, trtllm"):
         validate_blocks(["h200_sxm"], ["ideal"])
-
-
-def test_blocks_are_shown_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["blocks", "--system", "h200_sxm", "--engine", "sglang"]
-    assert main(words) == 0
-    assert "sglang_dsa_indexer_fa3" in capsys.readouterr().out
-    assert main([*words, "--json"]) == 0
-    cells = json.loads(capsys.readouterr().out)["results"]["cells"]
-    assert {cell["engine"] for cell in cells} == {"sglang"}
-    assert main(["blocks", "--system", "a100_sxm"]) == 0
-    assert "no attention blocks were measured on these systems" in capsys.readouterr().out

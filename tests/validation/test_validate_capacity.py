@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from validation.program import main
 from validation.serving import validate_capacity
 from validation.serving.capacity import capacity_runs, gate, parse_capacity_runs
 
@@ -85,28 +83,3 @@ def test_a_budget_that_is_exceeded_is_named() -> None:
     assert gate(total, {"median_error": 0.03, "p90_error": 0.2}) == [
         "median_error of all is 3.1%, above its budget of 3.0%"
     ]
-
-
-def test_the_command_prints_tables_or_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["capacity"]) == 0
-    shown = capsys.readouterr().out
-    assert "qwen3-32b-tp2-rtx-pro-6000" in shown
-    assert "left out" in shown
-    assert main(["capacity", "--json"]) == 0
-    parsed = json.loads(capsys.readouterr().out)
-    assert parsed["results"]["totals"][0]["group"] == "all"
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["capacity", *words]) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-def test_a_validation_fits_a_screen_and_names_what_it_omits(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    brief = printed(capsys)
-    assert len(brief) <= 33
-    assert "--verbose shows" in brief[-1]
-    assert len(printed(capsys, "--verbose")) > len(brief)

@@ -8,7 +8,6 @@ import pytest
 
 from validation.laboratories import EXPLORED, HELD_OUT, half_of, outside_sources
 from validation.serving import outside
-from validation.serving.outside_page import page_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,13 +78,6 @@ def test_batches_and_devices_are_summed_apart(found: Any) -> None:  # noqa: ANN4
     assert (totals[1, "all"], totals[2, "all"]) == (5, 1)
     devices = {(one["device"], one["batch"]): one["measurements"] for one in found["by_device"]}
     assert (devices["a100_sxm", 1], devices["t4", 2]) == (2, 1)
-
-
-def test_the_page_has_every_measurement(found: Any) -> None:  # noqa: ANN401
-    text = page_text(found)
-    places = text.split("\n## Measurements\n")[1]
-    assert all(places.count(f"| {row['id']} |") == 1 for row in found["rows"])
-    assert "{" not in text.split("## Measurements", maxsplit=1)[0].split("## By scale")[1]
 
 
 def test_medians_over_measurements() -> None:

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from perfatlas.measurements.tables import has_silicon
-from perfatlas.quantities import UnsupportedError, UsageError
-from validation.kernels.kernels_page import page_text
-from validation.kernels.operators import calibration_hash, validate_collectives, validate_kernels
+from perfatlas.quantities import UsageError
+from validation.kernels.operators import validate_kernels
 from validation.program import main
 
 pytestmark = pytest.mark.skipif(
@@ -45,32 +44,9 @@ def test_every_protocol_knows_less_than_the_one_before() -> None:
         assert row["roofline_mape"] > row["mape"]
 
 
-def test_collectives_have_their_own_verb() -> None:
-    result = validate_collectives(["h200_sxm"], ["all_reduce"], "few-shot", rows=20)
-    assert result["protocol"] == "few-shot 20"
-    row = only(result, "h200_sxm/all_reduce/nccl/bf16")
-    assert row["rows"] + 20 == 63
-    assert row["mape"] < row["two_parameter_mape"]
-    with pytest.raises(UnsupportedError, match="no measured tables of 'all_reduce'"):
-        validate_kernels(["h200_sxm"], ["all_reduce"])
-
-
 def test_unknown_protocols_are_refused() -> None:
     with pytest.raises(UsageError, match="did you mean 'unseen-device'"):
         validate_kernels(["h200_sxm"], ["gemm"], "unseen-devise")
-
-
-def test_a_page_holds_what_was_scored() -> None:
-    results = {
-        name: validate_kernels(["h200_sxm"], ["mla_decode"], name)
-        for name in ("own", "unseen-device")
-    }
-    text = page_text(results, "checked elsewhere")
-    assert "checked elsewhere" in text
-    assert calibration_hash() in text
-    assert "make validate" in text
-    row = only(results["own"], "h200_sxm/mla_decode/trtllm/bf16")
-    assert f"| mla_decode trtllm bf16 | {100 * row['mape']:.1f} |" in text
 
 
 def test_a_page_is_asked_for_alone_and_where_it_can_be_written(
@@ -82,12 +58,3 @@ def test_a_page_is_asked_for_alone_and_where_it_can_be_written(
     assert "--page covers all systems, operators and protocols; use it alone" in err
     assert main(["kernels", "--page", str(tmp_path / "no" / "page.md")]) == 3
     assert not page.exists()
-
-
-def test_a_protocol_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["collectives", "--system", "h200_sxm", "--protocol", "unseen-device"]
-    assert main(words) == 0
-    text = capsys.readouterr().out
-    assert "unseen-device" in text
-    assert "h200_sxm/all_reduce/nccl/bf16" in text
-    assert "Winkler" in text

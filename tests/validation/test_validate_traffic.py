@@ -16,8 +16,6 @@ from tests.validation.test_validate_steps import RULES, run
 from validation.runs import (
     compare_points,
     compare_recorded,
-    contradicted,
-    group_traffic,
     read_runs,
     recorded_runs,
     sample_path,
@@ -32,9 +30,6 @@ from validation.runs.run_selection import parse_serving_rules
 from validation.runs.serving_traffic import as_launched, run_fields
 from validation.runs.shared_data import VARIABLE, shared_folder
 from validation.serving import validate_traffic
-from validation.serving.pools import pool_views
-from validation.serving.traffic import traffic_views
-from validation.serving.traffic_page import page_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -293,65 +288,6 @@ def test_points_are_compared_in_seconds(tmp_path: Path, monkeypatch: pytest.Monk
     totals = {one["plan"]: one for one in summarize_points(rows)}
     assert totals["all"]["tpot_median_error"] == pytest.approx(abs(row["tpot_error"]))
     assert set(totals) == {"all", "tp8 ep8 dp1"}
-
-
-RULED = serving_rules()
-
-
-GOAL = {"reached_error": 0.2, "goal_error": 0.35, "goal_met": "yes"}
-
-
-def found_with(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """What a comparison gives, of a few runs."""
-    write_recorded(folder, 1.0)
-    write_points(folder)
-    points, _ = compare_points(serving_rules())
-    recorded, _ = compare_recorded(serving_rules())
-    near = run("p", date="2026-03-01")
-    same = rows[0] | {"id": "p", "tp": 8, "isl": 1024, "concurrency": 4, "system": "h200_sxm"}
-    same |= {"network": "MiniMaxAI/MiniMax-M2.5"}
-    return {
-        "run_time_s": 60.0,
-        "recorded": recorded,
-        "points": points,
-        "point_totals": summarize_points(points),
-        "point_goals": [],
-        "contradicted": contradicted(points, [*rows, same], [near, run(), run("b")]),
-        "simulated": len(rows),
-        "left_out_rows": 0,
-        "disaggregated": "3 rows do not tell the number of workers",
-        "pools": pool_views(
-            [rows[0] | {"pools": "2 x tp 1 + 3 x tp 2", "unsimulated": "", "split": "read"}],
-            [],
-            RULED,
-        ),
-        "scenario_only": {
-            "totals": traffic_totals(rows),
-            "by_engine": group_traffic(rows, ("backend",)),
-            "goals": [{"models": "settings not given, all", "figure": "ttft_median_error"} | GOAL],
-        },
-        "totals": traffic_totals(rows),
-        "goals": [],
-        "reasons": [{"reason": "copy", "rows": 1, "note": "again"}],
-        "not_simulated": [],
-        **traffic_views(rows),
-    }
-
-
-def test_the_page_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    rules = parse_serving_rules(RULES + LAUNCHES)
-    rows = simulate_runs([run(), run("b", backend="sglang")], rules)
-    found = found_with(rows, tmp_path)
-    assert [row["date"] for row in found["contradicted"]] == ["2026-03-01"]
-    text = page_text(found)
-    assert "| dense | 2 |" in text
-    assert "| sglang | 1 |" in text
-    assert "- read at times: something" in text
-    assert "| Llama-3.1-8B | ttft_mean |" in text
-    assert "2026-03-01" in text
-    assert "2 x tp 1 + 3 x tp 2" in text
-    assert "| settings not given, all | ttft_median_error | 20.0% | 35.0% | yes |" in text
 
 
 def test_without_settings_the_limits_follow_from_the_scenario() -> None:

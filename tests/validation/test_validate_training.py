@@ -7,15 +7,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from perfatlas.training.profiles import highest_mfu, resolve_training_engine
+from perfatlas.training.profiles import highest_mfu
 from perfatlas.training.step import training_steps
-from validation.training.engines import unseen_engine
 from validation.training.fits import UNFITTED, fit_training_engine, predicted_steps
 from validation.training.generations import generation_rows
-from validation.training.page import page_text
 from validation.training.peers import calculon_rows
 from validation.training.runs import published_runs, rules
-from validation.training.scores import error_of, part_scores
+from validation.training.scores import error_of
 
 # Numbers of torchtitan as a fit without Hopper would return them, if it had other runs.
 FIT: Final[dict[str, Any]] = {
@@ -66,38 +64,6 @@ def test_errors_are_of_step_times() -> None:
     assert found["inside_90"] == 0.5
     assert found["width"] == pytest.approx(1.3)
     assert found["bias"] == pytest.approx(-0.0639, abs=1e-4)  # (ln 1.1 + ln 0.8) / 2
-
-
-def test_the_page_has_every_part() -> None:
-    runs = published_runs()
-    chosen = [run for run in runs if run.run["peak_mem_gib"] or run.refused][:60]
-    unseen = unseen_engine()
-    scores = part_scores(chosen, [FIT, {**FIT, "generation": "ampere", "rows": 0}], unseen)
-    text = page_text(scores)
-    for title in ("All rows", "By source and GPU", "Refused rows", "Peak memory"):
-        assert f"## {title}" in text
-    assert "| mean absolute error |" in page_text({**scores, "calculon": calculon_rows(runs)})
-    asked = sum(run.question is not None for run in chosen)
-    assert f"| hopper left out | {asked} |" in text
-    assert "| hopper | torchtitan | 1 | 0.5 | - | 0 | 0 |" in text
-    assert "| ampere | torchtitan | 0 | - | - | - | - |" in text
-    assert f"| dense | {unseen['error_low']:+.3f} |" in text
-    _check_generic(unseen)
-
-
-def _check_generic(unseen: dict[str, Any]) -> None:
-    """Check that `generic` has the means of the engines and the interval of a further one."""
-    generic = resolve_training_engine("generic")
-    means = unseen["numbers"]
-    assert means["efficiency_compute"] == pytest.approx(
-        (0.733 * 0.758 * 0.736) ** (1 / 3), abs=0.02
-    )
-    for name, value in means.items():
-        assert getattr(generic, name) == pytest.approx(value, abs=0.02)
-    for end in ("error_low", "error_high"):
-        assert getattr(generic, end) == pytest.approx(unseen[end], abs=0.03)
-    for end in ("error_low_moe", "error_high_moe"):  # moves with every fit of megatron's experts
-        assert getattr(generic, end) == pytest.approx(unseen[end], abs=0.15)
 
 
 def test_a_generation_is_predicted_with_the_numbers_of_its_fit() -> None:

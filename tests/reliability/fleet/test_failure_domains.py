@@ -106,21 +106,6 @@ def test_answers_say_over_how_many_domains_jobs_ran(tmp_path: Path) -> None:
     assert "single_domain_share" not in without
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"together": "domain", "system": "h100_sxm"}, "h100_sxm has none that part these nodes"),
-        ({"together": "domain", "system": "gb200", "nodes": 18}, "none that part these nodes"),
-        ({"together": "leaf", "system": "gb300"}, "requires nodes_per_leaf"),
-        ({"system": "gb200", "gpus_per_node": 8}, "a node of gb200 has 4"),
-        ({"system": "gb200", "fleet": "llama3"}, "8 GPUs per node of the schedule"),
-    ],
-)
-def test_contradictions_are_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        fleet_schedule(**{"nodes": 54, "load": 0.8, "num_jobs": 10, **change})
-
-
 def test_a_fleet_file_takes_its_counts_from_the_system(tmp_path: Path) -> None:
     path = tmp_path / "racks.toml"
     path.write_text(RACKS)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.fleet.model import recovery_policies
 from perfatlas.reliability.jobs.model import LAUNCHERS
 from perfatlas.verbs.goodput import goodput
@@ -99,20 +98,3 @@ def test_torchft_loses_a_step_and_in_job_restarts_have_hot_spares(tmp_path: Path
     slurm = goodput(**asked(tmp_path, response="slurm_requeue")).results
     in_job = goodput(**asked(tmp_path, response="in_job_restart")).results
     assert torchft["goodput"] > in_job["goodput"] > slurm["goodput"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"response": "jobset", "fewest_gpus": 448}, "restarts the job on all its nodes"),
-        ({"response": "torchft", **STEP}, "set fewest_gpus and replica_gpus"),
-        ({"response": "slurm_no_kill"}, "on the remaining nodes: set fewest_gpus"),
-        ({"response": "torchft", "fewest_gpus": 448}, "loses one training step"),
-        ({"response": "slurm"}, "response"),
-    ],
-)
-def test_a_policy_refuses_what_contradicts_it(
-    tmp_path: Path, fields: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(InvalidSpecError, match=said):
-        goodput(**asked(tmp_path, **fields))

@@ -4,7 +4,6 @@ refused.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -74,49 +73,6 @@ def test_every_format_of_a_table_gives_the_same_jobs(tmp_path: Path) -> None:
         assert jobs.row(0) == (2 if name == "t.csv" else 1)
 
 
-HEAD = "submit_s,run_s,gpus\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no columns"),
-        (HEAD, "no jobs to schedule: it has no rows"),
-        (f"{HEAD}0,5,0\n", "no jobs to schedule: 1 no GPUs requested"),
-        (f"{HEAD}0,5,8\n1,2\n", "record 3: 2 cells"),
-        (f"{HEAD}0,5,8\n0,-5,8\n", "row 3: run_s = -5: expected a positive number or 0"),
-        (f"{HEAD}-1,5,8\n", "row 2: submit_s = -1"),
-        (f"{HEAD}0,nan,8\n", "row 2: run_s = 'nan' is not a number"),
-        (f"{HEAD}0,inf,8\n", "row 2: run_s = 'inf' is not a number"),
-        (f"{HEAD}0,1h,8\n", "times in seconds"),
-        (f"{HEAD}0,01:30:00,8\n", "times in seconds"),
-        (f"{HEAD}0,1e300,8\n", "row 2: run_s = '1e300' is outside 0 s to 1.1 Gs"),
-        (f"{HEAD}0,5,1e300\n", "row 2: gpus = '1e300' is outside 0 to 1,000,000,000"),
-        (f"{HEAD}0,5,8.5\n", "row 2: gpus = 8.5: expected a whole number"),
-        (f"{HEAD},5,8\n", "row 2: submit_s is empty"),
-        (f"{HEAD}0,5,8\n1e11,5,8\n", "row 3: submitted 1e+11 s after the first"),
-        ("submit,run,gpus\n0,5,8\n", "column 'submit' has no unit: rename it 'submit_s'"),
-        ("submit_s,run_s,gpus,limit\n0,5,8,9\n", "column 'limit' has no unit"),
-        ("submit_s,run_s,num_gpus\n0,5,8\n", "is column 'num_gpus' meant as gpus?"),
-        ("submit_s,run_s,gpus,nodes\n0,5,2,4\n", "row 2: 4 nodes for 2 GPUs"),
-        ("submit_s,run_s,gpus,nodes\n0,5,2,\n", "row 2: nodes is empty"),
-        ("submit_s,run_s,gpus,requeue\n0,5,2,maybe\n", "requeue = 'maybe': expected true or false"),
-        ("submit_s,run_s,gpus,limit_s\n0,5,2,0\n", "row 2: limit_s = 0"),
-    ],
-)
-def test_a_wrong_table_is_refused_with_its_row(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=r".") as caught:
-        read_job_table(_file(tmp_path, text))
-    assert said in str(caught.value)
-
-
-def test_json_lines_name_the_line(tmp_path: Path) -> None:
-    rows = [{"submit_s": 0, "run_s": 5, "gpus": 8}, {"submit_s": True, "run_s": 5, "gpus": 8}]
-    path = _file(tmp_path, "\n".join(json.dumps(row) for row in rows), "t.jsonl")
-    with pytest.raises(InvalidSpecError, match="row 2: submit_s = True is not a number"):
-        read_job_table(path)
-
-
 def test_a_folder_is_no_table(tmp_path: Path) -> None:
     folder = tmp_path / "jobs.csv"
     folder.mkdir()
@@ -145,23 +101,6 @@ def test_a_node_that_is_out_at_the_first_submission_begins_so(tmp_path: Path) ->
     jobs = Jobs(submit_J=ticks([0, 0]), run_J=ticks([10, 5]), gpus_J=np.array([16, 24]))
     outcome = schedule(jobs, Cluster(nodes=4), Policy(), failures=it)
     assert (outcome.column("started") / 1000).tolist() == [0.0, 30.0]  # on 2 and 3; 0, 2 and 3
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("5,4,60", "row 2: node = 4 is outside 0 to 3"),
-        ("5,-1,60", "row 2: node = -1"),
-        (",1,60", "row 2: time_s is empty"),
-        ("5,1,-60", "row 2: repair_s = -60"),
-        ("5,n1,60", "row 2: node = 'n1' is not a number"),
-    ],
-)
-def test_a_wrong_failure_is_refused_with_its_row(tmp_path: Path, row: str, said: str) -> None:
-    path = _file(tmp_path, f"time_s,node,repair_s\n{row}\n")
-    with pytest.raises(InvalidSpecError, match=r".") as caught:
-        read_failures(path, nodes=4)
-    assert said in str(caught.value)
 
 
 def test_a_list_of_failures_does_what_its_drawn_like_does(tmp_path: Path) -> None:

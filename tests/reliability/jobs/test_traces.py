@@ -193,35 +193,3 @@ def test_jobs_recorded_as_not_completed_are_told_with_their_share(tmp_path: Path
     assert "completed: 1 CANCELLED, 1 FAILED, 99.7% of the GPU time;" in trace.ends_text()
     completed = HELIOS.replace("FAILED", "COMPLETED").replace("CANCELLED", "COMPLETED")
     assert read_jobs(_file(tmp_path, completed), "helios").ends_text() == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "format_name", "words"),
-    [
-        (HELIOS[:-30], "helios", "row 6: 9 fields, expected 12"),
-        (
-            HELIOS.replace("2020-06-10 04:55:09", "2020-06-01 04:55:09"),
-            "helios",
-            "row 2: runs for -",
-        ),
-        (HELIOS.replace(",4,16,1,FAILED", ",-4,16,1,FAILED"), "helios", "row 4: gpu_num = '-4'"),
-        (HELIOS.replace("2020-06-09 18:41:38", "noon"), "helios", "row 3: start_time = 'noon'"),
-        (HELIOS.replace("gpu_num", "gpus"), "helios", "lacks the columns gpu_num"),
-        (HELIOS.split("\n")[0] + "\n", "helios", "it has no rows"),
-        ("", "acme", "is empty"),
-        (json.dumps(PHILLY)[:-9], "philly", "record 3: not JSON, or the file is truncated"),
-        (json.dumps([{"status": "Pass"}]), "philly", "row 1: missing keys: vc"),
-        (json.dumps(PHILLY[1:]), "philly", "no jobs to schedule: 1 never ran"),
-        (HELIOS, "slurm", "format = 'slurm' is not one of perfatlas, philly, helios"),
-    ],
-)
-def test_bad_traces_are_refused_with_their_row(
-    tmp_path: Path, text: str, format_name: str, words: str
-) -> None:
-    with pytest.raises(InvalidSpecError, match=words):
-        read_jobs(_file(tmp_path, text), format_name)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match=r"cannot read .*: No such file"):
-        read_jobs(tmp_path / "absent.csv", "helios")

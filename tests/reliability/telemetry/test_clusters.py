@@ -68,23 +68,6 @@ def test_two_logs_count_each_failure_once(tmp_path: Path) -> None:
     assert 1.0 / cause.rate.high_per_s < 20.0 * DAY_S < 1.0 / cause.rate.low_per_s
 
 
-def test_what_only_one_log_has_is_counted_and_shown(tmp_path: Path) -> None:
-    one = cluster(5, utilization=0.5, nodes=120, mtbf_days=20.0)
-    log = one.kernel_log(tmp_path / "kern.log")
-    lines = log.read_text("utf-8").splitlines(keepends=True)
-    log.write_text("".join(lines[::2]), "utf-8")
-    jobs = import_logs("sacct", [one.sacct(tmp_path / "s.txt")], UTC).history
-    fit = fitted(one, joined([jobs, import_logs("xid", [log], UTC).history]))
-    by_name = {cause.name: cause for cause in fit.causes}
-    kept = sorted(one.failures)[::2]
-    lost = sum(busy for *_, busy, _ in one.failures) - sum(busy for *_, busy, _ in kept)
-    assert by_name["gpu_xid_79"].rate.events == len(kept)
-    assert by_name["host_node_fail"].rate.events == lost
-    assert by_name["host_node_fail"].under_jobs
-    assert fit.agreement is not None
-    assert fit.agreement.node_failures_only_in_accounting == lost
-
-
 def test_without_hosts_of_jobs_the_fit_says_what_it_divides_by(tmp_path: Path) -> None:
     one = cluster(3, utilization=0.18, nodes=120, mtbf_days=20.0)
     log = one.sacct(tmp_path / "s.txt")

@@ -143,36 +143,6 @@ def test_a_table_by_anybody(tmp_path: Path) -> None:
     assert history.place(1) == f"{path}:2"
 
 
-@pytest.mark.parametrize(
-    ("cells", "problem"),
-    [
-        ("noon,nic,flap,failure,", "row 1, column 'start_s': 'noon' is not a time"),
-        (",nic,flap,failure,", "column 'start_s': is empty"),
-        ("1,nic,flap,broken,", "column 'kind' = 'broken' is not one of failure"),
-        ("1,,flap,failure,", "column 'component' = '': expected a name"),
-        ("9,nic,flap,failure,7", "column 'recovered_s': is before start_s"),
-    ],
-)
-def test_wrong_tables_are_refused(tmp_path: Path, cells: str, problem: str) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text(f"start_s,component,cause,kind,recovered_s\n{cells}\n", "utf-8")
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_history(path)
-
-
-def test_what_is_no_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match=r"'sacc' is not one of dcgm, .*mean 'sacct'"):
-        import_logs("sacc", [tmp_path])
-    with pytest.raises(InvalidSpecError, match="no log file of format 'xid'"):
-        import_logs("xid", [])
-    with pytest.raises(InvalidSpecError, match="node-problem-detector needs its configuration"):
-        import_logs("node_problem_detector", [tmp_path])
-    path = tmp_path / "mine.csv"
-    path.write_text("start,component\n1,2\n", "utf-8")
-    with pytest.raises(InvalidSpecError, match="no column 'start_s'; did you mean 'start'"):
-        read_history(path)
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, name: str) -> None:
     path, options = one_of_each(tmp_path)[name]

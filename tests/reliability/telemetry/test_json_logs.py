@@ -129,58 +129,6 @@ def test_a_fault_of_two_devices_is_over_when_both_are_healthy(tmp_path: Path) ->
     assert history.recovered_s_E.tolist() == [EPOCH + 7.0]
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"nodeName": None}, "line 1, column 'nodeName': missing"),
-        ({"generatedTimestamp": "yesterday"}, "column 'generatedTimestamp': 'yesterday' is not"),
-        ({"generatedTimestamp": 1772413200000}, "in ms or ns"),
-        ({"generatedTimestamp": "2026-03-02T01:00:00"}, "no time zone"),
-        ({"isFatal": "yes"}, "column 'isFatal': 'yes' is neither"),
-        ({"entitiesImpacted": "GPU"}, "is not a list"),
-    ],
-)
-def test_wrong_health_events_are_refused(
-    tmp_path: Path, change: dict[str, Any], problem: str
-) -> None:
-    path = lines(tmp_path, {**health(0), **change})
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_nvsentinel([path])
-
-
-@pytest.mark.parametrize("cut", range(1, 12))
-def test_documents_cut_off_anywhere_are_refused(tmp_path: Path, cut: int) -> None:
-    path = document(tmp_path, {"more": [1, {"a": "b"}], "events": [health(0), health(1)]})
-    text = path.read_text("utf-8")
-    path.write_text(text[: len(text) * cut // 12], "utf-8")
-    with pytest.raises(InvalidSpecError, match=r"log\.json': .*truncated"):
-        read_nvsentinel([path])
-    by_line = lines(tmp_path, health(0), health(1))
-    data = by_line.read_bytes()
-    by_line.write_bytes(data[: len(data) // 2 + 5 * cut])
-    with pytest.raises(InvalidSpecError, match="line 2: the file is truncated"):
-        read_nvsentinel([by_line])
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "is empty"),
-        ("7", r"expected '\{'"),
-        ('{"events": 7}', "is not a single list"),
-        ('{"other": []}', "no list 'events'"),
-        ('{"events": [7]}', "record 1: 7 is not an object"),
-        ('{"events": []} x', "after the end"),
-        ('{"events": [NaN]}', "NaN is not JSON"),
-    ],
-)
-def test_what_is_no_document_is_refused(tmp_path: Path, text: str, problem: str) -> None:
-    path = tmp_path / "log.json"
-    path.write_text(text, "utf-8")
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_nvsentinel([path])
-
-
 def event(reason: str, second: int = 0, *, source: str = "kernel-monitor") -> dict[str, Any]:
     return {
         "kind": "Event",
@@ -301,27 +249,6 @@ def test_a_rollback_without_a_start_is_a_restart(tmp_path: Path) -> None:
     check_law(history.files)
 
 
-@pytest.mark.parametrize(
-    ("entry", "problem"),
-    [
-        ({"step_count": 1, "step_start_time": 1.0}, "column 'job_name': missing"),
-        ({"job_name": "j", "step_count": -1}, "expected a step"),
-        ({"job_name": "j", "step_count": 1}, "column 'step_start_time': missing"),
-        (
-            {
-                "job_name": "j",
-                "custom_badput_event_type": 10,
-                "custom_badput_event_start_time": EPOCH,
-            },
-            "ml-goodput",
-        ),
-    ],
-)
-def test_wrong_entries_are_refused(tmp_path: Path, entry: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_goodput_log([lines(tmp_path, entry)])
-
-
 def acts(*names: str) -> list[dict[str, Any]]:
     return [
         {"time": EPOCH + second, "job": "j", "event": name}
@@ -353,25 +280,6 @@ def test_an_interruption_by_hand(tmp_path: Path) -> None:
     assert math.isnan(history.recovered_s_E[1])
     assert history.detected_s_E[3] == EPOCH + 6.0
     check_law(history.files)
-
-
-@pytest.mark.parametrize(
-    ("names", "problem"),
-    [
-        (
-            ("interrupt",),
-            "line 1, column 'event': 'interrupt' of job 'j' after the start",
-        ),
-        (("start", "running"), r"line 2, .*'running' of job 'j' after 'start' \(line 1\)"),
-        (("start", "checkpoint_end"), "expected checkpoint_start or interrupt or end"),
-        (("start", "interrupt", "checkpoint_start"), "expected detected or"),
-        (("start", "end", "interrupt"), "expected start"),
-        (("start", "stop"), "'stop' is not one of start, .*did you mean 'start'|'stop' is not"),
-    ],
-)
-def test_illegal_orders_are_refused(tmp_path: Path, names: tuple[str, ...], problem: str) -> None:
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_job_log([lines(tmp_path, *acts(*names))])
 
 
 def test_clocks_that_run_back_are_refused_or_counted(tmp_path: Path) -> None:

@@ -83,18 +83,6 @@ def test_equal_snapshots_are_two_times_of_one_state(tmp_path: Path) -> None:
     assert (history.recovered_s_E - history.start_s_E).tolist() == [3 * 3600.0]
 
 
-def test_wrong_node_states_are_refused(tmp_path: Path) -> None:
-    for cells, problem in (
-        ("n1|noon|Unknown|DOWN|x|y", "line 2, column 'TimeStart': 'noon' is not a time"),
-        (f"n1|{DAY}02:00:00|{DAY}01:00:00|DOWN|x|y", "line 2, column 'TimeEnd': is before"),
-        ("n1|x", "line 2: a row of 2 fields where the header has 6"),
-    ):
-        with pytest.raises(InvalidSpecError, match=problem):
-            read_slurm_events([written(tmp_path / "e.txt", HEADER, cells)], zone="UTC")
-    with pytest.raises(InvalidSpecError, match="no column TimeEnd"):
-        read_slurm_events([written(tmp_path / "e.txt", "NodeName|TimeStart")], zone="UTC")
-
-
 def test_snapshots_of_nodes_end_a_state(tmp_path: Path) -> None:
     down = f"NodeName=n1 State=DOWN+DRAIN\n   Reason=Kill task failed [root@{DAY}01:00:00]"
     paths = [

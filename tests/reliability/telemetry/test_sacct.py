@@ -182,43 +182,6 @@ def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None
         read_sacct([packed], zone="UTC")
 
 
-@pytest.mark.parametrize(
-    ("edit", "problem"),
-    [
-        (
-            lambda t: t[:-30],
-            r"line 3: a record of 11 fields .* the header has 12: the file is truncated",
-        ),
-        (lambda t: t.replace("|Start|", "|Begin|"), "line 1: no column Start"),
-        (lambda t: t.replace("|", " "), "line 1: the first line has no delimited column names"),
-        (
-            lambda t: t.replace("|0:0|", "|zero|"),
-            "line 2, column 'ExitCode': 'zero' is not an exit code",
-        ),
-        (lambda t: t.replace("n[1-2]", "n[2-1]"), "line 2, column 'NodeList': .*decreasing"),
-        (lambda t: t.replace("gpu=16", "gpu=x"), "line 2, column 'AllocTRES'"),
-        (lambda t: t.replace(f"{DAY}02", f"{DAY}00"), "line 2, column 'End': is before"),
-        (lambda t: t.replace(f"{DAY}02", "2026-02-30T02"), "line 2, column 'End': .*not a time"),
-        (lambda t: t.replace(f"{DAY}02", "3 days ago T02"), "column 'End': '3 days ago.* not fit"),
-        (lambda _: "", "is empty"),
-    ],
-)
-def test_wrong_logs_are_refused_with_their_place(tmp_path: Path, edit, problem: str) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    text = [row(job, "FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00") for job in "78"]
-    path = log(tmp_path, *text)
-    path.write_text(edit(path.read_text("utf-8").rstrip("\n")), "utf-8")
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_sacct([path], zone="UTC")
-
-
-def test_a_zone_must_be_given_and_exist(tmp_path: Path) -> None:
-    path = log(tmp_path, row("7", "FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00"))
-    with pytest.raises(InvalidSpecError, match="set zone"):
-        read_sacct([path], zone=None)
-    with pytest.raises(InvalidSpecError, match="not a time zone"):
-        read_sacct([path], zone="Mars/Olympus")
-
-
 @given(st.text(st.characters(codec="utf-8"), max_size=300))
 def test_any_text_is_read_or_refused_and_never_lost(
     tmp_path_factory: pytest.TempPathFactory, text: str
@@ -326,20 +289,6 @@ def test_any_cell_is_read_or_refused_with_its_place(
     check_law(runs.files)
     assert runs.size <= 1
     assert (runs.start_s_R >= 0.0).all()
-
-
-@pytest.mark.parametrize(
-    ("start", "zone"),
-    [
-        ("9999-12-31T23:59:59", "America/Los_Angeles"),
-        ("0001-01-01T00:00:00", "Europe/Berlin"),
-        ("1969-12-31T23:59:59", "UTC"),
-        ("2999-01-01T00:00:00", "UTC"),
-    ],
-)
-def test_years_of_no_cluster_are_refused(tmp_path: Path, start: str, zone: str) -> None:
-    with pytest.raises(InvalidSpecError, match=r"column 'Start': .* the years 1970 and 2199"):
-        read_sacct([log(tmp_path, row("7", "FAILED", start, f"{DAY}02:00:00"))], zone=zone)
 
 
 def test_lists_of_a_million_hosts_take_little_memory(tmp_path: Path) -> None:

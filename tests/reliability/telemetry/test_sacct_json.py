@@ -114,31 +114,6 @@ def test_waiting_running_and_repeated_runs(tmp_path: Path) -> None:
     check_law(runs.files)
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"job_id": "7"}, "record 1, column 'job_id': is missing"),
-        ({"nodes": "n[1-"}, "column 'nodes': .*not closed"),
-        ({"time": {"end": T0}}, "column 'time.end': is before"),
-        ({"exit_code": {"return_code": 10**20}}, "column 'exit_code.return_code'"),
-        ({"job_id": 10**20}, "column 'job_id': .* exceeds Slurm"),
-        (
-            {"tres": {"allocated": [{"type": "gres", "name": "gpu", "count": 10**20}]}},
-            "column 'tres.allocated': .* more than 1,000,000,000 GPUs",
-        ),
-        ({"tres": {"allocated": "gres/gpu=x"}}, "column 'tres.allocated': .* not an amount"),
-        ({"time": {"start": 10**400}}, "column 'time.start': .* years 1970 and 2199"),
-        ({"failed_node": "n[1-"}, "column 'failed_node': .*not closed"),
-        ({"time": {"start": "noon"}}, "column 'time.start': 'noon' is not a time"),
-    ],
-)
-def test_wrong_records_are_refused(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_sacct_json([document(tmp_path, job(**change))])
-    with pytest.raises(InvalidSpecError, match="record 2: 3 is not a job"):
-        read_sacct_json([document(tmp_path, job(), 3)])
-
-
 def test_ends_of_runs_become_events(tmp_path: Path) -> None:
     path = document(
         tmp_path,

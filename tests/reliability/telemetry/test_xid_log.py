@@ -109,26 +109,6 @@ def test_a_year_turns_with_its_months(tmp_path: Path) -> None:
     assert (history.start_s_E - history.start_s_E[0]).tolist() == [0.0, 1.0, 3.0, 4.0]
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        (
-            "Mar  2 01:00:00 n kernel: NVRM: Xid (PCI:0000:61:00): 79",
-            "line 1: the time has no year",
-        ),
-        ("[ 12.5] NVRM: Xid (PCI:0000:61:00): 79", "counts from boot; set boot_s"),
-        ("[Mon Mar  2 01:00:00 2026] NVRM: Xid (PCI:0000:61:00): 79", "no time zone"),
-        ("2026-03-02T01:00:00Z NVRM: Xid (PCI:0000:61:00): 79", "has no host"),
-        ("NVRM: Xid (PCI:0000:61:00): 79", "no time at the start"),
-        ("9999-12-31T23:59:59Z n kernel: NVRM: Xid (PCI:0000:61:00): 79", "years 1970 and 2199"),
-        ("2026-02-31T01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): 79", "not a time"),
-    ],
-)
-def test_what_a_stamp_leaves_out_is_asked_for(tmp_path: Path, line: str, problem: str) -> None:
-    with pytest.raises(InvalidSpecError, match=problem):
-        read_xid_log([log(tmp_path, line)])
-
-
 def test_a_log_cut_off_inside_an_xid_line_is_refused(tmp_path: Path) -> None:
     path = log(tmp_path, HEAD.format(0) + "NVRM: Xid (PCI:0000:61:00): 79")
     path.write_text(path.read_text("utf-8") + HEAD.format(9) + "NVRM: Xid (PCI:0000:6", "utf-8")
