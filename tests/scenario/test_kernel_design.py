@@ -105,6 +105,29 @@ def test_stages_hide_the_copies_until_another_unit_limits() -> None:
     assert times[-1] == times[-2]
 
 
+@pytest.mark.parametrize(
+    ("override", "slower"),
+    [
+        ("device.tdp=300W", True),
+        ("device.clock.sustained=1GHz", True),
+        ("device.clock.boost=4GHz", False),
+        ("device.peak.bf16=100TFLOP/s", False),
+    ],
+)
+@pytest.mark.parametrize("system", ["h200_sxm", "b200_sxm"])
+def test_no_power_limit_or_clock_makes_a_kernel_faster_than_its_roofline(
+    system: str, override: str, slower: bool
+) -> None:
+    changed = f"{system}{{{override}}}"
+    shape: dict[str, Any] = {"batch": 4, "kv_len": 8192, "num_heads": 32, "num_kv_heads": 8}
+    for ask, asked in ((kernel_design_attention, shape), (kernel_design_gemm, GEMM)):
+        own = ask(**{**asked, "system": system}).results["time_s"]
+        found = ask(**{**asked, "system": changed}).results
+        assert found["bound_time_s"] <= found["time_s_low"] <= found["time_s"]
+        assert found["time_s"] <= found["time_s_high"]
+        assert not slower or found["time_s"] > own
+
+
 def test_what_no_published_speed_resembles_is_marked() -> None:
     asked = {**ATTENTION, "kv_len": 4096}
     assert kernel_design_attention(**asked).warnings == ()

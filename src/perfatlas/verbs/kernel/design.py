@@ -116,24 +116,26 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     system, number_format = resolve_system(inputs.system), format_of(inputs.format)
     device = system.device
     family = family_of(operator, device, number_format.name)
-    silicon, factor = kernel_silicon(device, number_format.tensor_peak), family.factor_of(device)
+    measured, clock_ratio = _measured(inputs)
+    silicon = kernel_silicon(device, number_format.tensor_peak, clock_ratio)
+    factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
     command = f"kernel design {operator}"
-    measured = _measured(inputs)
     width = family.width_of(device)
     bound_s = measured["bound_time_s"]
+    time_s = max(design.time_s, bound_s)
     results = {
-        "time_s": design.time_s,
-        "time_s_low": max(design.time_s * math.exp(-width), bound_s),
-        "time_s_high": design.time_s * math.exp(width),
+        "time_s": time_s,
+        "time_s_low": max(time_s * math.exp(-width), bound_s),
+        "time_s_high": time_s * math.exp(width),
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
         "bound_time_s": bound_s,
-        "roofline_share": bound_s / design.time_s,
+        "roofline_share": bound_s / time_s,
         "flop": measured["flop"],
-        "flop_per_s": measured["flop"] / design.time_s,
-        "peak_share": measured["peak_share"] * measured["time_s"] / design.time_s,
+        "flop_per_s": measured["flop"] / time_s,
+        "peak_share": measured["peak_share"] * measured["time_s"] / time_s,
         **{f"kernel_{name}": measured[name] for name in SHARED if measured[name] is not None},
         "tiles": design.tiles,
         "tile_cycles": design.tile_cycles,
@@ -189,8 +191,11 @@ def _designed(
     return min(found, key=lambda one: one.time_s)
 
 
-def _measured(inputs: DesignInputs) -> dict[str, Any]:
-    """Return the results of `kernel attention` or `kernel gemm`; a roofline has no interval."""
+def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
+    """Return the results of `kernel attention` or `kernel gemm`, and the clock ratio of power.
+
+    A roofline has no interval. A clock that power raises is not one that designs were fitted at.
+    """
     names: tuple[str, ...]
     if isinstance(inputs, AttentionDesignInputs):
         operator = "attention"
@@ -203,7 +208,10 @@ def _measured(inputs: DesignInputs) -> dict[str, Any]:
     query = QUERIES[operator]
     shape = {name: getattr(inputs, name) for name in names}
     priced = query.priced([query.read({**fixed, **shape})])
-    return {name: cells[0] for name, cells in priced.results().items()}
+    if 0 in priced.problems:
+        raise priced.problems[0]
+    results = {name: cells[0] for name, cells in priced.results().items()}
+    return results, min(float(priced.devices.clock_ratio()[0]), 1.0)
 
 
 def _change(

@@ -92,7 +92,7 @@ def _priced(
     counts = work.blocks(tile)
     schedules = {blocks: tile_schedule(loop, blocks) for blocks in counts}
     cycles = {blocks: one.cycles + family.tile_cycles for blocks, one in schedules.items()}
-    clock_hz = clock_factor * silicon.clock_hz
+    clock_hz = min(clock_factor * silicon.clock_hz, silicon.sustained_hz)
     compute_s = (
         sm_cycles({cycles[one]: count for one, count in counts.items()}, silicon.sm_count)
         / clock_hz
