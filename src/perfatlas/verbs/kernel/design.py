@@ -156,9 +156,15 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         evidence=single_evidence(system, None, _assumptions(family, device, width), "pipeline"),
         warnings=(
             *_warnings(operator, work, family, results),
-            *unread_overrides(system, {READERS[operator], *format_readers(number_format.name)}),
+            *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _readers(operator: str, format_name: str) -> set[str]:
+    """Return what the answer predicts: a kernel under design, beside the measured one."""
+    measured = READERS[operator]
+    return {measured, f"{measured} under design", *format_readers(format_name)}
 
 
 def _decided(inputs: DesignInputs) -> dict[str, Any]:
