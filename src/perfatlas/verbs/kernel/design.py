@@ -140,7 +140,7 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         "tiles": design.tiles,
         "tile_cycles": design.tile_cycles,
         "units": [
-            {"unit": unit, "cycles": cycles, "share": cycles / design.tile_cycles}
+            {"unit": unit, "cycles": cycles, "share": design.shares[unit]}
             for unit, cycles in design.units.items()
         ],
         "what_if": [

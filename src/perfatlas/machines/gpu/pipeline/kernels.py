@@ -152,8 +152,9 @@ class GemmWork:
 
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of blocks of the inner dimension."""
-        tiles = self.groups * math.ceil(self.m / tile.m) * math.ceil(self.n / tile.n)
-        return {math.ceil(self.k / tile.k): tiles}
+        blocks = 2 if tile.paired else 1  # a pair computes two tiles, one above the other
+        rows = blocks * math.ceil(self.m / (blocks * tile.m))
+        return {math.ceil(self.k / tile.k): self.groups * rows * math.ceil(self.n / tile.n)}
 
 
 Work = AttentionWork | GemmWork

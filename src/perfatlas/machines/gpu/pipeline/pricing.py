@@ -41,6 +41,7 @@ class KernelDesign:
         tiles: Number of its tiles.
         tile_cycles: Mean cycles of a tile.
         units: Mean cycles of a tile in which each unit works.
+        shares: Share of the kernel's time in which each unit works, mean of all SMs.
     """
 
     tile: KernelTile
@@ -48,6 +49,7 @@ class KernelDesign:
     tiles: int
     tile_cycles: float
     units: Mapping[str, float]
+    shares: Mapping[str, float]
     limiting_unit: str
 
 
@@ -107,13 +109,17 @@ def _priced(
         for unit in UNITS
     }
     mean = sum(cycles[one] * count for one, count in counts.items()) / tiles
-    memory_cycles = memory_s * clock_hz * silicon.sm_count / tiles
+    cycles_per_s = clock_hz * silicon.sm_count / tiles
+    time_s = family.launch_s + kernel_s
+    used = {unit: cycles for unit, cycles in units.items() if cycles}
+    used[MEMORY] = memory_s * cycles_per_s
     return KernelDesign(
         tile=tile,
-        time_s=family.launch_s + kernel_s,
+        time_s=time_s,
         tiles=tiles,
         tile_cycles=mean,
-        units={**{unit: used for unit, used in units.items() if used}, MEMORY: memory_cycles},
+        units=used,
+        shares={unit: cycles / (time_s * cycles_per_s) for unit, cycles in used.items()},
         limiting_unit=_limiting(units, mean, compute_s, memory_s, family.launch_s),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, KernelTile
+from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork, KernelTile
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
 
     Raises:
         InvalidSpecError: Rows, columns or depth are no multiple of those of the MMA instruction.
-        InfeasibleError: The tile exceeds shared memory, registers or tensor memory.
+        InfeasibleError: The tile exceeds shared memory, registers or tensor memory, or has no
+            neighbour for 2-CTA MMA.
     """
     limits = architecture_limits(silicon.architecture)
     rows = limits["mma_rows"]
@@ -54,6 +55,11 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
         raise InvalidSpecError(
             f"tile_k = {tile.k} must be a multiple of {MMA_BYTES / work.element_bytes:g}, the depth"
             " of an MMA instruction in this format"
+        )
+    if tile.paired and isinstance(work, GemmWork) and work.m <= tile.m:
+        raise InfeasibleError(
+            f"2-CTA MMA needs two rows of tiles, and m = {work.m} has one of tile_m = {tile.m};"
+            " use 1-CTA MMA"
         )
     held = shared_bytes(work, tile)
     if held > silicon.shared_bytes:
