@@ -157,6 +157,25 @@ def test_a_pair_of_blocks_computes_two_rows_of_tiles() -> None:
     assert work.blocks(tile) == {8: 16}  # 4 rows, the last one empty
 
 
+@pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm"])
+def test_few_tiles_without_split_k_give_an_upper_limit(system: str) -> None:
+    answer = kernel_design_gemm(system=system, m=1, n=2112, k=7168)
+    assert not {"time_s_low", "time_s_high"} & answer.results.keys()
+    assert any("upper limit, without split-K" in text for text in answer.warnings)
+    assert "time_s_low" in kernel_design_gemm(system=system, m=4096, n=4096, k=512).results
+
+
+def test_a_clock_factor_of_an_unlike_gpu_widens_the_interval() -> None:
+    shape: dict[str, Any] = {"batch": 1, "kv_len": 4096, "num_heads": 16}
+    for system in ("h20", "h100_sxm{device.tdp=500W}"):
+        answer = kernel_design_attention(**shape, system=system)
+        assert answer.results["time_s_high"] > 1.7 * answer.results["time_s"]
+        assert any("another tensor rate per SM or power limit" in t for t in answer.warnings)
+    for system in ("h200_sxm", "gb300"):
+        answer = kernel_design_attention(**shape, system=system)
+        assert answer.results["time_s_high"] < 1.3 * answer.results["time_s"]
+
+
 def test_what_no_published_speed_resembles_is_marked() -> None:
     asked = {**ATTENTION, "kv_len": 4096}
     assert kernel_design_attention(**asked).warnings == ()
@@ -184,7 +203,10 @@ def test_a_tile_that_no_sm_holds_is_refused_with_its_numbers(
 
 
 def test_rows_that_no_mma_instruction_has_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="an MMA instruction of hopper has 64 rows"):
+    with pytest.raises(
+        InvalidSpecError,
+        match=r"1 warpgroup 96 rows each; on hopper, kernel design models MMA .* 64 rows",
+    ):
         kernel_design_gemm(**GEMM, tile_m=96, tile_n=128)
 
 

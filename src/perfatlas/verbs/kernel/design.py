@@ -124,10 +124,12 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     width = family.width_of(device)
     bound_s = measured["bound_time_s"]
     time_s = max(design.time_s, bound_s)
+    limit_only = isinstance(work, GemmWork) and (
+        design.tiles <= silicon.sm_count or work.m < family.least_rows
+    )
     results = {
         "time_s": time_s,
-        "time_s_low": max(time_s * math.exp(-width), bound_s),
-        "time_s_high": time_s * math.exp(width),
+        **({} if limit_only else _interval(time_s, width, bound_s)),
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
@@ -153,12 +155,24 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         scenario=complete_scenario(verb_fields(command), inputs, **_decided(inputs)),
         results=results,
         breakdown=[],
-        evidence=single_evidence(system, None, _assumptions(family, device, width), "pipeline"),
+        evidence=single_evidence(
+            system,
+            None,
+            _assumptions(family, device, silicon, None if limit_only else width),
+            "pipeline",
+        ),
         warnings=(
             *_warnings(operator, work, family, results),
+            *_transfer_warnings(family, device),
             *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _interval(time_s: float, width: float, bound_s: float) -> dict[str, float]:
+    """Return the interval of a time; no kernel is faster than its roofline."""
+    low_s = max(time_s * math.exp(-width), bound_s)
+    return {"time_s_low": low_s, "time_s_high": time_s * math.exp(width)}
 
 
 def _readers(operator: str, format_name: str) -> set[str]:
@@ -236,18 +250,37 @@ def _change(
     }
 
 
-def _assumptions(family: KernelFamily, device: Device, width: float) -> list[str]:
-    factor = family.factor_of(device)
-    texts = [
-        f"{family.name}: fitted to {family.evidence}",
-        f"clock factor {factor:g} of {device.boost_clock_hz / 1e9:.3g} GHz, sustained",
-        f"interval of {math.expm1(width):.0%} from speeds that the fit did not see",
-        NOT_MODELLED,
-    ]
-    if device.name not in family.clock_factor:
-        donor = next(iter(family.clock_factor))
+def _assumptions(
+    family: KernelFamily, device: Device, silicon: Silicon, width: float | None
+) -> list[str]:
+    """Return what the answer rests on.
+
+    Args:
+        width: Half-width of ln(time), None for a time without an interval.
+    """
+    factor, donor = family.factor_of(device), family.donor_of(device)
+    clock = (
+        f"priced at {silicon.kernel_hz(factor) / 1e9:.3g} GHz: the clock factor {factor:g} is a"
+        " fitted efficiency, of the clock under load and of the instruction stream, over the"
+        f" maximum of {device.boost_clock_hz / 1e9:.3g} GHz; the power limit and the sustained"
+        " clock cap it"
+    )
+    texts = [f"{family.name}: fitted to {family.evidence}", clock, NOT_MODELLED]
+    if width is not None:
+        texts.append(f"interval of {math.expm1(width):.0%} from speeds that the fit did not see")
+    if device.name != donor:
         texts.append(f"no speeds of {device.name} are fitted: it has the clock factor of {donor}")
     return texts
+
+
+def _transfer_warnings(family: KernelFamily, device: Device) -> tuple[str, ...]:
+    if not family.is_unlike(device):
+        return ()
+    text = (
+        f"not validated: this {device.name} has another tensor rate per SM or power limit than the"
+        f" {family.donor_of(device)} of the fit, and so another clock under load"
+    )
+    return (f"{text}; intervals are wider by the error of a GPU left out of the fit",)
 
 
 def _warnings(
@@ -259,13 +292,14 @@ def _warnings(
         texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
     if isinstance(work, AttentionWork) and work.q_len != work.kv_len:
         texts.append("not validated: published speeds have as many queries as keys")
-    if isinstance(work, GemmWork) and work.m < family.least_rows:
+    if "time_s_low" not in results:
         texts.append(
-            f"not validated: kernels of fewer than {family.least_rows} rows on"
-            f" {family.architecture} are faster than this model, which lacks split-K"
+            "the time is an upper limit, without split-K: real kernels of so few tiles or rows are"
+            " faster; it has no interval"
         )
     low, high = results.get("kernel_time_s_low"), results.get("kernel_time_s_high")
-    apart = low is not None and (results["time_s_high"] < low or results["time_s_low"] > high)
+    own_low, own_high = results.get("time_s_low", 0.0), results.get("time_s_high", math.inf)
+    apart = low is not None and (own_high < low or own_low > high)
     if apart:
         texts.append(
             f"kernel {operator} has another time, outside this interval: its kernels were measured"

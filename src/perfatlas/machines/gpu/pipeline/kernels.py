@@ -37,6 +37,14 @@ class Silicon:
     shared_bytes: int
     memory_bytes_per_s: float
 
+    def kernel_hz(self, clock_factor: float) -> float:
+        """Return the clock at which kernels are priced; efficiency does not raise it.
+
+        Args:
+            clock_factor: Fitted efficiency over the maximum clock.
+        """
+        return min(clock_factor * self.clock_hz, self.sustained_hz)
+
 
 def kernel_silicon(device: Device, tensor_peak: str, clock_ratio: float = 1.0) -> Silicon:
     """Return a device in a format.

@@ -63,7 +63,7 @@ def design_kernel(
     """Return a kernel with its time, by default with the tile of the best known one.
 
     Args:
-        clock_factor: Sustained clock over the maximum one.
+        clock_factor: Fitted efficiency over the maximum clock.
 
     Raises:
         InvalidSpecError: The MMA instruction cannot compute the tile.
@@ -94,7 +94,7 @@ def _priced(
     counts = work.blocks(tile)
     schedules = {blocks: tile_schedule(loop, blocks) for blocks in counts}
     cycles = {blocks: one.cycles + family.tile_cycles for blocks, one in schedules.items()}
-    clock_hz = min(clock_factor * silicon.clock_hz, silicon.sustained_hz)
+    clock_hz = silicon.kernel_hz(clock_factor)
     compute_s = (
         sm_cycles({cycles[one]: count for one, count in counts.items()}, silicon.sm_count)
         / clock_hz
@@ -170,7 +170,7 @@ def what_ifs(
     """Return what changes of the tile and of the device would do, or why they are impossible.
 
     Args:
-        clock_factor: Sustained clock over the maximum one.
+        clock_factor: Fitted efficiency over the maximum clock.
     """
     tile = design.tile
     own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
 from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork, KernelTile
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +41,10 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
     rows = limits["mma_rows"]
     if tile.m % (tile.warpgroups * rows):
         raise InvalidSpecError(
-            f"tile_m = {tile.m} gives {tile.warpgroups} warpgroups {tile.m / tile.warpgroups:g}"
-            f" rows each; an MMA instruction of {silicon.architecture} has {rows} rows: use a"
-            f" multiple of {rows * tile.warpgroups}, or other warpgroups"
+            f"tile_m = {tile.m} gives {counted(tile.warpgroups, 'warpgroup')}"
+            f" {tile.m / tile.warpgroups:g} rows each; on {silicon.architecture}, kernel design"
+            f" models MMA instructions of {rows} rows: use a multiple of"
+            f" {rows * tile.warpgroups}, or other warpgroups"
         )
     if tile.n % COLUMN_STEP:
         raise InvalidSpecError(f"tile_n = {tile.n} must be a multiple of {COLUMN_STEP}")
@@ -64,8 +65,8 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
     held = shared_bytes(work, tile)
     if held > silicon.shared_bytes:
         raise InfeasibleError(
-            f"a tile of {tile.m} x {tile.n} x {tile.k} with {tile.stages} stages needs {held:,.0f}"
-            f" bytes of shared memory, and a block has {silicon.shared_bytes:,};"
+            f"a tile of {tile.m} x {tile.n} x {tile.k} with {counted(tile.stages, 'stage')} needs"
+            f" {held:,.0f} bytes of shared memory, and a block has {silicon.shared_bytes:,};"
             " use fewer stages or a smaller tile"
         )
     if limits["accumulators"] == "registers":
@@ -101,8 +102,8 @@ def _check_registers(work: Work, tile: KernelTile) -> None:
     needed = tile.rows * per_row / WARPGROUP + sm["address_registers"]
     if needed > most:
         raise InfeasibleError(
-            f"a tile of {tile.m} x {tile.n} in {tile.warpgroups} warpgroups needs {needed:.0f}"
-            f" registers per thread, and {most:.0f} are available; use a smaller"
+            f"a tile of {tile.m} x {tile.n} in {counted(tile.warpgroups, 'warpgroup')} needs"
+            f" {needed:.0f} registers per thread, and {most:.0f} are available; use a smaller"
             " tile or other warpgroups"
         )
 
@@ -114,8 +115,8 @@ def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
     needed = tile.m // LANES * columns
     if needed > most:
         raise InfeasibleError(
-            f"a tile of {tile.m} x {tile.n} in {tile.warpgroups} warpgroups needs {needed} columns"
-            f" of tensor memory, and an SM has {most}; use a smaller tile"
+            f"a tile of {tile.m} x {tile.n} in {counted(tile.warpgroups, 'warpgroup')} needs"
+            f" {needed} columns of tensor memory, and an SM has {most}; use a smaller tile"
         )
 
 
