@@ -295,7 +295,7 @@ def _warnings(
     if "time_s_low" not in results:
         texts.append(
             "the time is an upper limit, without split-K: real kernels of so few tiles or rows are"
-            " faster; it has no interval"
+            " often faster, some of them several times; it has no interval"
         )
     low, high = results.get("kernel_time_s_low"), results.get("kernel_time_s_high")
     own_low, own_high = results.get("time_s_low", 0.0), results.get("time_s_high", math.inf)
