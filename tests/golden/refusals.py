@@ -43,7 +43,7 @@ def refusal(line: Line) -> Line:
     """Return the question of a line with its refusal now.
 
     Args:
-        line: Of the file; only its question is read.
+        line: Line of the file; only its question is read.
     """
     question = {name: line[name] for name in QUESTION if name in line}
     with _folder_of(line.get("files", {})):

@@ -11,7 +11,7 @@ import perfatlas
 from perfatlas.energy import board_energy
 from perfatlas.hardware import FIELDS, resolve_system
 from perfatlas.hardware.spec import catalog_spec
-from perfatlas.quantities import PerfatlasError
+from perfatlas.quantities import PerfatlasError, UnsupportedError
 from perfatlas.verbs.collective import collective_columns
 from perfatlas.verbs.kernel import kernel_columns
 from perfatlas.vocabulary.metrics import METRICS
@@ -39,6 +39,14 @@ def gemm(system: str, **fields: Any) -> Any:  # noqa: ANN401 - results
 def reduced(system: str, gpus: int, op: str = "all_reduce", size: int = 2**26) -> Any:  # noqa: ANN401 - results
     fields: dict[str, Any] = {"op": op, "bytes": size, "gpus": gpus}
     return perfatlas.collective(system=system, **fields).results
+
+
+def designed(ask: Callable[..., Any], system: str, **fields: Any) -> Any:  # noqa: ANN401 - results
+    try:
+        results = ask(system=system, **fields).results
+    except UnsupportedError:  # devices whose kernels are not modelled
+        return {}
+    return {name: results[name] for name in ("time_s", "stages", "tile_cycles")}
 
 
 def elementwise(system: str) -> Any:  # noqa: ANN401 - results
@@ -81,6 +89,14 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
         lambda s: perfatlas.kernel_attention(system=s, phase="prefill", **HEADS).results,
         lambda s: perfatlas.kernel_attention(system=s, batch=64, **HEADS).results,
     ),
+    "matrix products under design": (
+        lambda s: designed(perfatlas.kernel_design_gemm, s, m=4096, n=8192, k=8192),
+        lambda s: designed(perfatlas.kernel_design_gemm, s, m=8192, n=8192, k=512),
+    ),
+    "attention under design": (
+        lambda s: designed(perfatlas.kernel_design_attention, s, **HEADS),
+        lambda s: designed(perfatlas.kernel_design_attention, s, **HEADS, tile_m=128, tile_n=160),
+    ),
     "experts": (
         lambda s: perfatlas.kernel_moe(system=s, **MOE).results,
         lambda s: perfatlas.kernel_moe(system=s, **{**MOE, "tokens": 16384}).results,
@@ -119,7 +135,7 @@ OTHER = {
     "device.dies": 4,
     "device.year": 2031,
     "fabric.oversubscription": 8,
-    "device.clock.sustained": "1.5 GHz",
+    "device.clock.sustained": "1.2 GHz",
 }
 ELSEWHERE = {  # where the base does not state or read them
     "device.calibration_relative": ("gh200", "h100_sxm"),
@@ -209,19 +225,19 @@ def test_a_change_moves_no_other_consumers(path: str) -> None:
 @pytest.mark.parametrize(
     ("question", "fields", "told"),
     [
-        (perfatlas.estimate, {"model": LLAMA}, "device.shared_memory has no effect"),
+        (perfatlas.estimate, {"model": LLAMA}, "device.dies has no effect"),
         (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction uses it"),
         (
             perfatlas.collective,
             {"op": "all_reduce", "bytes": 2**20, "gpus": 8},
-            "device.shared_memory",
+            "device.dies",
         ),
     ],
 )
 def test_overrides_without_effect_are_reported(
     question: Callable[..., Any], fields: dict[str, Any], told: str
 ) -> None:
-    system = "h200_sxm{device.shared_memory=100KB, device.memory.bandwidth=6TB/s}"
+    system = "h200_sxm{device.dies=2, device.memory.bandwidth=6TB/s}"
     said = [text for text in question(**fields, system=system).warnings if "no effect" in text]
     assert any(told in text for text in said)
     if question is not perfatlas.collective:
@@ -231,7 +247,7 @@ def test_overrides_without_effect_are_reported(
 
 def test_table_rows_report_their_own_overrides() -> None:
     systems = [
-        "h200_sxm{device.shared_memory=100KB}",
+        "h200_sxm{device.dies=2}",
         "h200_sxm",
         "h200_sxm{device.memory.bandwidth=6TB/s}",
     ]
@@ -253,7 +269,7 @@ def test_simulations_report_overrides_and_use_the_host_link() -> None:
 
 def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
     systems = [
-        "h200_sxm{device.shared_memory=100KB}",
+        "h200_sxm{device.dies=2}",
         "h200_sxm",
         "h200_sxm{device.memory.bandwidth=6TB/s, device.year=2031}",
         "no_such_system",
@@ -265,7 +281,7 @@ def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
         "k": [8192] * 4,
     }
     told = kernel_columns("gemm", products)["warnings"]
-    assert told[0] == "device.shared_memory has no effect on this answer: no prediction uses it"
+    assert told[0] == "device.dies has no effect on this answer: no prediction uses it"
     assert not told[1]
     assert told[2] == "device.year has no effect on this answer: no prediction uses it"
     sums: dict[str, list[Any]] = {
@@ -275,7 +291,7 @@ def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
         "gpus": [8] * 4,
     }
     told = collective_columns(sums)["warnings"]
-    assert told[0] == "device.shared_memory has no effect on this answer: no prediction uses it"
+    assert told[0] == "device.dies has no effect on this answer: no prediction uses it"
     assert not told[1]
     assert "device.memory.bandwidth has no effect" in told[2]
     single = perfatlas.collective(system=systems[2], op="all_reduce", bytes=2**26, gpus=8)
@@ -297,3 +313,13 @@ def test_overrides_are_those_of_the_links_and_formats_that_an_answer_has() -> No
         :1
     ]
     assert idle == "device.idle has no effect on this answer: it applies to power and energy"
+
+
+def test_kernels_under_design_read_the_fields_of_their_pipeline() -> None:
+    fields = "device.shared_memory=200KB, device.clock.boost=1.9GHz, device.tdp=600W"
+    system = f"h200_sxm{{{fields}, device.exponentials_per_sm_clock=32}}"
+    attention = perfatlas.kernel_design_attention(system=system, **HEADS)
+    assert not any("no effect" in text for text in attention.warnings)
+    told = perfatlas.kernel_design_gemm(system=system, m=4096, n=4096, k=4096).warnings
+    (unread,) = [text for text in told if "no effect" in text]
+    assert unread.startswith("device.exponentials_per_sm_clock has no effect")

@@ -13,6 +13,8 @@ from hypothesis import given, strategies as st
 from perfatlas.hardware import resolve_system
 from perfatlas.machines.gpu.pipeline import (
     AttentionWork,
+    GemmWork,
+    KernelTile,
     Step,
     design_kernel,
     family_of,
@@ -102,6 +104,75 @@ def test_stages_hide_the_copies_until_another_unit_limits() -> None:
     assert times == sorted(times, reverse=True)
     assert times[0] > 2.0 * times[-1]
     assert times[-1] == times[-2]
+
+
+@pytest.mark.parametrize(
+    ("override", "least"),
+    [
+        ("device.tdp=300W", 1.1),
+        ("device.clock.sustained=1GHz", 1.1),
+        ("device.clock.boost=4GHz", 0.0),
+        ("device.peak.bf16=100TFLOP/s", 1.1),
+    ],
+)
+@pytest.mark.parametrize("system", ["h200_sxm", "b200_sxm"])
+def test_no_power_limit_or_clock_makes_a_kernel_faster_than_its_roofline(
+    system: str, override: str, least: float
+) -> None:
+    changed = f"{system}{{{override}}}"
+    shape: dict[str, Any] = {"batch": 4, "kv_len": 8192, "num_heads": 32, "num_kv_heads": 8}
+    for ask, asked in ((kernel_design_attention, shape), (kernel_design_gemm, GEMM)):
+        own = ask(**{**asked, "system": system}).results["time_s"]
+        found = ask(**{**asked, "system": changed}).results
+        assert found["bound_time_s"] <= found["time_s_low"] <= found["time_s"]
+        assert found["time_s"] <= found["time_s_high"]
+        assert found["time_s"] > least * own
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_heads": 16, "kv_len": 16384, "head_dim": 64},
+        {"num_heads": 32, "kv_len": 256, "system": "b200_sxm"},
+        {"m": 128, "n": 4096, "k": 7168, "format": "fp8", "groups": 32, "system": "b200_sxm"},
+        {"m": 1, "n": 4096, "k": 7168},
+    ],
+)
+def test_no_unit_works_longer_than_the_kernel(fields: dict[str, Any]) -> None:
+    ask = kernel_design_gemm if "m" in fields else kernel_design_attention
+    results = ask(**{"system": "h100_sxm", **fields}).results
+    assert all(0.0 < row["share"] <= 1.0 for row in results["units"])
+    cycles = {row["unit"]: row["cycles"] for row in results["units"]}
+    assert all(cycles[unit] <= results["tile_cycles"] for unit in cycles if unit != "device memory")
+
+
+def test_a_pair_of_blocks_computes_two_rows_of_tiles() -> None:
+    asked: dict[str, Any] = {"system": "b200_sxm", "n": 4096, "k": 7168, "tile_m": 128}
+    alone = kernel_design_gemm(**asked, m=128, tile_n=64).results
+    assert (alone["ctas_per_mma"], alone["tiles"]) == (1, 64)
+    assert kernel_design_gemm(system="b200_sxm", m=1, n=1, k=1).results["ctas_per_mma"] == 1
+    work = GemmWork(m=384, n=512, k=512, groups=1, element_bytes=2.0, promotes=False)
+    tile = KernelTile(m=128, n=128, k=64, stages=4, warpgroups=1, paired=True)
+    assert work.blocks(tile) == {8: 16}  # 4 rows, the last one empty
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm"])
+def test_few_tiles_without_split_k_give_an_upper_limit(system: str) -> None:
+    answer = kernel_design_gemm(system=system, m=1, n=2112, k=7168)
+    assert not {"time_s_low", "time_s_high"} & answer.results.keys()
+    assert any("upper limit, without split-K" in text for text in answer.warnings)
+    assert "time_s_low" in kernel_design_gemm(system=system, m=4096, n=4096, k=512).results
+
+
+def test_a_clock_factor_of_an_unlike_gpu_widens_the_interval() -> None:
+    shape: dict[str, Any] = {"batch": 1, "kv_len": 4096, "num_heads": 16}
+    for system in ("h20", "h100_sxm{device.tdp=500W}"):
+        answer = kernel_design_attention(**shape, system=system)
+        assert answer.results["time_s_high"] > 1.7 * answer.results["time_s"]
+        assert any("another tensor rate per SM or power limit" in t for t in answer.warnings)
+    for system in ("h200_sxm", "gb300"):
+        answer = kernel_design_attention(**shape, system=system)
+        assert answer.results["time_s_high"] < 1.3 * answer.results["time_s"]
 
 
 def test_what_no_published_speed_resembles_is_marked() -> None:

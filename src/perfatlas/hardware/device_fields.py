@@ -28,6 +28,8 @@ MEMORY: Final = ("KV cache capacity",)
 OFFLOADING: Final = ("KV cache offloading",)
 RULES: Final = ("rules of engines",)
 POWER: Final = ("power and energy",)
+ATTENTION_DESIGN: Final = ("attention under design",)
+DESIGNS: Final = ("matrix products under design", *ATTENTION_DESIGN)
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def identity(*architectures: str) -> dict[str, SpecField]:
         "device.kind": text("kind of machine, by default gpu", required=False, read_by=KERNELS),
         "device.vendor": text("vendor"),
         "device.architecture": text(
-            "family of instructions and kernels", *architectures, read_by=(*RULES, *POWER)
+            "family of instructions and kernels", *architectures, read_by=(*RULES, *POWER, *DESIGNS)
         ),
         "device.calibration_relative": text(
             "measured system whose kernels this device borrows",
@@ -166,7 +168,7 @@ def identity(*architectures: str) -> dict[str, SpecField]:
             read_by=(*KERNELS, *COLLECTIVES, *POWER),
         ),
         "device.year": number("year of introduction", ("whole", ""), (1990, 2100)),
-        "device.peak.bf16": _peak("bf16", *OPERATORS),
+        "device.peak.bf16": _peak("bf16", *OPERATORS, *DESIGNS),
         "device.peak.fp16": _peak("fp16", "fp16 operators"),
         "device.peak.tf32": _peak("tf32"),
         "device.peak.fp32": _peak("fp32"),
@@ -183,11 +185,15 @@ PACKAGES: Final[Mapping[str, SpecField]] = {
 }
 CLOCKS: Final[Mapping[str, SpecField]] = {
     "device.clock.peak": _clock(
-        "clock at which the dense peaks are stated", *KERNELS, *POWER, into="peak_clock_hz"
+        "clock at which the dense peaks are stated",
+        *KERNELS,
+        *POWER,
+        *DESIGNS,
+        into="peak_clock_hz",
     ),
-    "device.clock.boost": _clock("highest clock", *POWER, into="boost_clock_hz"),
+    "device.clock.boost": _clock("highest clock", *POWER, *DESIGNS, into="boost_clock_hz"),
     "device.clock.sustained": _clock(
-        "clock at which kernels run", *KERNELS, into="sustained_clock_hz"
+        "clock at which kernels run", *KERNELS, *DESIGNS, into="sustained_clock_hz"
     ),
 }
 BOARD: Final[Mapping[str, SpecField]] = {
@@ -195,7 +201,12 @@ BOARD: Final[Mapping[str, SpecField]] = {
         size("memory that a process can allocate", *MEMORY, into="memory_bytes")
     ),
     "device.memory.bandwidth": primary(
-        rate("peak memory bandwidth: stacks x rate of one stack", *KERNELS, into="memory_bandwidth")
+        rate(
+            "peak memory bandwidth: stacks x rate of one stack",
+            *KERNELS,
+            *DESIGNS,
+            into="memory_bandwidth",
+        )
     ),
     "device.scale_up.domain_size": primary(
         count("devices of a scale-up domain, such as one NVLink domain", *BETWEEN)
@@ -226,7 +237,9 @@ BOARD: Final[Mapping[str, SpecField]] = {
         *COLLECTIVES,
         default=1.0,
     ),
-    "device.tdp": primary(_power("power limit of one device", *KERNELS, *POWER, into="tdp_w")),
+    "device.tdp": primary(
+        _power("power limit of one device", *KERNELS, *POWER, *DESIGNS, into="tdp_w")
+    ),
     "device.idle": _power("power of an idle device", *POWER, into="idle_w"),
 }
 # Label of the values that an estimate depends on, most influential first.

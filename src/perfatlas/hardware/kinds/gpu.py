@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.hardware.device_fields import (
+    ATTENTION_DESIGN,
     BOARD,
     CITED_CLOCKS,
     CITED_FIRST,
     CLOCKS,
+    DESIGNS,
     OPERATORS,
     PACKAGES,
     POWER,
@@ -30,7 +32,7 @@ KIND: Final = DeviceKind(
             *("cdna3", "cdna4", "tpu", "cpu", "other"),
         ),
         "device.sm_count": primary(
-            count("streaming multiprocessors (SMs) or compute units", *OPERATORS, *POWER)
+            count("streaming multiprocessors (SMs) or compute units", *OPERATORS, *POWER, *DESIGNS)
         ),
         **PACKAGES,
         "device.flop_per_clock_per_sm": primary(
@@ -39,19 +41,20 @@ KIND: Final = DeviceKind(
                     "dense bf16 FLOP per clock and SM; a multiply-add is 2",
                     (0.001, 1e9),
                     *OPERATORS,
+                    *DESIGNS,
                 )
             )
         ),
         **CLOCKS,
         "device.exponentials_per_sm_clock": factor(
             "exponentials per clock",
-            ratio("exponentials per clock and SM", (0.001, 1e6), "attention"),
+            ratio("exponentials per clock and SM", (0.001, 1e6), "attention", *ATTENTION_DESIGN),
         ),
         "device.l2": factor(
             "L2 capacity", size("last-level cache", "elementwise operators", into="l2_bytes")
         ),
         "device.shared_memory": primary(
-            size("shared memory of one SM", into="shared_memory_bytes")
+            size("shared memory of one SM", *DESIGNS, into="shared_memory_bytes")
         ),
         **BOARD,
     },

@@ -116,29 +116,33 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
     system, number_format = resolve_system(inputs.system), format_of(inputs.format)
     device = system.device
     family = family_of(operator, device, number_format.name)
-    silicon, factor = kernel_silicon(device, number_format.tensor_peak), family.factor_of(device)
+    measured, clock_ratio = _measured(inputs)
+    silicon = kernel_silicon(device, number_format.tensor_peak, clock_ratio)
+    factor = family.factor_of(device)
     design = _designed(inputs, work, family, silicon, factor)
     command = f"kernel design {operator}"
-    measured = _measured(inputs)
     width = family.width_of(device)
     bound_s = measured["bound_time_s"]
+    time_s = max(design.time_s, bound_s)
+    limit_only = isinstance(work, GemmWork) and (
+        design.tiles <= silicon.sm_count or work.m < family.least_rows
+    )
     results = {
-        "time_s": design.time_s,
-        "time_s_low": max(design.time_s * math.exp(-width), bound_s),
-        "time_s_high": design.time_s * math.exp(width),
+        "time_s": time_s,
+        **({} if limit_only else _interval(time_s, width, bound_s)),
         "limiting_unit": design.limiting_unit,
         **{name: getattr(design.tile, one) for one, name in TILE.items()},
         "ctas_per_mma": 2 if design.tile.paired else 1,
         "bound_time_s": bound_s,
-        "roofline_share": bound_s / design.time_s,
+        "roofline_share": bound_s / time_s,
         "flop": measured["flop"],
-        "flop_per_s": measured["flop"] / design.time_s,
-        "peak_share": measured["peak_share"] * measured["time_s"] / design.time_s,
+        "flop_per_s": measured["flop"] / time_s,
+        "peak_share": measured["peak_share"] * measured["time_s"] / time_s,
         **{f"kernel_{name}": measured[name] for name in SHARED if measured[name] is not None},
         "tiles": design.tiles,
         "tile_cycles": design.tile_cycles,
         "units": [
-            {"unit": unit, "cycles": cycles, "share": cycles / design.tile_cycles}
+            {"unit": unit, "cycles": cycles, "share": design.shares[unit]}
             for unit, cycles in design.units.items()
         ],
         "what_if": [
@@ -151,12 +155,30 @@ def _answer(operator: str, inputs: DesignInputs, work: Work) -> Answer:
         scenario=complete_scenario(verb_fields(command), inputs, **_decided(inputs)),
         results=results,
         breakdown=[],
-        evidence=single_evidence(system, None, _assumptions(family, device, width), "pipeline"),
+        evidence=single_evidence(
+            system,
+            None,
+            _assumptions(family, device, silicon, None if limit_only else width),
+            "pipeline",
+        ),
         warnings=(
             *_warnings(operator, work, family, results),
-            *unread_overrides(system, {READERS[operator], *format_readers(number_format.name)}),
+            *_transfer_warnings(family, device),
+            *unread_overrides(system, _readers(operator, number_format.name)),
         ),
     )
+
+
+def _interval(time_s: float, width: float, bound_s: float) -> dict[str, float]:
+    """Return the interval of a time; no kernel is faster than its roofline."""
+    low_s = max(time_s * math.exp(-width), bound_s)
+    return {"time_s_low": low_s, "time_s_high": time_s * math.exp(width)}
+
+
+def _readers(operator: str, format_name: str) -> set[str]:
+    """Return what the answer predicts: a kernel under design, beside the measured one."""
+    measured = READERS[operator]
+    return {measured, f"{measured} under design", *format_readers(format_name)}
 
 
 def _decided(inputs: DesignInputs) -> dict[str, Any]:
@@ -189,8 +211,11 @@ def _designed(
     return min(found, key=lambda one: one.time_s)
 
 
-def _measured(inputs: DesignInputs) -> dict[str, Any]:
-    """Return the results of `kernel attention` or `kernel gemm`; a roofline has no interval."""
+def _measured(inputs: DesignInputs) -> tuple[dict[str, Any], float]:
+    """Return the results of `kernel attention` or `kernel gemm`, and the clock ratio of power.
+
+    A roofline has no interval. A clock that power raises is not one that designs were fitted at.
+    """
     names: tuple[str, ...]
     if isinstance(inputs, AttentionDesignInputs):
         operator = "attention"
@@ -203,7 +228,10 @@ def _measured(inputs: DesignInputs) -> dict[str, Any]:
     query = QUERIES[operator]
     shape = {name: getattr(inputs, name) for name in names}
     priced = query.priced([query.read({**fixed, **shape})])
-    return {name: cells[0] for name, cells in priced.results().items()}
+    if 0 in priced.problems:
+        raise priced.problems[0]
+    results = {name: cells[0] for name, cells in priced.results().items()}
+    return results, min(float(priced.devices.clock_ratio()[0]), 1.0)
 
 
 def _change(
@@ -222,18 +250,37 @@ def _change(
     }
 
 
-def _assumptions(family: KernelFamily, device: Device, width: float) -> list[str]:
-    factor = family.factor_of(device)
-    texts = [
-        f"{family.name}: fitted to {family.evidence}",
-        f"clock factor {factor:g} of {device.boost_clock_hz / 1e9:.3g} GHz, sustained",
-        f"interval of {math.expm1(width):.0%} from speeds that the fit did not see",
-        NOT_MODELLED,
-    ]
-    if device.name not in family.clock_factor:
-        donor = next(iter(family.clock_factor))
+def _assumptions(
+    family: KernelFamily, device: Device, silicon: Silicon, width: float | None
+) -> list[str]:
+    """Return what the answer rests on.
+
+    Args:
+        width: Half-width of ln(time), None for a time without an interval.
+    """
+    factor, donor = family.factor_of(device), family.donor_of(device)
+    clock = (
+        f"priced at {silicon.kernel_hz(factor) / 1e9:.3g} GHz: the clock factor {factor:g} is a"
+        " fitted efficiency, of the clock under load and of the instruction stream, over the"
+        f" maximum of {device.boost_clock_hz / 1e9:.3g} GHz; the power limit and the sustained"
+        " clock cap it"
+    )
+    texts = [f"{family.name}: fitted to {family.evidence}", clock, NOT_MODELLED]
+    if width is not None:
+        texts.append(f"interval of {math.expm1(width):.0%} from speeds that the fit did not see")
+    if device.name != donor:
         texts.append(f"no speeds of {device.name} are fitted: it has the clock factor of {donor}")
     return texts
+
+
+def _transfer_warnings(family: KernelFamily, device: Device) -> tuple[str, ...]:
+    if not family.is_unlike(device):
+        return ()
+    text = (
+        f"not validated: this {device.name} has another tensor rate per SM or power limit than the"
+        f" {family.donor_of(device)} of the fit, and so another clock under load"
+    )
+    return (f"{text}; intervals are wider by the error of a GPU left out of the fit",)
 
 
 def _warnings(
@@ -245,13 +292,14 @@ def _warnings(
         texts.append(f"not validated: speeds of {family.name} are published for head_dim {known}")
     if isinstance(work, AttentionWork) and work.q_len != work.kv_len:
         texts.append("not validated: published speeds have as many queries as keys")
-    if isinstance(work, GemmWork) and work.m < family.least_rows:
+    if "time_s_low" not in results:
         texts.append(
-            f"not validated: kernels of fewer than {family.least_rows} rows on"
-            f" {family.architecture} are faster than this model, which lacks split-K"
+            "the time is an upper limit, without split-K: real kernels of so few tiles or rows are"
+            " often faster, some of them several times; it has no interval"
         )
     low, high = results.get("kernel_time_s_low"), results.get("kernel_time_s_high")
-    apart = low is not None and (results["time_s_high"] < low or results["time_s_low"] > high)
+    own_low, own_high = results.get("time_s_low", 0.0), results.get("time_s_high", math.inf)
+    apart = low is not None and (own_high < low or own_low > high)
     if apart:
         texts.append(
             f"kernel {operator} has another time, outside this interval: its kernels were measured"

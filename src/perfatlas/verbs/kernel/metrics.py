@@ -62,7 +62,7 @@ declare_metrics(
     *(
         Metric(name=name, label=label, holds="text", verbs=DESIGNS, description=text)
         for name, label, text in (
-            ("units.unit", "unit", "The unit; exponentials occupy a part of the issue slots."),
+            ("units.unit", "unit", "The unit; exponentials occupy a part of the vector units."),
             ("what_if.change", "change", "The change of the tile or of the device."),
             ("what_if.limiting_unit", "limiting unit", "What limits the kernel then."),
             ("what_if.reason", "reason", "Why the change is impossible."),
@@ -82,7 +82,7 @@ declare_metrics(
         unit="1",
         shown="share",
         verbs=DESIGNS,
-        description="These cycles over those of the tile.",
+        description="Share of the kernel's time in which the unit works, mean of all SMs.",
     ),
     Metric(
         name="what_if.time_s",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report.text import (
     format_value,
     print_closing,
@@ -72,9 +73,8 @@ def _tile_text(results: Mapping[str, Any]) -> str:
     """Return the tile in a line."""
     sizes = " x ".join(str(results[name]) for name in ("tile_m", "tile_n", "tile_k"))
     pair = ", 2-CTA MMA" if results["ctas_per_mma"] > 1 else ""
-    plural = "s" if results["warpgroups"] > 1 else ""
     return (
-        f"{results['tiles']:,} tiles of {sizes}, {results['stages']} stages,"
-        f" {results['warpgroups']} warpgroup{plural}{pair}:"
+        f"{counted(results['tiles'], 'tile')} of {sizes}, {counted(results['stages'], 'stage')},"
+        f" {counted(results['warpgroups'], 'warpgroup')}{pair}:"
         f" {results['tile_cycles']:,.0f} cycles each"
     )

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ class KernelFamily:
         tile_cycles: Cycles of each tile outside its main loop.
         clock_factor: By device, sustained clock and efficiency of the instruction stream over
             the maximum clock; at most 0.95.
-        half_width: Half-width of the 90% interval of ln(time), on devices of the fit (fitted) and
-            on others (transferred).
+        half_width: Half-width of the 90% interval of ln(time), on devices of the fit (fitted), on
+            others (transferred), and on those with another tensor rate per SM or power limit
+            than the device whose clock factor they have (unlike).
+        scored: Devices on which the transfer was scored.
         evidence: The measurements of the fit.
         tile: Known tiles by head dimension.
     """
@@ -59,6 +62,7 @@ class KernelFamily:
     clock_factor: Mapping[str, float]
     half_width: Mapping[str, float]
     evidence: str
+    scored: tuple[str, ...] = ()
     tile: tuple[Mapping[str, Any], ...] = field(default=())
 
     @property
@@ -68,12 +72,30 @@ class KernelFamily:
 
     def factor_of(self, device: Device) -> float:
         """Return the clock factor of a device; of another one that was measured, if it was not."""
-        (donor, *_) = self.clock_factor
-        return self.clock_factor.get(device.name, self.clock_factor[donor])
+        return self.clock_factor[self.donor_of(device)]
+
+    def donor_of(self, device: Device) -> str:
+        """Return the device whose clock factor a device has: its own, if it was fitted."""
+        return device.name if device.name in self.clock_factor else next(iter(self.clock_factor))
+
+    def is_unlike(self, device: Device) -> bool:
+        """Return whether no speeds show that a clock factor holds on a device.
+
+        The clock under load follows from the tensor rate per SM and the power limit.
+        """
+        known = device.name if device.name in self.scored else self.donor_of(device)
+        measured = resolve_system(known).device
+        return _load(device) != _load(measured)
 
     def width_of(self, device: Device) -> float:
         """Return the half-width of ln(time) on a device."""
+        if self.is_unlike(device):
+            return self.half_width["unlike"]
         return self.half_width["fitted" if device.name in self.clock_factor else "transferred"]
+
+
+def _load(device: Device) -> tuple[float, float]:
+    return device.number("flop_per_clock_per_sm"), device.tdp_w
 
 
 @cache

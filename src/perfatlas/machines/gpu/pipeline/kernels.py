@@ -21,6 +21,7 @@ class Silicon:
     Args:
         sm_count: Streaming multiprocessors.
         clock_hz: Maximum clock.
+        sustained_hz: Clock that kernels cannot exceed for long.
         mma_flop: FLOP per cycle of the tensor cores of an SM, in the format.
         exponentials: Exponentials per cycle of an SM.
         shared_bytes: Shared memory of one block.
@@ -30,24 +31,35 @@ class Silicon:
     architecture: str
     sm_count: int
     clock_hz: float
+    sustained_hz: float
     mma_flop: float
     exponentials: float
     shared_bytes: int
     memory_bytes_per_s: float
 
+    def kernel_hz(self, clock_factor: float) -> float:
+        """Return the clock at which kernels are priced; efficiency does not raise it.
 
-def kernel_silicon(device: Device, tensor_peak: str) -> Silicon:
+        Args:
+            clock_factor: Fitted efficiency over the maximum clock.
+        """
+        return min(clock_factor * self.clock_hz, self.sustained_hz)
+
+
+def kernel_silicon(device: Device, tensor_peak: str, clock_ratio: float = 1.0) -> Silicon:
     """Return a device in a format.
 
     Args:
         tensor_peak: Name of its peak in the format, such as bf16 or fp8.
+        clock_ratio: Clock that the power limit leaves over that in the state of the fit.
     """
     ratio = device.peak_flop_per_s[tensor_peak] / device.peak_flop_per_s["bf16"]
     reserved = int(sm_constants()["reserved_shared_bytes"])
     return Silicon(
         architecture=device.architecture,
         sm_count=int(device.number("sm_count")),
-        clock_hz=device.boost_clock_hz,
+        clock_hz=clock_ratio * device.boost_clock_hz,
+        sustained_hz=clock_ratio * device.sustained_clock_hz,
         mma_flop=device.number("flop_per_clock_per_sm") * ratio,
         exponentials=device.number("exponentials_per_sm_clock"),
         shared_bytes=int(device.number("shared_memory_bytes")) - reserved,
@@ -148,8 +160,9 @@ class GemmWork:
 
     def blocks(self, tile: KernelTile) -> dict[int, int]:
         """Return the tiles by their number of blocks of the inner dimension."""
-        tiles = self.groups * math.ceil(self.m / tile.m) * math.ceil(self.n / tile.n)
-        return {math.ceil(self.k / tile.k): tiles}
+        blocks = 2 if tile.paired else 1  # a pair computes two tiles, one above the other
+        rows = blocks * math.ceil(self.m / (blocks * tile.m))
+        return {math.ceil(self.k / tile.k): self.groups * rows * math.ceil(self.n / tile.n)}
 
 
 Work = AttentionWork | GemmWork

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from perfatlas.machines.gpu.pipeline.kernels import GemmWork, KernelTile, Silicon, Work
     from perfatlas.machines.gpu.pipeline.servers import Event
 
-TENSOR, ISSUE, EXPONENTIALS, SHARED, COPY = UNITS = (
-    *("tensor cores", "issue slots", "exponentials"),
+TENSOR, VECTOR, ISSUE, EXPONENTIALS, SHARED, COPY = UNITS = (
+    *("tensor cores", "vector units", "issue slots", "exponentials"),
     *("shared memory", "copy engine"),
 )
 STEADY: Final = (12, 24)  # blocks between which a loop repeats itself
@@ -34,9 +34,10 @@ class AttentionLoop:
         product: Tensor cores, of the scores or of the values.
         score_operands: Shared memory, of the product of queries and keys.
         value_operands: Shared memory, of the product of probabilities and values.
-        comparisons: Row maximum.
-        softmax: Issue slots of exponentials, with the FP32 instructions among them.
+        comparisons: Row maximum; it overlaps with the exponentials of other warpgroups.
+        softmax: Vector units, of exponentials with the FP32 instructions among them.
         exponentials: The exponentials of them.
+        issued: Issue slots of the row maximum and of the softmax.
         rescaling: Rescaling of the output in the same warpgroup; 0 if another does it.
         copy: Copy of a tile of keys or values.
         latency: Latency of that copy.
@@ -50,6 +51,7 @@ class AttentionLoop:
     comparisons: float
     softmax: float
     exponentials: float
+    issued: float
     rescaling: float
     copy: float
     latency: float
@@ -81,15 +83,14 @@ class AttentionLoop:
                 Step(
                     event=("maximum", j, group),
                     after=(("scores", j, group),),
-                    counts={ISSUE: self.comparisons},
                     latency=self.comparisons,
                 )
             )
             steps.append(
                 Step(
                     event=("softmax", j, group),
-                    holds={ISSUE: self.softmax},
-                    counts={EXPONENTIALS: self.exponentials},
+                    holds={VECTOR: self.softmax},
+                    counts={EXPONENTIALS: self.exponentials, ISSUE: self.issued},
                 )
             )
             if j and self.rescaling:
@@ -154,7 +155,7 @@ class GemmLoop:
             holds = {TENSOR: self.product, SHARED: self.operands}
             steps.append(Step(event=done, after=(("product", j),), holds=holds, waits=False))
             if self.promotion:
-                promoted = {ISSUE: self.promotion}
+                promoted = {VECTOR: self.promotion}
                 steps.append(Step(event=("sum", j, group), after=(done,), holds=promoted))
         return [*steps, Step(event=("end", group), after=(("product", blocks - 1, group),))]
 
@@ -183,14 +184,22 @@ def _simulated(loop: Loop, blocks: int) -> Schedule:
 
 
 def tile_schedule(loop: Loop, blocks: int) -> Schedule:
-    """Return the schedule of one tile; a long one goes on as between `STEADY` blocks."""
+    """Return the schedule of one tile; a long one goes on as between `STEADY` blocks.
+
+    Units that steps use without queueing bound it too: no tile ends before its busiest unit does.
+    """
     first, last = STEADY
     if blocks <= last:
-        return _simulated(loop, blocks)
+        return _bounded(_simulated(loop, blocks))
     begin, end = _simulated(loop, first), _simulated(loop, last)
     more = (blocks - last) / (last - first)
     busy = {unit: used + more * (used - begin.busy[unit]) for unit, used in end.busy.items()}
-    return Schedule(cycles=end.cycles + more * (end.cycles - begin.cycles), busy=busy)
+    cycles = end.cycles + more * (end.cycles - begin.cycles)
+    return _bounded(Schedule(cycles=cycles, busy=busy))
+
+
+def _bounded(schedule: Schedule) -> Schedule:
+    return replace(schedule, cycles=max(schedule.cycles, *schedule.busy.values()))
 
 
 def loop_of(work: Work, tile: KernelTile, family: KernelFamily, silicon: Silicon) -> Loop:
@@ -219,6 +228,9 @@ def _attention_loop(
         comparisons=scores * family.comparisons_per_score / sm["comparisons_per_cycle"],
         softmax=exponentials + scores * fp32 / sm["lanes_per_cycle"],
         exponentials=exponentials,
+        issued=scores
+        * (family.comparisons_per_score + 1.0 - emulated + fp32)
+        / sm["lanes_per_cycle"],
         rescaling=0.0 if in_place else tile.rows * work.head_dim / sm["lanes_per_cycle"],
         copy=block_bytes / limits["copy_bytes_per_cycle"],
         latency=sm["copy_latency_cycles"],

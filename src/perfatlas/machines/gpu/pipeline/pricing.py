@@ -41,6 +41,7 @@ class KernelDesign:
         tiles: Number of its tiles.
         tile_cycles: Mean cycles of a tile.
         units: Mean cycles of a tile in which each unit works.
+        shares: Share of the kernel's time in which each unit works, mean of all SMs.
     """
 
     tile: KernelTile
@@ -48,6 +49,7 @@ class KernelDesign:
     tiles: int
     tile_cycles: float
     units: Mapping[str, float]
+    shares: Mapping[str, float]
     limiting_unit: str
 
 
@@ -61,7 +63,7 @@ def design_kernel(
     """Return a kernel with its time, by default with the tile of the best known one.
 
     Args:
-        clock_factor: Sustained clock over the maximum one.
+        clock_factor: Fitted efficiency over the maximum clock.
 
     Raises:
         InvalidSpecError: The MMA instruction cannot compute the tile.
@@ -92,7 +94,7 @@ def _priced(
     counts = work.blocks(tile)
     schedules = {blocks: tile_schedule(loop, blocks) for blocks in counts}
     cycles = {blocks: one.cycles + family.tile_cycles for blocks, one in schedules.items()}
-    clock_hz = clock_factor * silicon.clock_hz
+    clock_hz = silicon.kernel_hz(clock_factor)
     compute_s = (
         sm_cycles({cycles[one]: count for one, count in counts.items()}, silicon.sm_count)
         / clock_hz
@@ -107,13 +109,17 @@ def _priced(
         for unit in UNITS
     }
     mean = sum(cycles[one] * count for one, count in counts.items()) / tiles
-    memory_cycles = memory_s * clock_hz * silicon.sm_count / tiles
+    cycles_per_s = clock_hz * silicon.sm_count / tiles
+    time_s = family.launch_s + kernel_s
+    used = {unit: cycles for unit, cycles in units.items() if cycles}
+    used[MEMORY] = memory_s * cycles_per_s
     return KernelDesign(
         tile=tile,
-        time_s=family.launch_s + kernel_s,
+        time_s=time_s,
         tiles=tiles,
         tile_cycles=mean,
-        units={**{unit: used for unit, used in units.items() if used}, MEMORY: memory_cycles},
+        units=used,
+        shares={unit: cycles / (time_s * cycles_per_s) for unit, cycles in used.items()},
         limiting_unit=_limiting(units, mean, compute_s, memory_s, family.launch_s),
     )
 
@@ -164,7 +170,7 @@ def what_ifs(
     """Return what changes of the tile and of the device would do, or why they are impossible.
 
     Args:
-        clock_factor: Sustained clock over the maximum one.
+        clock_factor: Fitted efficiency over the maximum clock.
     """
     tile = design.tile
     own = {"m": tile.m, "n": tile.n, "k": tile.k, "warpgroups": tile.warpgroups}

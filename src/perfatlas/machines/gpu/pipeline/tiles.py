@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.machines.gpu.pipeline.families import architecture_limits, sm_constants
-from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, KernelTile
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.machines.gpu.pipeline.kernels import AttentionWork, GemmWork, KernelTile
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,15 +34,17 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
 
     Raises:
         InvalidSpecError: Rows, columns or depth are no multiple of those of the MMA instruction.
-        InfeasibleError: The tile exceeds shared memory, registers or tensor memory.
+        InfeasibleError: The tile exceeds shared memory, registers or tensor memory, or has no
+            neighbour for 2-CTA MMA.
     """
     limits = architecture_limits(silicon.architecture)
     rows = limits["mma_rows"]
     if tile.m % (tile.warpgroups * rows):
         raise InvalidSpecError(
-            f"tile_m = {tile.m} gives {tile.warpgroups} warpgroups {tile.m / tile.warpgroups:g}"
-            f" rows each; an MMA instruction of {silicon.architecture} has {rows} rows: use a"
-            f" multiple of {rows * tile.warpgroups}, or other warpgroups"
+            f"tile_m = {tile.m} gives {counted(tile.warpgroups, 'warpgroup')}"
+            f" {tile.m / tile.warpgroups:g} rows each; on {silicon.architecture}, kernel design"
+            f" models MMA instructions of {rows} rows: use a multiple of"
+            f" {rows * tile.warpgroups}, or other warpgroups"
         )
     if tile.n % COLUMN_STEP:
         raise InvalidSpecError(f"tile_n = {tile.n} must be a multiple of {COLUMN_STEP}")
@@ -55,11 +57,16 @@ def check_tile(work: Work, tile: KernelTile, silicon: Silicon) -> None:
             f"tile_k = {tile.k} must be a multiple of {MMA_BYTES / work.element_bytes:g}, the depth"
             " of an MMA instruction in this format"
         )
+    if tile.paired and isinstance(work, GemmWork) and work.m <= tile.m:
+        raise InfeasibleError(
+            f"2-CTA MMA needs two rows of tiles, and m = {work.m} has one of tile_m = {tile.m};"
+            " use 1-CTA MMA"
+        )
     held = shared_bytes(work, tile)
     if held > silicon.shared_bytes:
         raise InfeasibleError(
-            f"a tile of {tile.m} x {tile.n} x {tile.k} with {tile.stages} stages needs {held:,.0f}"
-            f" bytes of shared memory, and a block has {silicon.shared_bytes:,};"
+            f"a tile of {tile.m} x {tile.n} x {tile.k} with {counted(tile.stages, 'stage')} needs"
+            f" {held:,.0f} bytes of shared memory, and a block has {silicon.shared_bytes:,};"
             " use fewer stages or a smaller tile"
         )
     if limits["accumulators"] == "registers":
@@ -95,8 +102,8 @@ def _check_registers(work: Work, tile: KernelTile) -> None:
     needed = tile.rows * per_row / WARPGROUP + sm["address_registers"]
     if needed > most:
         raise InfeasibleError(
-            f"a tile of {tile.m} x {tile.n} in {tile.warpgroups} warpgroups needs {needed:.0f}"
-            f" registers per thread, and {most:.0f} are available; use a smaller"
+            f"a tile of {tile.m} x {tile.n} in {counted(tile.warpgroups, 'warpgroup')} needs"
+            f" {needed:.0f} registers per thread, and {most:.0f} are available; use a smaller"
             " tile or other warpgroups"
         )
 
@@ -108,8 +115,8 @@ def _check_tensor_memory(work: Work, tile: KernelTile, most: int) -> None:
     needed = tile.m // LANES * columns
     if needed > most:
         raise InfeasibleError(
-            f"a tile of {tile.m} x {tile.n} in {tile.warpgroups} warpgroups needs {needed} columns"
-            f" of tensor memory, and an SM has {most}; use a smaller tile"
+            f"a tile of {tile.m} x {tile.n} in {counted(tile.warpgroups, 'warpgroup')} needs"
+            f" {needed} columns of tensor memory, and an SM has {most}; use a smaller tile"
         )
 
 
