@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         CollectiveShapes as CollectiveShapes,
         Implementation as Implementation,
         PricedCollectives as PricedCollectives,
+        one_hop_s as one_hop_s,
         price_collectives as price_collectives,
     )
     from perfatlas.collectives.wire import (
