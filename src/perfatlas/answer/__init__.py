@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         limit_note as limit_note,
         require_engine as require_engine,
         require_tier as require_tier,
+        require_vendor as require_vendor,
         tier_names as tier_names,
     )
 else:

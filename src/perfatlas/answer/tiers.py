@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import KINDS
 from perfatlas.measurements.calibrations import (
     SUBSTITUTE_FAMILIES,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.operators import IntArray
 
+DEEPEP: Final = "data/collectives/deepep.toml"
 MEASURED_STANDING: Final = (
     "tier measured: the physics model times its error on the nearest measured shapes, each under"
     " its measurement protocol"
@@ -55,8 +57,8 @@ def require_engine(system: System, engine: EngineProfile) -> None:
     """Refuse an engine that does not run on a device.
 
     Raises:
-        UnsupportedError: Devices of this kind run another engine, or the engine runs on those of
-            other vendors.
+        UnsupportedError: Devices of this kind run another engine, or the engine or its exchange of
+            tokens runs on those of other vendors.
     """
     device = system.device
     only = KINDS[device.kind].engine
@@ -65,10 +67,30 @@ def require_engine(system: System, engine: EngineProfile) -> None:
             f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set"
             f" engine = {only}"
         )
+    require_vendor(system, engine, "engine")
+    vendors = shipped_table(DEEPEP)["runs_on"]["vendors"]
+    if engine.expert_exchange.startswith("deepep") and device.vendor not in vendors:
+        raise UnsupportedError(
+            f"expert_exchange = {engine.expert_exchange}: the kernels of DeepEP run on devices of"
+            f" {', '.join(vendors)}, and {device.name} is of {device.vendor}; set expert_exchange ="
+            " all_to_all, or leave it out"
+        )
+
+
+def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
+    """Refuse an engine, or its kernels, that does not run on devices of a vendor.
+
+    Args:
+        field: The field that names the engine.
+
+    Raises:
+        UnsupportedError: The engine runs on devices of other vendors.
+    """
+    device = system.device
     if engine.runs_on is not None and device.vendor not in engine.runs_on.vendors:
         raise UnsupportedError(
             f"{engine.name} runs on devices of {', '.join(engine.runs_on.vendors)}, and"
-            f" {device.name} is of {device.vendor}; set engine = vllm, sglang or ideal"
+            f" {device.name} is of {device.vendor}; set {field} = vllm, sglang or ideal"
         )
 
 

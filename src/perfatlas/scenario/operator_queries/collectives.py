@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import price_columns, require_tier
+from perfatlas.answer import price_columns, require_tier, require_vendor
 from perfatlas.collectives import (
     LIBRARY_FAMILY,
     CollectiveShapes,
@@ -146,7 +146,7 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     places = list(dict.fromkeys((one.gpus if one.nodes else 0, one.nodes) for one in inputs))
     systems = [spread(named, gpus, nodes) for gpus, nodes in places]
     index_U = np.array([places.index((one.gpus if one.nodes else 0, one.nodes)) for one in inputs])
-    implementation = _implementation(first)
+    implementation = _implementation(first, named)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
     size = columns_of(inputs, COLLECTIVE_SIZES)
     shapes = CollectiveShapes(
@@ -172,15 +172,17 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     )
 
 
-def _implementation(inputs: CollectiveInputs) -> Implementation:
+def _implementation(inputs: CollectiveInputs, system: System) -> Implementation:
     """Return the collective implementation.
 
     Raises:
         InvalidSpecError: The engine is unknown.
+        UnsupportedError: The engine runs on devices of other vendors.
     """
     if inputs.kernel_family == LIBRARY_FAMILY:
         return Implementation()
     engine = kernel_engine(inputs.kernel_family)
+    require_vendor(system, engine, "kernel_family")
     return Implementation(
         family=engine.kernel_family,
         custom_groups=all_reduce_groups(engine),

@@ -19,6 +19,7 @@ from perfatlas.answer import (
     quantization_of,
     raised_clock_notes,
     require_tier,
+    require_vendor,
     unread_overrides,
 )
 from perfatlas.energy import (
@@ -285,11 +286,13 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
 
     Raises:
         InvalidSpecError: The system or engine is unknown.
-        UnsupportedError: The device does not support the format, or there are no measured kernels
-            for the tier.
+        UnsupportedError: The device does not support the format or kernels, or there are no
+            measured kernels for the tier.
     """
     first = inputs[0]
-    system, family = resolve_system(first.system), kernel_engine(first.kernel_family).kernel_family
+    system, engine = resolve_system(first.system), kernel_engine(first.kernel_family)
+    require_vendor(system, engine, "kernel_family")
+    family = engine.kernel_family
     sustained = DeviceColumns(devices=(system.device,), index_C=np.zeros(len(inputs), np.int64))
     version = first.silicon_version or ""
     if first.tier == "measured":
