@@ -60,7 +60,7 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
     ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm does not multiply in fp4",)),
     ({"system": "mi355x", "engine": "trtllm"}, 5, ("trtllm runs on devices of NVIDIA",)),
     (
-        {"system": "mi355x", "expert_exchange": "deepep"},
+        EXPERTS | {"system": "mi355x", "attention_dp": 8, "ep": 8, "expert_exchange": "deepep"},
         5,
         ("DeepEP run on devices of NVIDIA", "mi355x is of AMD", "all_to_all"),
     ),

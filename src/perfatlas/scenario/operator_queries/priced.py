@@ -15,6 +15,7 @@ from perfatlas.answer import (
     POWER,
     format_readers,
     on_any_machine,
+    other_vendors_note,
     price_columns,
     quantization_of,
     raised_clock_notes,
@@ -240,7 +241,8 @@ class PricedQueries:
         device, inputs = self.system.device, self.inputs[c]
         board, limit_w = board_energy(device), inputs.power_cap_w
         texts: list[str] = []
-        if self.prices.match_CO[c, 0] >= 0:
+        if (match := self.match(c)) is not None:
+            texts += filter(None, [other_vendors_note([match])])
             texts += self._raised_clock(c)
         elif inputs.tier != "bound":
             above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
