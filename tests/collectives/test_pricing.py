@@ -18,6 +18,7 @@ from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.quantities import UsageError
 from perfatlas.scenario.resolution import kernel_engine
+from perfatlas.verbs.collective import collective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -292,3 +293,11 @@ def test_the_low_end_of_a_doubled_group_is_near_the_group_inside_a_domain(
     low_BN, time_BN = prices.low_s_CO.reshape(7, 6), prices.time_s_CO.reshape(7, 6)
     assert (low_BN[:, 1:] <= 2.0 * time_BN[:, :-1]).all()
     assert (low_BN <= time_BN).all()
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "send_recv"])
+@pytest.mark.parametrize("system", ["mi300x", "mi355x", "h200_sxm"])
+def test_no_collective_takes_less_than_a_hop(system: str, op: str) -> None:
+    hop_s = resolve_system(system).device.scale_up.latency_s
+    found = collective(system=system, op=op, bytes=16384, gpus=8).results
+    assert found["time_s_low"] >= min(hop_s, found["time_s"])

@@ -45,6 +45,8 @@ SCENARIOS = st.fixed_dictionaries(
 
 
 def answered(fields: dict[str, Any]) -> Answer | None:
+    if (fields["system"], fields["engine"]) == ("mi300x", "trtllm"):
+        return None  # it runs on GPUs of NVIDIA
     if fields["mode"] != "static":
         fields = {("concurrency" if k == "batch" else k): v for k, v in fields.items()}
     unread = "dp" if fields["mode"] == "disaggregated" else "decode_workers"

@@ -56,6 +56,12 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
         ("a100_sxm does not multiply in fp8", "bf16"),
     ),
     ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm does not multiply in fp4",)),
+    ({"system": "mi355x", "engine": "trtllm"}, 5, ("trtllm runs on devices of NVIDIA",)),
+    (
+        EXPERTS | {"system": "mi355x", "attention_dp": 8, "ep": 8, "expert_exchange": "deepep"},
+        5,
+        ("DeepEP run on devices of NVIDIA", "mi355x is of AMD", "all_to_all"),
+    ),
     (
         {"system": "mi300x", "engine": "trtllm"},
         5,
@@ -104,3 +110,22 @@ def test_advice_that_is_followed_fits() -> None:
     with pytest.raises(InfeasibleError, match="tp = 2 fits"):
         estimate(**BASE)
     assert estimate(**BASE, tp=2).results["memory"]["fits"]
+
+
+@pytest.mark.parametrize(
+    ("call", "fields"),
+    [
+        (kernel_gemm, {"m": 8, "n": 8192, "k": 8192}),
+        (
+            kernel_attention,
+            {"phase": "decode", "batch": 8, "kv_len": 2048, "num_heads": 32, "head_dim": 128},
+        ),
+        (collective, {"op": "all_reduce", "bytes": 16384, "gpus": 8}),
+    ],
+)
+def test_kernels_of_engines_for_other_vendors_are_refused(
+    call: Callable[..., Any], fields: dict[str, Any]
+) -> None:
+    with pytest.raises(UnsupportedError, match=r"mi300x is of AMD; set kernel_family = vllm"):
+        call(system="mi300x", kernel_family="trtllm", **fields)
+    assert call(system="h200_sxm", kernel_family="trtllm", **fields).results["time_s"] > 0.0

@@ -184,7 +184,7 @@ def test_a_choice_without_effect_on_the_model_says_why_it_is_not_searched() -> N
     dense: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "gpus": 1}
     answer = search(**dense, num_simulated=0, choices=("redundant_experts=0:32",))
     assert answer.results["rejected"] == {"supported_by_system_and_engine": 1}
-    (why,) = (one for one in answer.evidence.assumptions if one.startswith("not searched"))
+    (why,) = (one for one in answer.warnings if one.startswith("not searched"))
     assert "redundant_experts = 32" in why
 
 

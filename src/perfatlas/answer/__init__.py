@@ -72,8 +72,10 @@ if TYPE_CHECKING:
         comparison_note as comparison_note,
         joined_tiers as joined_tiers,
         limit_note as limit_note,
+        other_vendors_note as other_vendors_note,
         require_engine as require_engine,
         require_tier as require_tier,
+        require_vendor as require_vendor,
         tier_names as tier_names,
     )
 else:

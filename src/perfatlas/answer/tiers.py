@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import shipped_table
 from perfatlas.hardware import KINDS
 from perfatlas.measurements.calibrations import (
     SUBSTITUTE_FAMILIES,
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
+    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import IntArray
 
+OTHER_VENDORS: Final = "of other vendors"  # in the note of a calibration
+DEEPEP: Final = "data/collectives/deepep.toml"
 MEASURED_STANDING: Final = (
     "tier measured: the physics model times its error on the nearest measured shapes, each under"
     " its measurement protocol"
@@ -55,8 +59,8 @@ def require_engine(system: System, engine: EngineProfile) -> None:
     """Refuse an engine that does not run on a device.
 
     Raises:
-        UnsupportedError: Devices of this kind run another engine, or the engine runs on those of
-            other vendors.
+        UnsupportedError: Devices of this kind run another engine, or the engine or its exchange of
+            tokens runs on those of other vendors.
     """
     device = system.device
     only = KINDS[device.kind].engine
@@ -65,10 +69,30 @@ def require_engine(system: System, engine: EngineProfile) -> None:
             f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set"
             f" engine = {only}"
         )
+    require_vendor(system, engine, "engine")
+    vendors = shipped_table(DEEPEP)["runs_on"]["vendors"]
+    if engine.expert_exchange.startswith("deepep") and device.vendor not in vendors:
+        raise UnsupportedError(
+            f"expert_exchange = {engine.expert_exchange}: the kernels of DeepEP run on devices of"
+            f" {', '.join(vendors)}, and {device.name} is of {device.vendor}; set expert_exchange ="
+            " all_to_all, or leave it out"
+        )
+
+
+def require_vendor(system: System, engine: EngineProfile, field: str) -> None:
+    """Refuse an engine, or its kernels, that does not run on devices of a vendor.
+
+    Args:
+        field: The field that names the engine.
+
+    Raises:
+        UnsupportedError: The engine runs on devices of other vendors.
+    """
+    device = system.device
     if engine.runs_on is not None and device.vendor not in engine.runs_on.vendors:
         raise UnsupportedError(
             f"{engine.name} runs on devices of {', '.join(engine.runs_on.vendors)}, and"
-            f" {device.name} is of {device.vendor}; set engine = vllm, sglang or ideal"
+            f" {device.name} is of {device.vendor}; set {field} = vllm, sglang or ideal"
         )
 
 
@@ -139,6 +163,25 @@ def joined_tiers(tiers: Iterable[str]) -> str:
     """Return the combined name of several tiers, such as physics+measured; bound for none."""
     found = set(tiers)
     return "+".join(tier for tier in TIERS if tier in found) or "bound"
+
+
+def other_vendors_note(matches: Iterable[CalibrationMatch]) -> str:
+    """Return that kernels of another vendor's GPUs price an answer, "" where none do.
+
+    Args:
+        matches: The calibrations of the answer.
+    """
+    donors = dict.fromkeys(
+        one.calibration.device
+        for one in matches
+        if any(OTHER_VENDORS in note for note in one.notes)
+    )
+    if not donors:
+        return ""
+    return (
+        f"kernels of another vendor's GPUs ({', '.join(donors)}): the interval is that of both"
+        " vendors"
+    )
 
 
 def limit_note(tier: str) -> str:

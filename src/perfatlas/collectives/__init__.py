@@ -8,7 +8,7 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.collectives.algorithms import LIBRARY_ALGORITHMS as LIBRARY_ALGORITHMS
-    from perfatlas.collectives.codes import OPS as OPS, check_op as check_op
+    from perfatlas.collectives.codes import OPS as OPS
     from perfatlas.collectives.fabric import (
         FABRIC_SHAPE as FABRIC_SHAPE,
         fabric_time_s as fabric_time_s,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         CollectiveShapes as CollectiveShapes,
         Implementation as Implementation,
         PricedCollectives as PricedCollectives,
+        one_hop_s as one_hop_s,
         price_collectives as price_collectives,
     )
     from perfatlas.collectives.wire import (

@@ -164,9 +164,7 @@ def price_collectives(
             parts.append((some_X, own))
         return _merged(parts)
     shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
-    links = link_columns(systems, system_index_U)
-    group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
-    links = with_bridges(within_group(links, group), group, systems, system_index_U)
+    group, links = _placed(shapes, systems, system_index_U)
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound)
@@ -199,6 +197,29 @@ def price_collectives(
     if question.family or not engines or shapes.op != "all_reduce":
         return _compose(shapes, bound, level_times(question))
     return _fastest([_compose(shapes, bound, level_times(one)) for one in (question, *engines)])
+
+
+def one_hop_s(
+    shapes: CollectiveShapes, systems: Sequence[System], system_index_U: IntArray
+) -> FloatArray:
+    """Return one hop of the links of collectives, a lower limit on their times (U,) [s].
+
+    Args:
+        shapes: Sizes and groups (U).
+        systems: Distinct systems.
+        system_index_U: Position in `systems` (U,).
+    """
+    shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
+    return _hop_s(*_placed(shapes, systems, system_index_U))
+
+
+def _placed(
+    shapes: CollectiveShapes, systems: Sequence[System], system_index_U: IntArray
+) -> tuple[Group, Links]:
+    """Return the placement of collectives, and the links of their groups."""
+    links = link_columns(systems, system_index_U)
+    group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
+    return group, with_bridges(within_group(links, group), group, systems, system_index_U)
 
 
 def _places(scheduled_U: NDArray[np.bool_]) -> list[IntArray]:
@@ -247,10 +268,12 @@ class _Bound(NamedTuple):
     Args:
         time_s_U: Lower bound (U,) [s].
         link_bytes_U: Minimum bytes one rank sends, over the links of all levels (U,) [bytes].
+        hop_s_U: One hop of the slowest level, which no message undercuts (U,) [s].
     """
 
     time_s_U: FloatArray
     link_bytes_U: FloatArray
+    hop_s_U: FloatArray
 
 
 def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
@@ -267,7 +290,13 @@ def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
         least_LU[2] = np.where(links.fabric_adds_U > 0.0, once_U, least_LU[2])
     times = [each_U / rate_U for each_U, rate_U in zip(least_LU, links.bandwidth_LU, strict=True)]
     times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[1])
-    return _Bound(np.max(np.stack(times), axis=0), np.sum(least_LU, axis=0))
+    return _Bound(np.max(np.stack(times), axis=0), np.sum(least_LU, axis=0), _hop_s(group, links))
+
+
+def _hop_s(group: Group, links: Links) -> FloatArray:
+    """Return one hop of the slowest level on which a group talks (U,) [s]."""
+    hop_U: FloatArray = np.where(group.ranks_LU > 1.0, links.latency_s_LU, 0.0).max(axis=0)
+    return hop_U
 
 
 def _on_one_link(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
@@ -354,7 +383,8 @@ def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> Pri
     known_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
     time_U = np.where(known_U, np.maximum(latency_U + moving_U, bound_U), bound_U)
     spread_U2 = np.where(known_U[:, None], np.exp(levels.tails_U2), 1.0)
-    least_U = np.maximum(bound_U, np.where(known_U, levels.least_s_U, 0.0))
+    least_U = np.where(known_U, np.maximum(bound.hop_s_U, levels.least_s_U), 0.0)
+    least_U = np.maximum(bound_U, least_U)
     waits_U = known_U & (2.0 * latency_U > time_U)
     low_U = np.minimum(np.maximum(time_U * spread_U2[:, 0], least_U), time_U)
     prices = with_fields(

@@ -127,6 +127,44 @@ def test_wrong_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "NVRTC" in _refusal(capsys, str(tmp_path / "k.cu"), "--target", "gfx942")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--threads", "-1"), "--threads -1 is out of bounds; set 1 to 1,024"),
+        (("--threads", "100000"), "set 1 to 1,024"),
+        (("--shared-memory-bytes", "-5"), "set 0 or more"),
+        (("--num-warps", "0"), "set 1 or more"),
+        (("--num-stages", "3"), "--num-stages applies only to Triton sources"),
+    ],
+)
+def test_flags_out_of_bounds_or_of_other_files_are_refused(
+    words: tuple[str, str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in _refusal(capsys, str(CUBIN), *words)
+
+
+def test_blocks_that_no_multiprocessor_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (str(CUBIN), "--function", "wgmma", "--shared-memory-bytes", "232448")
+    problem = (
+        "does not launch on sm_90: needs 232,960 bytes of shared memory, and a block has at most"
+        " 232,448"
+    )
+    results = _inspected(capsys, *words)["results"]
+    assert results["launch_problem"] == problem
+    assert main(["kernel", "inspect", *words]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "none: does not launch" in text
+    assert f"warning: {problem}" in text
+    path = tmp_path / "k.ptx"
+    path.write_text(PTX.replace("staged[2048]", "staged[300000]").replace("128, 2", "1024, 2"))
+    assert _inspected(capsys, str(path))["results"]["launch_problem"] == (
+        "does not launch on sm_100: needs 2,048 threads and 300,000 bytes of shared memory, and a"
+        " block has at most 1,024 and 232,448"
+    )
+
+
 @pytest.mark.skipif(not WITHOUT_TRITON, reason="Triton is installed")
 def test_the_missing_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", "inspect", EXAMPLE, "--target", "sm_90"]) == 6

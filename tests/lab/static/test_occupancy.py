@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.lab.static.kernel import Kernel
-from perfatlas.lab.static.occupancy import limits_of, occupancy_of, plain_target, target_names
+from perfatlas.lab.static.occupancy import (
+    launch_problem,
+    limits_of,
+    occupancy_of,
+    plain_target,
+    target_names,
+)
 from perfatlas.lab.static.tools import nvidia_files
 from perfatlas.quantities import InvalidSpecError
 
@@ -120,3 +126,24 @@ def test_nvidia_computes_the_same(tmp_path: Path) -> None:
     text = "\n".join(" ".join(map(str, row)) for row in rows)
     theirs = subprocess.run([program], input=text, text=True, capture_output=True, check=True)
     assert ours == [int(line) for line in theirs.stdout.split()]
+
+
+@given(
+    st.sampled_from(target_names()),
+    st.integers(1, 256),
+    st.integers(1, 1024),
+    st.integers(0, 300_000),
+)
+def test_a_block_has_a_launch_problem_where_no_block_fits(
+    target: str, registers: int, threads: int, shared: int
+) -> None:
+    kernel = Kernel(
+        function="k",
+        target=target,
+        registers=registers,
+        threads=threads,
+        shared_memory_bytes=shared,
+    )
+    found = occupancy_of(kernel)
+    assert found is not None
+    assert bool(launch_problem(kernel)) is (found["blocks_per_sm"] == 0)

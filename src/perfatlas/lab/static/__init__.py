@@ -8,10 +8,12 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.lab.static.inspection import (
+        TRITON as TRITON,
         Compilation as Compilation,
         Inspection as Inspection,
         inspect as inspect,
     )
+    from perfatlas.lab.static.occupancy import MOST_THREADS as MOST_THREADS
     from perfatlas.lab.static.reproducer import write_reproducer as write_reproducer
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

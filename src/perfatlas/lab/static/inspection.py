@@ -18,7 +18,12 @@ from perfatlas.lab.static.elf import (
 )
 from perfatlas.lab.static.kernel import Compiled
 from perfatlas.lab.static.nvrtc import compile_cuda
-from perfatlas.lab.static.occupancy import occupancy_of, plain_target, target_names
+from perfatlas.lab.static.occupancy import (
+    launch_problem,
+    occupancy_of,
+    plain_target,
+    target_names,
+)
 from perfatlas.lab.static.ptx import ptx_kernels
 from perfatlas.lab.static.sass import disassemble, functions_of, with_instructions
 from perfatlas.lab.static.tools import PIP_CUDA, find_nvdisasm
@@ -34,7 +39,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 1 << 29  # of a file
 MOST_SOURCE_BYTES: Final = 1 << 24
-SOURCES: Final = (".cu", ".py", ".ttir", ".ttgir")
+TRITON: Final = (".py", ".ttir", ".ttgir")
+SOURCES: Final = (".cu", *TRITON)
 ASSEMBLIES: Final = (".amdgcn", ".s")
 NO_TOOL: Final = (
     "instructions, matrix instructions, TMA, setmaxnreg and tensor memory are not known: nvdisasm"
@@ -218,12 +224,13 @@ def _launched(kernel: Kernel, asked: Compilation) -> Kernel:
 def kernel_row(kernel: Kernel, file: str) -> dict[str, Any]:
     """Return the facts of a kernel as JSON values; None where they are not known."""
     facts = asdict(kernel)
-    found = kernel.instructions
+    found, problem = kernel.instructions, launch_problem(kernel)
     return {
         "file": file,
         **{name: value for name, value in facts.items() if not name.startswith("asks_")},
         "mma": dict(found.mma) if found else None,
         "warp_specialized": None if kernel.setmaxnreg is None else kernel.setmaxnreg > 0,
         "occupancy": occupancy_of(kernel),
-        "warnings": silent_decisions(kernel),
+        "launch_problem": problem or None,
+        "warnings": [*([problem] if problem else []), *silent_decisions(kernel)],
     }

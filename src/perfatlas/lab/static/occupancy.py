@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.static.kernel import Kernel
 
 LIMITS: Final = "data/kernel_limits.toml"
+MOST_THREADS: Final = 1024  # of a block, on every target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,3 +121,40 @@ def occupancy_of(kernel: Kernel) -> dict[str, Any] | None:
         "limited_by": [name for name, most in found.items() if most == blocks],
         "upper_limit": kernel.shared_memory_is_static,
     }
+
+
+def launch_problem(kernel: Kernel) -> str:
+    """Return why no multiprocessor holds a block of the kernel; "" where nothing known forbids it.
+
+    Args:
+        kernel: The kernel; figures that are not known forbid nothing.
+
+    Example:
+        >>> from perfatlas.lab.static.kernel import Kernel
+        >>> from perfatlas.lab.static.occupancy import launch_problem
+        >>> launch_problem(Kernel(function="gemm", target="sm_90", threads=2048))
+        'does not launch on sm_90: needs 2,048 threads, and a block has at most 1,024'
+    """
+    limits, threads = limits_of(kernel.target), kernel.threads or 0
+    if limits is None:
+        return ""
+    registers = kernel.registers or 0
+    lane = -(-max(registers, 1) // limits.register_unit) * limits.register_unit
+    per_thread = f"threads of {registers} registers"
+    needs = {
+        "threads": (threads, MOST_THREADS),
+        per_thread: (threads, limits.registers // lane * limits.partitions * limits.lanes),
+        "bytes of shared memory": (
+            kernel.shared_memory_bytes or 0,
+            limits.shared_bytes - limits.reserved_bytes,
+        ),
+        "columns of tensor memory": (
+            kernel.tensor_memory_columns or 0,
+            limits.tensor_memory_columns,
+        ),
+    }
+    above = {thing: pair for thing, pair in needs.items() if pair[0] > pair[1]}
+    needed = " and ".join(f"{pair[0]:,} {thing}" for thing, pair in above.items())
+    most = " and ".join(f"{pair[1]:,}" for pair in above.values())
+    where = f"does not launch on {kernel.target}"
+    return f"{where}: needs {needed}, and a block has at most {most}" if above else ""

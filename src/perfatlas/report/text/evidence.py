@@ -99,7 +99,7 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     covered = _covered(answer) if KERNELS in fitted_to else STEPS_COVERED
     if covered and _has_interval(answer.get("results") or {}):
         lines.append(covered)
-        lines += _tabulated(answer["results"]) if KERNELS in fitted_to else []
+        lines += _tabulated(answer) if KERNELS in fitted_to else []
     return lines
 
 
@@ -109,12 +109,22 @@ def _fitted_to(calibrations: Calibrations) -> list[str]:
     return list(dict.fromkeys(FITTED_TO.get("".join(one[1:2]), KERNELS) for one in ids))
 
 
-def _tabulated(results: Mapping[str, Any]) -> list[str]:
+def _tabulated(answer: Mapping[str, Any]) -> list[str]:
     """Return the interval on the machine that was measured, if it is another one."""
+    results, asked = answer["results"], (answer.get("scenario") or {}).get("system")
     low_s, high_s = results.get("tabulated_low_s"), results.get("tabulated_high_s")
     if low_s is None or high_s is None or high_s == results["time_s_high"]:
         return []
-    return [f"as tabulated, on the measured machine: {format_interval('time_s', low_s, high_s)}"]
+    devices = _devices(answer["evidence"]["calibrations"])
+    where = "the measured machine" if devices == [asked] else ", ".join(devices)
+    return [f"as tabulated, on {where}: {format_interval('time_s', low_s, high_s)}"]
+
+
+def _devices(calibrations: Calibrations) -> list[str]:
+    """Return the devices that calibrations were measured on."""
+    return list(
+        dict.fromkeys(str(one.get("id") or MISSING).partition("/")[0] for one in calibrations)
+    )
 
 
 def _covered(answer: Mapping[str, Any]) -> str | None:
@@ -135,7 +145,7 @@ def _has_interval(results: Mapping[str, Any]) -> bool:
 def _calibrations_text(calibrations: Calibrations) -> str:
     """Return the number of calibrations, their rows and devices, and an error."""
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
-    devices = dict.fromkeys(str(c.get("id") or MISSING).partition("/")[0] for c in calibrations)
+    devices = _devices(calibrations)
     largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
     which = "median error of the one with most rows" if len(calibrations) > 1 else "median error"
     where = ", ".join(devices) if len(devices) <= MOST_DEVICES else f"{len(devices)} devices"

@@ -13,9 +13,11 @@ import numpy as np
 from perfatlas.answer import (
     BOTTLENECK,
     node_notes,
+    other_vendors_note,
     overrides_of_steps,
     pool_node_notes,
     raised_step_notes,
+    used_matches,
 )
 from perfatlas.energy import board_energy
 from perfatlas.inference import (
@@ -63,6 +65,7 @@ def estimate_warnings(
     for found in (
         _whole_prompts(question, evaluation),
         _at_bound(question, [steps[phase] for phase in phases]),
+        _of_other_vendors([steps[phase] for phase in phases]),
         *(raised_step_notes(steps[phase], question.placement) for phase in phases),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
@@ -167,6 +170,15 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
         yield c, NO_KERNELS.format(device=system.device.name, priced=priced)
     for cost in costs:
         yield from _some_at_bound(cost, requested_C & ~none_C)
+
+
+def _of_other_vendors(costs: Sequence[StepCost]) -> Notes:
+    """Yield a warning if kernels of another vendor's GPUs price a step."""
+    if not other_vendors_note(match for cost in costs for match in cost.prices.matches):
+        return
+    for candidate in range(costs[0].prices.match_CO.shape[0]):
+        if note := other_vendors_note(used_matches(costs, candidate)):
+            yield candidate, note
 
 
 def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:

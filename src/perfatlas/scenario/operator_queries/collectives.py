@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import price_columns, require_tier
+from perfatlas.answer import price_columns, require_tier, require_vendor
 from perfatlas.collectives import (
     LIBRARY_FAMILY,
     CollectiveShapes,
     Implementation,
     bus_bandwidth,
+    one_hop_s,
     price_collectives,
 )
 from perfatlas.engines import all_reduce_groups
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from perfatlas.collectives import PricedCollectives
     from perfatlas.hardware import System
+    from perfatlas.operators import FloatArray
 
 COLLECTIVE_SIZES: Final = ("bytes", "gpus", "nodes")  # fields that are columns here
 RESULTS: Final = (
@@ -104,19 +106,25 @@ class PricedCollectiveQueries:
         systems: The system of each query, with a reduced domain if nodes are given (U).
         shapes: Sizes and groups (U).
         found: Prices and algorithms (U).
+        hop_s_U: One hop of their links (U,) [s].
     """
 
     inputs: Sequence[CollectiveInputs]
     systems: Sequence[System]
     shapes: CollectiveShapes
     found: PricedCollectives
+    hop_s_U: FloatArray
 
     def results(self) -> dict[str, list[Any]]:
         """Return the results of all queries by name, each (U)."""
         prices, shapes = self.found.prices, self.shapes
         bandwidth_U = bus_bandwidth(shapes.op, shapes.bytes, shapes.ranks, prices.time_s_CO[:, 0])
+        machine = price_columns(prices)
+        # no machine delivers a message within less than a hop
+        least_s_U = np.minimum(self.hop_s_U, machine["tabulated_low_s"])
         columns = {
-            **price_columns(prices),
+            **machine,
+            "time_s_low": np.maximum(machine["time_s_low"], least_s_U).tolist(),
             "bus_bandwidth_bytes_per_s": bandwidth_U.tolist(),
             "algorithm": self.found.algorithm_U.tolist(),
         }
@@ -138,7 +146,7 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
     places = list(dict.fromkeys((one.gpus if one.nodes else 0, one.nodes) for one in inputs))
     systems = [spread(named, gpus, nodes) for gpus, nodes in places]
     index_U = np.array([places.index((one.gpus if one.nodes else 0, one.nodes)) for one in inputs])
-    implementation = _implementation(first)
+    implementation = _implementation(first, named)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
     size = columns_of(inputs, COLLECTIVE_SIZES)
     shapes = CollectiveShapes(
@@ -156,19 +164,25 @@ def price_collective_queries(inputs: Sequence[CollectiveInputs]) -> PricedCollec
         implementation=implementation,
     )
     return PricedCollectiveQueries(
-        inputs=inputs, systems=[systems[place] for place in index_U], shapes=shapes, found=found
+        inputs=inputs,
+        systems=[systems[place] for place in index_U],
+        shapes=shapes,
+        found=found,
+        hop_s_U=one_hop_s(shapes, systems, index_U),
     )
 
 
-def _implementation(inputs: CollectiveInputs) -> Implementation:
+def _implementation(inputs: CollectiveInputs, system: System) -> Implementation:
     """Return the collective implementation.
 
     Raises:
         InvalidSpecError: The engine is unknown.
+        UnsupportedError: The engine runs on devices of other vendors.
     """
     if inputs.kernel_family == LIBRARY_FAMILY:
         return Implementation()
     engine = kernel_engine(inputs.kernel_family)
+    require_vendor(system, engine, "kernel_family")
     return Implementation(
         family=engine.kernel_family,
         custom_groups=all_reduce_groups(engine),

@@ -15,10 +15,12 @@ from perfatlas.answer import (
     POWER,
     format_readers,
     on_any_machine,
+    other_vendors_note,
     price_columns,
     quantization_of,
     raised_clock_notes,
     require_tier,
+    require_vendor,
     unread_overrides,
 )
 from perfatlas.energy import (
@@ -239,7 +241,8 @@ class PricedQueries:
         device, inputs = self.system.device, self.inputs[c]
         board, limit_w = board_energy(device), inputs.power_cap_w
         texts: list[str] = []
-        if self.prices.match_CO[c, 0] >= 0:
+        if (match := self.match(c)) is not None:
+            texts += filter(None, [other_vendors_note([match])])
             texts += self._raised_clock(c)
         elif inputs.tier != "bound":
             above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]
@@ -285,11 +288,13 @@ def _priced_queries(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
 
     Raises:
         InvalidSpecError: The system or engine is unknown.
-        UnsupportedError: The device does not support the format, or there are no measured kernels
-            for the tier.
+        UnsupportedError: The device does not support the format or kernels, or there are no
+            measured kernels for the tier.
     """
     first = inputs[0]
-    system, family = resolve_system(first.system), kernel_engine(first.kernel_family).kernel_family
+    system, engine = resolve_system(first.system), kernel_engine(first.kernel_family)
+    require_vendor(system, engine, "kernel_family")
+    family = engine.kernel_family
     sustained = DeviceColumns(devices=(system.device,), index_C=np.zeros(len(inputs), np.int64))
     version = first.silicon_version or ""
     if first.tier == "measured":

@@ -8,6 +8,7 @@ from perfatlas.answer import (
     MEASURED_STANDING,
     Answer,
     collective_readers,
+    other_vendors_note,
     single_evidence,
     single_row,
     unread_overrides,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfatlas.hardware import System
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.pricing import PricedOperators
     from perfatlas.scenario.operator_queries import CollectiveInputs, PricedCollectiveQueries
 
 NOT_NEAR: Final = "no measured rows near this size and ranks in one domain; tier physics is used"
@@ -74,7 +77,7 @@ def _answer(priced: PricedCollectiveQueries) -> Answer:
     inputs, prices = priced.inputs[0], priced.found.prices
     columns = priced.results()
     results = {name: cells[0] for name, cells in columns.items()}
-    match = prices.matches[prices.match_CO[0, 0]] if prices.match_CO[0, 0] >= 0 else None
+    match = next(iter(_matches(prices, 0)), None)
     said = [*prices.notes, *_without_effect(priced, calibrated=match is not None)]
     if inputs.tier == "measured":
         said.append(MEASURED_STANDING)
@@ -97,9 +100,18 @@ def _warnings(
 ) -> list[tuple[str, ...]]:
     """Return the warnings of each query."""
     return [
-        tuple(_warnings_of(inputs, system, {name: cells[place] for name, cells in results.items()}))
+        (
+            *filter(None, [other_vendors_note(_matches(priced.found.prices, place))]),
+            *_warnings_of(inputs, system, {name: cells[place] for name, cells in results.items()}),
+        )
         for place, (inputs, system) in enumerate(zip(priced.inputs, priced.systems, strict=True))
     ]
+
+
+def _matches(prices: PricedOperators, place: int) -> tuple[CalibrationMatch, ...]:
+    """Return the calibration of one query, none in tier bound."""
+    position = int(prices.match_CO[place, 0])
+    return prices.matches[position : position + 1] if position >= 0 else ()
 
 
 def _warnings_of(

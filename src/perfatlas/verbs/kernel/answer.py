@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from perfatlas.scenario.operator_queries import OperatorInputs, PricedQueries
 
 
-COLD: Final = "cold caches, one kernel of a CUDA graph"
+CUDA_VENDOR: Final = "NVIDIA"
+COLD: Final = "cold caches, one kernel of a {graph}"
 STREAMED: Final = (
-    "one kernel of a CUDA graph: activations that fit in the L2 cache are there, left by the kernel"
+    "one kernel of a {graph}: activations that fit in the L2 cache are there, left by the kernel"
     " before; the roofline counts the rest, and weights and tables, which are cold; arithmetic is"
     " not counted"
 )
@@ -213,7 +214,8 @@ def _clock(priced: PricedQueries, *, measured: bool) -> tuple[str, ...]:
 def _assumptions(priced: PricedQueries, match: CalibrationMatch | None) -> list[str]:
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
     first = STREAMED if priced.operator.stream_kind else COLD
-    said = [first, *board_energy(priced.system.device).notes]
+    graph = "CUDA graph" if priced.system.device.vendor == CUDA_VENDOR else "graph"
+    said = [first.format(graph=graph), *board_energy(priced.system.device).notes]
     said += _call_notes(inputs) if match is not None else []
     said += quantization_note(priced.operator, match, measured=measured)
     said += _clock(priced, measured=match is not None)

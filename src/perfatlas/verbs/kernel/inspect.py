@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags
 from perfatlas.commands.output import envelope, notice_if_slow, print_json
-from perfatlas.quantities import printable
+from perfatlas.quantities import InvalidSpecError, printable
 
 if TYPE_CHECKING:
     from perfatlas.lab.static import Inspection
@@ -64,18 +64,23 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
         file: Cubin, fat binary, PTX, AMD assembly, CUDA C++ (.cu), Triton or Gluon (.py, .ttir).
             A .py file is run to compile its kernels.
         flags: Targets, launch and output.
+
+    Raises:
+        InvalidSpecError: A flag is out of its bounds or does not apply to the file, or the file
+            cannot be inspected.
     """
     from perfatlas.lab.static import write_reproducer
     from perfatlas.report.text import open_terminal, print_plain, reproduce_line
     from perfatlas.verbs.kernel.inspect_text import print_inspection
 
     flags = flags or InspectFlags()
+    files = [file] if flags.against is None else [file, flags.against]
+    _check_flags(flags, files)
     if file.suffix == ".py":
         sys.stderr.write(printable(f"perfatlas: running {file} to compile its kernels\n"))
     given = flags.given()
     command = reproduce_line(f"{COMMAND} {file}", given)
     with notice_if_slow("compiling and disassembling"):
-        files = [file] if flags.against is None else [file, flags.against]
         found = [_inspected(one, flags) for one in files]
     rows = [row for one in found for row in one.rows]
     warnings = [note for one in found for note in one.notes] + _warnings(rows)
@@ -96,6 +101,34 @@ def inspect(file: File, /, *, flags: InspectFlags | None = None) -> int:
         print_plain(console, f"written: {path}")
     print_plain(console, f"reproduce: {command}", style="dim", wrap=False)
     return 0
+
+
+def _check_flags(flags: InspectFlags, files: list[File]) -> None:
+    """Refuse flags out of their bounds, and those of Triton for other files.
+
+    Raises:
+        InvalidSpecError: Names the flag, and its bounds or its files.
+    """
+    from perfatlas.lab.static import MOST_THREADS, TRITON
+
+    bounds = {
+        "threads": (1, MOST_THREADS),
+        "shared_memory_bytes": (0, None),
+        "num_warps": (1, None),
+        "num_stages": (1, None),
+    }
+    for name, (least, most) in bounds.items():
+        value, flag = getattr(flags, name), f"--{name.replace('_', '-')}"
+        if value is None:
+            continue
+        if value < least or (most is not None and value > most):
+            upper = "or more" if most is None else f"to {most:,}"
+            raise InvalidSpecError(f"{flag} {value} is out of bounds; set {least} {upper}")
+        if name in OPTIONS and not any(one.suffix in TRITON for one in files):
+            raise InvalidSpecError(
+                f"{flag} applies only to Triton sources ({', '.join(TRITON)}), and"
+                f" {printable(files[0].name)} is none; leave it out"
+            )
 
 
 def _inspected(file: File, flags: InspectFlags) -> Inspection:

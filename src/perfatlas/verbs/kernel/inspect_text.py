@@ -93,6 +93,8 @@ def _count(value: int | None, thing: str = "") -> str:
 
 def _occupancy(row: Row) -> str:
     found = row["occupancy"]
+    if row["launch_problem"]:
+        return "none: does not launch"
     if found is None:
         return UNKNOWN if row["threads"] or row["registers"] is None else "set --threads"
     most = "at most " if found["upper_limit"] else ""

@@ -458,7 +458,8 @@ def _answer(
         breakdown.append(steps)
         evidence.append(grounds)
         warnings += warned
-    notes = [*_notes(inputs, ranking), *(f"not searched: {why}" for why in sorted(found.reasons))]
+    warnings += [f"not searched: {why}" for why in sorted(found.reasons)]
+    notes = _notes(inputs, ranking)
     results: dict[str, Any] = {
         "plans": plans,
         "frontier": frontier_rows(found, inputs),

@@ -244,6 +244,7 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
             f"{name} = {' or '.join(map(str, own))}" for name, own in sizes.items() if own
         )
         rule = "must multiply to" if inputs.gpus is not None else "must not exceed"
+        counts = "; ".join([*([counts] if counts else []), *sorted(found.reasons)])
         reason = counts or f"{given}: the sizes of a plan {rule} the GPUs"
         return InfeasibleError(
             f"no plan is possible on {counted(inputs.most_gpus, 'GPU')} ({reason})",
