@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, UnsupportedError
 from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable
 
 BASE = {"model": "meta-llama/Llama-3.1-70B-Instruct", "system": "h200_sxm", "tier": "bound"}
 EXPERTS = {"model": "deepseek-ai/DeepSeek-V3", "system": "b300_sxm", "tier": "bound"}
