@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import IntArray
 
-OTHER_VENDORS: Final = "of other vendors"  # in the note of a calibration
 DEEPEP: Final = "data/collectives/deepep.toml"
 MEASURED_STANDING: Final = (
     "tier measured: the physics model times its error on the nearest measured shapes, each under"
@@ -171,11 +170,7 @@ def other_vendors_note(matches: Iterable[CalibrationMatch]) -> str:
     Args:
         matches: The calibrations of the answer.
     """
-    donors = dict.fromkeys(
-        one.calibration.device
-        for one in matches
-        if any(OTHER_VENDORS in note for note in one.notes)
-    )
+    donors = dict.fromkeys(one.calibration.device for one in matches if one.other_vendor)
     if not donors:
         return ""
     return (
