@@ -158,7 +158,7 @@ def identity(*architectures: str) -> dict[str, SpecField]:
     """
     return {
         "device.kind": text("kind of machine, by default gpu", required=False, read_by=KERNELS),
-        "device.vendor": text("vendor"),
+        "device.vendor": text("vendor", read_by=RULES),
         "device.architecture": text(
             "family of instructions and kernels", *architectures, read_by=(*RULES, *POWER, *DESIGNS)
         ),
