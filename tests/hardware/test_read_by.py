@@ -55,6 +55,13 @@ def elementwise(system: str) -> Any:  # noqa: ANN401 - results
     return {f"{row['phase']} {row['name']}": row["time_s"] for row in rows if row["name"] in names}
 
 
+def norm(system: str, tokens: int, tier: str) -> Any:  # noqa: ANN401 - results
+    found = perfatlas.kernel_elementwise(
+        system=system, op="norm", tokens=tokens, width=8192, tier=tier
+    )
+    return {"time_s": found.results["time_s"]}
+
+
 def steps(system: str, engine: str) -> Any:  # noqa: ANN401 - results
     model = "openai/gpt-oss-20b"
     return perfatlas.estimate(model=model, system=system, batch=8, tp=2, engine=engine).results
@@ -101,7 +108,12 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
         lambda s: perfatlas.kernel_moe(system=s, **MOE).results,
         lambda s: perfatlas.kernel_moe(system=s, **{**MOE, "tokens": 16384}).results,
     ),
-    "elementwise operators": (elementwise,),
+    "elementwise operators": (
+        elementwise,
+        lambda s: norm(s, 512, "auto"),
+        lambda s: norm(s, 512, "bound"),
+        lambda s: norm(s, 4096, "bound"),
+    ),
     "KV cache capacity": (
         lambda s: perfatlas.estimate(model=LLAMA, system=s, batch=8).results["memory"],
     ),
@@ -185,7 +197,7 @@ def answered(reader: str, number: int, system: str) -> Any:  # noqa: ANN401 - re
     try:
         found = predicted(QUESTIONS[reader][number](system))
     except PerfatlasError as problem:
-        return str(problem).replace(system, "")
+        return str(problem).replace(system, "").replace(system.split("{", maxsplit=1)[0], "")
     return {name: value for name, value in found.items() if name not in WATTS}
 
 

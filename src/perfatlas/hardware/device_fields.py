@@ -191,7 +191,9 @@ CLOCKS: Final[Mapping[str, SpecField]] = {
         *DESIGNS,
         into="peak_clock_hz",
     ),
-    "device.clock.boost": _clock("highest clock", *POWER, *DESIGNS, into="boost_clock_hz"),
+    "device.clock.boost": _clock(
+        "highest clock", "elementwise operators", *POWER, *DESIGNS, into="boost_clock_hz"
+    ),
     "device.clock.sustained": _clock(
         "clock at which kernels run", *KERNELS, *DESIGNS, into="sustained_clock_hz"
     ),

@@ -11,6 +11,7 @@ from perfatlas.hardware.device_fields import (
     CITED_FIRST,
     CLOCKS,
     DESIGNS,
+    KERNELS,
     OPERATORS,
     PACKAGES,
     POWER,
@@ -18,6 +19,7 @@ from perfatlas.hardware.device_fields import (
     count,
     factor,
     identity,
+    number,
     optional,
     primary,
     ratio,
@@ -32,7 +34,7 @@ KIND: Final = DeviceKind(
             *("cdna3", "cdna4", "tpu", "cpu", "other"),
         ),
         "device.sm_count": primary(
-            count("streaming multiprocessors (SMs) or compute units", *OPERATORS, *POWER, *DESIGNS)
+            count("streaming multiprocessors (SMs) or compute units", *KERNELS, *POWER, *DESIGNS)
         ),
         **PACKAGES,
         "device.flop_per_clock_per_sm": primary(
@@ -51,7 +53,23 @@ KIND: Final = DeviceKind(
             ratio("exponentials per clock and SM", (0.001, 1e6), "attention", *ATTENTION_DESIGN),
         ),
         "device.l2": factor(
-            "L2 capacity", size("last-level cache", "elementwise operators", into="l2_bytes")
+            "L2 capacity",
+            size("L2 cache that an SM reaches", "elementwise operators", into="l2_bytes"),
+        ),
+        "device.memory.side_cache": number(
+            "cache on the side of the memory, beyond L2",
+            ("bytes", "B"),
+            (0.0, 1e16),
+            "elementwise operators",
+            into="side_cache_bytes",
+            default=0.0,
+        ),
+        "device.l2_bytes_per_clock": number(
+            "bytes per clock that one SM can take from the largest cache",
+            ("count", ""),
+            (0.01, 1e6),
+            "elementwise operators",
+            default=64.0,  # NVIDIA since Volta: Jia et al., arXiv:1804.06826, table 3.1
         ),
         "device.shared_memory": primary(
             size("shared memory of one SM", *DESIGNS, into="shared_memory_bytes")

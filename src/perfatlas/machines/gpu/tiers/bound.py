@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
     """Return the tier-bound prices of operators: no implementation is faster.
 
-    Weights and KV cache are read once from device memory; activations take memory time only
-    where they do not fit the last-level cache. Arithmetic runs at the dense peak of the format.
+    Weights and KV cache are read once from device memory, and activations too where they do not
+    fit the caches; all bytes pass these, at the highest clock. Arithmetic runs at the dense peak
+    of the format.
 
     Args:
         operators: Columns over candidates (O).
@@ -45,9 +46,12 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
         flop_CO[:, place] = work.flop
         cold_bytes_CO[:, place] = work.cold_bytes
         activation_bytes_CO[:, place] = work.activation_bytes
-    spills_CO = activation_bytes_CO > devices.gather("l2_bytes")[:, None]
+    cache_C = devices.gather("l2_bytes") + devices.gather("side_cache_bytes")
+    spills_CO = activation_bytes_CO > cache_C[:, None]
     memory_bytes_CO = cold_bytes_CO + np.where(spills_CO, activation_bytes_CO, 0.0)
-    bound_CO, code_CO = _roofline(operators, devices, flop_CO, memory_bytes_CO)
+    chip_bytes_CO = cold_bytes_CO + activation_bytes_CO
+    memory_s_CO = _memory_s(devices, memory_bytes_CO, chip_bytes_CO)
+    bound_CO, code_CO = _roofline(operators, devices, flop_CO, memory_s_CO)
     return unpriced(
         PricedOperators,
         shape,
@@ -61,7 +65,7 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
         outside_CO=np.zeros(shape),
         flop_CO=flop_CO,
         memory_bytes_CO=memory_bytes_CO,
-        chip_bytes_CO=cold_bytes_CO + activation_bytes_CO,
+        chip_bytes_CO=chip_bytes_CO,
     )
 
 
@@ -78,18 +82,29 @@ def bound_at_clock(
         devices: Device and clock of each candidate (C,).
         ratio_CO: Clock relative to that of the candidate (C, O).
     """
-    return _roofline(operators, devices, full.flop_CO, full.memory_bytes_CO, ratio_CO)
+    memory_s_CO = _memory_s(devices, full.memory_bytes_CO, full.chip_bytes_CO)
+    return _roofline(operators, devices, full.flop_CO, memory_s_CO, ratio_CO)
+
+
+def _memory_s(
+    devices: DeviceColumns, memory_bytes_CO: FloatArray, chip_bytes_CO: FloatArray
+) -> FloatArray:
+    """Return the longer of the times of bytes in memory and in the caches (C, O) [s]."""
+    per_clock_C = devices.gather("sm_count") * devices.gather("l2_bytes_per_clock")
+    cache_C = per_clock_C * devices.gather("boost_clock_hz")
+    memory_s_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
+    return np.maximum(memory_s_CO, chip_bytes_CO / cache_C[:, None])
 
 
 def _roofline(
     operators: Sequence[Operator],
     devices: DeviceColumns,
     flop_CO: FloatArray,
-    memory_bytes_CO: FloatArray,
+    memory_s_CO: FloatArray,
     ratio_CO: FloatArray | None = None,
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return the roofline time of operators (C, O) [s], and the bounds' codes."""
-    bound_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
+    bound_CO = memory_s_CO.copy()
     code_CO = np.full(bound_CO.shape, BOUND_MEMORY, np.int8)
     computing = np.flatnonzero(flop_CO.any(axis=0))  # the others need no tensor cores
     if computing.size:
