@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         AnsweredRun as AnsweredRun,
         Evidence as Evidence,
         flat_results as flat_results,
+        other_vendors_note as other_vendors_note,
     )
     from perfatlas.answer.evidence import (
         FORMULA as FORMULA,
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
         comparison_note as comparison_note,
         joined_tiers as joined_tiers,
         limit_note as limit_note,
-        other_vendors_note as other_vendors_note,
         require_engine as require_engine,
         require_tier as require_tier,
         require_vendor as require_vendor,

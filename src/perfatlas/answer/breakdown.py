@@ -115,6 +115,7 @@ def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, 
             "p90_error": m.calibration.p90_error,
             "protocol": m.calibration.protocol,
             "data_hash": m.calibration.data_hash,
+            "foreign_device": m.foreign_device,
         }
         for m in matches
     )

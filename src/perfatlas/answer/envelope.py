@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,7 +43,8 @@ class Answer:
         breakdown: Rows of name, phase, count, time_s, share, bound, bound_time_s, tier,
             calibration, stream.
         evidence: Evidence for the numbers.
-        warnings: Warnings to read before relying on it.
+        warnings: Warnings to read before relying on it; that kernels of another vendor's GPUs price
+            it is added.
     """
 
     command: str
@@ -52,6 +53,13 @@ class Answer:
     breakdown: Sequence[Mapping[str, Any]]
     evidence: Evidence
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Add what the evidence warns of."""
+        rows = self.evidence.calibrations
+        note = other_vendors_note(row.get("foreign_device", "") for row in rows)
+        if note and note not in self.warnings:
+            object.__setattr__(self, "warnings", (*self.warnings, note))
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -132,6 +140,21 @@ class AnsweredRun:
     def to_dict(self) -> dict[str, Any]:
         """Return the envelope as plain data, ready for JSON; numbers are finite or null."""
         return self.answer.to_dict()
+
+
+def other_vendors_note(devices: Iterable[str]) -> str:
+    """Return that kernels of another vendor's GPUs price an answer, "" where none do.
+
+    Args:
+        devices: Devices of another vendor that its calibrations were measured on, "" for none.
+    """
+    donors = dict.fromkeys(filter(None, devices))
+    if not donors:
+        return ""
+    return (
+        f"kernels of another vendor's GPUs ({', '.join(donors)}): the interval is that of both"
+        " vendors"
+    )
 
 
 def flat_results(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
-    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import IntArray
 
 DEEPEP: Final = "data/collectives/deepep.toml"
@@ -162,21 +161,6 @@ def joined_tiers(tiers: Iterable[str]) -> str:
     """Return the combined name of several tiers, such as physics+measured; bound for none."""
     found = set(tiers)
     return "+".join(tier for tier in TIERS if tier in found) or "bound"
-
-
-def other_vendors_note(matches: Iterable[CalibrationMatch]) -> str:
-    """Return that kernels of another vendor's GPUs price an answer, "" where none do.
-
-    Args:
-        matches: The calibrations of the answer.
-    """
-    donors = dict.fromkeys(one.calibration.device for one in matches if one.other_vendor)
-    if not donors:
-        return ""
-    return (
-        f"kernels of another vendor's GPUs ({', '.join(donors)}): the interval is that of both"
-        " vendors"
-    )
 
 
 def limit_note(tier: str) -> str:

@@ -243,6 +243,11 @@ class CalibrationMatch:
     own_kernels: bool = False
 
     @property
+    def foreign_device(self) -> str:
+        """The device of another vendor that was measured, "" for one of the same vendor."""
+        return self.calibration.device if self.other_vendor else ""
+
+    @property
     def limits(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """Minimum and maximum of each dimension of the fitted rows."""
         return self.calibration.least_shape, self.calibration.most_shape

@@ -174,10 +174,11 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
 
 def _of_other_vendors(costs: Sequence[StepCost]) -> Notes:
     """Yield a warning if kernels of another vendor's GPUs price a step."""
-    if not other_vendors_note(match for cost in costs for match in cost.prices.matches):
+    if not any(match.foreign_device for cost in costs for match in cost.prices.matches):
         return
     for candidate in range(costs[0].prices.match_CO.shape[0]):
-        if note := other_vendors_note(used_matches(costs, candidate)):
+        used = used_matches(costs, candidate)
+        if note := other_vendors_note(match.foreign_device for match in used):
             yield candidate, note
 
 

@@ -242,7 +242,7 @@ class PricedQueries:
         board, limit_w = board_energy(device), inputs.power_cap_w
         texts: list[str] = []
         if (match := self.match(c)) is not None:
-            texts += filter(None, [other_vendors_note([match])])
+            texts += filter(None, [other_vendors_note([match.foreign_device])])
             texts += self._raised_clock(c)
         elif inputs.tier != "bound":
             above = self.prices.time_s_CO[c, 0] > self.prices.bound_s_CO[c, 0]

@@ -357,7 +357,7 @@ def _spread(
     if np.any(ends_S2 != 0.0):
         kernels_C2 = np.stack([low_C, high_C], axis=1)
         low_C, high_C = np.exp(ends_S2)[question.index_C].T
-        if any(match.other_vendor for match in costs.prices.matches):
+        if any(match.foreign_device for match in costs.prices.matches):
             # what the kernels of another vendor miss is common to all layers, and in no fitted run
             low_C = np.minimum(low_C, kernels_C2[:, 0])
             high_C = np.maximum(high_C, kernels_C2[:, 1])

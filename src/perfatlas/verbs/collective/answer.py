@@ -101,7 +101,14 @@ def _warnings(
     """Return the warnings of each query."""
     return [
         (
-            *filter(None, [other_vendors_note(_matches(priced.found.prices, place))]),
+            *filter(
+                None,
+                [
+                    other_vendors_note(
+                        m.foreign_device for m in _matches(priced.found.prices, place)
+                    )
+                ],
+            ),
             *_warnings_of(inputs, system, {name: cells[place] for name, cells in results.items()}),
         )
         for place, (inputs, system) in enumerate(zip(priced.inputs, priced.systems, strict=True))
