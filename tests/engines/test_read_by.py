@@ -121,6 +121,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     ),
     "disaggregated serving": (
         lambda e: estimated(e, **POOLS, concurrency=1).results,
+        lambda e: estimated(e, **POOLS, concurrency=1, prefill_pp=2).results,
         lambda e: simulated(e, mode="disaggregated"),
     ),
     "intervals of times per output token": (

@@ -40,7 +40,7 @@ REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ACCEPTED: list[dict[str, Any]] = [
     {**POOLS, "prefill_tp": 4, "gpus": 12},
     {**POOLS, "prefill_tp": 4, "prefill_workers": 2, "decode_workers": 3, "gpus": 32},
-    {**POOLS, "prefill_tp": 4, "prefill_pp": 2, "decode_pp": 2, "cp": 2, "gpus": 32},
+    {**POOLS, "engine": "sglang", "prefill_tp": 4, "prefill_pp": 2, "decode_pp": 2, "gpus": 24},
     {**POOLS, "dp": 1, "batch": None, "decode_batch": 8, "concurrency": 8},
     {**BASE, "prefill_tp": None, "decode_batch": "", "batch": 4, "max_num_seqs": 4},
     {**BASE, "mode": "aggregated", "concurrency": 8, "max_num_seqs": 4},

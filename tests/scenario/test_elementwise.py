@@ -74,6 +74,6 @@ def test_an_answer_does_not_call_caches_cold_that_hold_the_activations() -> None
     # 64 x 128,256 logits of 2 bytes are 16 MB, which the L2 of 50 MB holds
     asked: dict[str, Any] = {**ASKED, "op": "sampling", "tokens": 64, "width": 128_256}
     answer = perfatlas.kernel_elementwise(**asked)
-    assert answer.results["bound_time_s"] == 0.0
+    assert 0.0 < answer.results["bound_time_s"] < 2 * 64 * 128_256 / 3.35e12  # not from memory
     assert any("activations that fit in the L2 cache" in one for one in answer.evidence.assumptions)
     assert not any("cold caches" in one for one in answer.evidence.assumptions)

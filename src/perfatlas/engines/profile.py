@@ -265,10 +265,12 @@ class Disaggregation:
             prompt ends), "arrival" (the same token, when the sequence joins the decode batch) or
             "recomputed" (the decode worker, from the last prompt token).
         source: Documentation reference.
+        stages: Whether a worker can have pipeline stages.
     """
 
     first_from: Literal["prefill", "arrival", "recomputed"]
     source: str
+    stages: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -357,6 +357,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
         Record(
             fields={
                 "first_from": needed(Text(choices=("prefill", "arrival", "recomputed")), *POOLS),
+                "stages": perhaps(Flag(), *POOLS),
                 "ref": REF,
             },
             build=Disaggregation,

@@ -16,7 +16,7 @@ from perfatlas.hardware import System, resolve_system
 from perfatlas.machines import device_peak
 from perfatlas.networks import INDEX_FORMAT, Model, ModelFormats, Network
 from perfatlas.parallelism import PlanColumns
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
 from perfatlas.scenario.resolution.default_plans import (
     across_domains,
@@ -47,6 +47,7 @@ from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_colum
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.engines import EngineProfile
     from perfatlas.operators import IntArray
     from perfatlas.scenario.fields import Scenario
     from perfatlas.scenario.resolution.field_columns import ScenarioColumns
@@ -87,6 +88,7 @@ def candidates_of(
 
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
     _refuse_decode(workers, rows_C, model, refusals)
+    _refuse_stages(workers, rows_C, profile, refusals)
     systems = _systems(workers, rows_C, usable, refusals)
     _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
@@ -161,6 +163,23 @@ def _refuse_decode(workers: Workers, rows_C: IntArray, model: Model, refusals: R
         )
 
     refusals.refuse(rows_C[osl_N[rows_C] > 1.0], reason, workers.stage)
+
+
+def _refuse_stages(
+    workers: Workers, rows_C: IntArray, profile: EngineProfile, refusals: Refusals
+) -> None:
+    """Refuse pipeline stages of workers that hand over the KV cache, where the engine does."""
+    if not workers.pooled or profile.disaggregation.stages:
+        return
+    pp_N = workers.plan.pp
+
+    def reason(row: int) -> UnsupportedError:
+        return UnsupportedError(
+            f"pp = {pp_N[row]:g}: {profile.id} does not start workers of prefill and decode pools"
+            " with pipeline stages; set pp = 1, or another engine"
+        )
+
+    refusals.refuse(rows_C[pp_N[rows_C] > 1.0], reason, workers.stage)
 
 
 def _refuse_node_limits(

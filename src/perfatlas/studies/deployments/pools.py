@@ -340,7 +340,7 @@ def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]
     """Yield the workers of a role, by system and format."""
     asked = _asked(inputs, role)
     rejected: Counter[str] = found.rejected
-    for whole in families(asked, rejected, (np.nan,), found.reasons):
+    for whole in families(asked, rejected, (np.nan,), found.reasons, pooled=True):
         family = replace(whole, plan=replace(whole.plan, dp=np.ones_like(whole.plan.dp)))
         for points in priced_points(family, asked, rejected, _batches(role), PHASES[role]):
             found.points += points.size

@@ -255,7 +255,12 @@ class Family:
 
 
 def families(
-    inputs: SearchInputs, rejected: Counter[str], chunks: tuple[float, ...], reasons: set[str]
+    inputs: SearchInputs,
+    rejected: Counter[str],
+    chunks: tuple[float, ...],
+    reasons: set[str],
+    *,
+    pooled: bool = False,
 ) -> Iterator[Family]:
     """Yield the candidates of each system, engine with settings, format and number of draft tokens.
 
@@ -263,6 +268,7 @@ def families(
         rejected: Receives the number of candidates that each rule refuses.
         chunks: Tokens of a step, NaN for the default of the engine.
         reasons: Receives why combinations are not supported.
+        pooled: Whether replicas are workers of a pool.
 
     Raises:
         InvalidSpecError: A name is unknown, or a field is missing.
@@ -273,7 +279,7 @@ def families(
     told: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for fields in choices:
         try:
-            base = _resolved(fields, pooled=inputs.mode == "disaggregated")
+            base = _resolved(fields, pooled=pooled)
         except PerfatlasError as error:
             refused += 1
             alone = isinstance(error, InvalidSpecError) and not inputs.listed
@@ -292,6 +298,8 @@ def families(
         told.append((shared, exchange))
         plan = placed_plans(base, plan, inputs)
         rules = refusing_rules(base, plan, inputs.most_gpus)
+        if pooled and not base.profile.disaggregation.stages:
+            rules["stages_of_pools"] = plan.pp > 1.0
         runs_UK = _distinct_chunks(inputs, fields, base, plan, np.array(chunks))
         kept, counts = refused_by_rule(rules.items(), int(plan.tp.size), runs_UK.sum(axis=1))
         rejected.update(counts)

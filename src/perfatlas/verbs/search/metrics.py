@@ -264,6 +264,7 @@ RESULTS: Final = declare_metrics(
             "moe_tp_divides_moe_intermediate_size": "expert width not divisible by moe_tp",
             "tp_divides_shared_expert_width": "shared-expert width not divisible by tp",
             "sizes_supported_by_engine": "sizes that the engine cannot launch",
+            "stages_of_pools": "pipeline stages in workers of pools, which the engine refuses",
             "tp_within_scale_up_domain": "tp larger than a scale-up domain",
             "groups_within_nodes": "groups that are priced inside a node cut by nodes",
             "workers_fit_on_nodes": "workers or replicas that the nodes cannot hold whole",
