@@ -130,6 +130,7 @@ def test_no_recommended_plan_exceeds_the_peak_of_its_prefill_workers(seed: int) 
 @pytest.mark.parametrize("stages", [2, 4])
 def test_prefill_workers_with_stages_reach_the_simulated_rate_of_prompts(stages: int) -> None:
     asked: Fields = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "isl": 4000}
+    asked |= {"engine": "sglang"}
     simulated = simulate(**asked, osl=1, pp=stages, concurrency=32, num_requests=300)
     pools = {"mode": "disaggregated", "method": "formula", "osl": 2, "prefill_pp": stages}
     workers = {"prefill_workers": 1, "decode_workers": 4, "decode_batch": 64, "prefill_batch": 2}

@@ -158,7 +158,7 @@ def test_twice_the_bandwidth_by_override_halves_a_memory_bound_product() -> None
         estimate(**fields, system=f"h200_sxm{{device.memory.bandwidth={rate} TB/s}}").results
         for rate in (4.8, 9.6)
     )
-    assert fast["tpot_s"] == pytest.approx(slow["tpot_s"] / 2)
+    assert fast["tpot_s"] == pytest.approx(slow["tpot_s"] / 2, rel=1e-3)  # norms stay in L2
 
 
 def test_a_higher_clock_helps_arithmetic_only() -> None:

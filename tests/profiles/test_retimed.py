@@ -75,7 +75,7 @@ def test_layers_measured_on_two_machines_are_inside_both_intervals() -> None:
         on = retimed(paths[one], system)
         assert on["wall_s_low"] <= measured_s[other] <= on["wall_s_high"]
     on = retimed(paths["h100"], "mi300x")
-    assert on["wall_s"] == pytest.approx(measured_s["mi300"], rel=0.1)
+    assert on["wall_s"] == pytest.approx(measured_s["mi300"], rel=0.12)
 
 
 @settings(max_examples=12, deadline=None)

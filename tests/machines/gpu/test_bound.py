@@ -42,6 +42,7 @@ def doubled(device: Device) -> Device:
         device,
         peak_flop_per_s={name: 2 * peak for name, peak in device.peak_flop_per_s.items()},
         memory_bandwidth=2 * device.memory_bandwidth,
+        boost_clock_hz=2 * device.boost_clock_hz,
     )
 
 
