@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TYPE_CHECKING
 
 import pytest
 
@@ -55,7 +55,7 @@ def elementwise(system: str) -> Any:  # noqa: ANN401 - results
     return {f"{row['phase']} {row['name']}": row["time_s"] for row in rows if row["name"] in names}
 
 
-def norm(system: str, tokens: int, tier: str) -> Any:  # noqa: ANN401 - results
+def norm(system: str, tokens: int, tier: Literal["auto", "bound"]) -> Any:  # noqa: ANN401 - results
     found = perfatlas.kernel_elementwise(
         system=system, op="norm", tokens=tokens, width=8192, tier=tier
     )

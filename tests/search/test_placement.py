@@ -98,7 +98,8 @@ def test_other_verbs_warn_of_workers_that_nodes_cannot_hold() -> None:
 def test_many_workers_are_placed_at_once_and_counted_in_groups_of_digits() -> None:
     pools: dict[str, Any] = {"prefill_tp": 1, "prefill_pp": 5, "decode_tp": 4, "decode_workers": 4}
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm"}
-    asked |= {"engine": "sglang", "mode": "disaggregated", "method": "formula", "isl": 4000, "osl": 500}
+    asked |= {"engine": "sglang", "mode": "disaggregated", "method": "formula"}
+    asked |= {"isl": 4000, "osl": 500}
     found = estimate(**asked, **pools, prefill_workers=1_000_000_000, decode_batch=128)
     told = "take 1,000,000,002 nodes of 8 GPUs and leave 3,000,000,000 GPUs idle"
     assert any(told in one for one in found.warnings)
