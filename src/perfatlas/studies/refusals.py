@@ -29,7 +29,7 @@ def refused_by_rule(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.studies import refused_by_rule
+        >>> from perfatlas.studies.refusals import refused_by_rule
         >>> rules = {"odd": np.array([True, False, True]), "large": np.array([False, False, True])}
         >>> kept, counts = refused_by_rule(rules.items(), 3)
         >>> kept.tolist(), counts

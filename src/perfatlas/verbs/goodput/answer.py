@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.reliability.fleet.closed_form import (
-    daly_higher_order_s,
-    linear_goodput,
-    meta_ettr,
-    optimal_interval_s,
+    CLOSED_FORMS,
     renewal_efficiency,
-    saxena_availability,
-    saxena_interval_s,
-    young_interval_s,
+    renewal_shares,
 )
-from perfatlas.reliability.fleet.laws import Validity
 from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
 from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.interruptions import (
@@ -39,7 +31,7 @@ from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from perfatlas.reliability.fleet.laws import Validity
 
 
 @signature_of("goodput")
@@ -150,58 +142,9 @@ def _beyond_closed_forms(inputs: Goodput) -> str:
     return ""
 
 
-class _Form(NamedTuple):
-    """A closed form.
-
-    Args:
-        interval: Its optimum from write, MTTI and restart [s].
-        value: Its goodput from interval, write, restart, MTTI and detection [s].
-        note: Its description.
-    """
-
-    interval: Callable[[float, float, float], Validity]
-    value: Callable[[float, float, float, float, float], Validity]
-    note: str
-
-
-def _exact_interval(write_s: float, mtti_s: float, _: float) -> Validity:
-    value = optimal_interval_s(write_s, mtti_s)
-    return Validity(value, np.ones(value.shape, np.bool_), np.zeros(value.shape, "U1"))
-
-
-_FORMS: Final[dict[str, _Form]] = {
-    "exact": _Form(
-        _exact_interval,
-        renewal_efficiency,
-        "exact renewal efficiency (Daly 2006): exponential failures, also during restart,"
-        " constant times, unlimited spares, steady state",
-    ),
-    "young": _Form(
-        lambda write_s, mtti_s, _: young_interval_s(write_s, mtti_s),
-        lambda tau, write, restart, mtti, lag: linear_goodput(tau, write, restart + lag, mtti),
-        "Young 1974: lost time to first order, 1 - write/interval - (restart + interval/2)/MTTI",
-    ),
-    "daly": _Form(
-        lambda write_s, mtti_s, _: daly_higher_order_s(write_s, mtti_s),
-        renewal_efficiency,
-        "Daly 2006: his higher-order interval in his complete model",
-    ),
-    "saxena": _Form(
-        saxena_interval_s,
-        lambda tau, write, restart, mtti, lag: saxena_availability(tau, write, restart + lag, mtti),
-        "Saxena et al., arXiv 2410.18124: availability to first order",
-    ),
-    "meta": _Form(
-        lambda write_s, mtti_s, _: young_interval_s(write_s, mtti_s),
-        lambda tau, write, restart, mtti, lag: meta_ettr(tau, write, restart + lag, mtti),
-        "expected ETTR of arXiv 2410.21680 without queue time",
-    ),
-}
-
-
 def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
     method = "exact" if inputs.method == "auto" else inputs.method
-    form = _FORMS[method]
+    form = CLOSED_FORMS[method]
     write_s, restart_s = inputs.checkpoint_write_s, inputs.restart_s
     best = form.interval(write_s, interruptions.mtti_s, restart_s) if write_s > 0.0 else None
     interval_s = inputs.checkpoint_interval_s
@@ -240,9 +183,7 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
         command="goodput",
         scenario={},
         results=results | lost_hours(inputs, results["goodput"]),
-        breakdown=_buckets(inputs, interruptions, interval_s)
-        if method in ("exact", "daly")
-        else [],
+        breakdown=_buckets(inputs, interruptions, interval_s) if form.renewal else [],
         evidence=Evidence(
             tier=method, assumptions=(form.note, *simple_assumptions(inputs, interruptions))
         ),
@@ -270,40 +211,15 @@ def _instead(
     return [f"method {method} is not valid here; method exact gives {float(exact.value_C):.3g}"]
 
 
-def _cut_short_s(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> float:
-    """Return the mean time in an interrupted write, per failure [s].
-
-    Source: after a successful restart (e^(-R/M)) the time into a segment at the failure is a
-        truncated exponential; its part beyond the work is the write.
-    """
-    write = inputs.checkpoint_write_s / mtti_s
-    segment = (interval_s + inputs.checkpoint_write_s) / mtti_s
-    into = -float(np.expm1(-write)) - write * float(np.exp(-write))
-    reached = float(np.exp(-(inputs.restart_s + interval_s) / mtti_s))
-    return mtti_s * reached * into / -float(np.expm1(-segment))
-
-
 def _buckets(
     inputs: SimpleGoodput, interruptions: Interruptions, interval_s: float
 ) -> list[dict[str, Any]]:
-    """Return the time by category, exact in steady state.
-
-    Source: failures come once per MTTI and detection; each is followed by one attempt to restart,
-        of mean M (1 - e^(-R/M)); one write per completed interval, and interrupted writes; the rest
-        is lost.
-    """
-    mtti_s, cycle_s = interruptions.mtti_s, interruptions.mtti_s + inputs.detection_s
-    productive = float(
-        renewal_efficiency(
-            interval_s, inputs.checkpoint_write_s, inputs.restart_s, mtti_s, inputs.detection_s
-        ).value_C
+    """Return the time by category as rows."""
+    shares = renewal_shares(
+        interval_s,
+        inputs.checkpoint_write_s,
+        inputs.restart_s,
+        interruptions.mtti_s,
+        inputs.detection_s,
     )
-    shares = {
-        "productive": productive,
-        "checkpoint": productive * inputs.checkpoint_write_s / interval_s
-        + _cut_short_s(inputs, mtti_s, interval_s) / cycle_s,
-        "detection": inputs.detection_s / cycle_s,
-        "restart": mtti_s * -float(np.expm1(-inputs.restart_s / mtti_s)) / cycle_s,
-    }
-    shares["lost_work"] = max(1.0 - sum(shares.values()), 0.0)
     return bucket_rows(shares, None if inputs.gpus is None else inputs.gpus * inputs.duration_s)

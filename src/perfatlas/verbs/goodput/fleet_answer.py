@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError, counted, significant, two_digits
@@ -471,7 +469,7 @@ def factors(inputs: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     }
     if inputs.mfu is not None:
         found["mfu"] = inputs.mfu
-    return found | {"product": float(np.prod(list(found.values())))}
+    return found | {"product": math.prod(found.values())}
 
 
 def _closed_form_text(expected: Expected, outcome: Outcome) -> str:

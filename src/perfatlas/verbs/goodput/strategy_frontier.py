@@ -7,18 +7,15 @@ Shape legend: N strategies, R replicas.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from scipy.special import pdtr
-
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InvalidSpecError, counted, two_digits
-from perfatlas.reliability.fleet.closed_form import likely_interval_s
+from perfatlas.reliability.fleet.closed_form import likely_interval_s, spares_covering
 from perfatlas.reliability.fleet.model import (
     NARROWER,
     cause_rate_per_s,
@@ -153,11 +150,7 @@ def _level_sets(strategy: Strategy) -> list[tuple[Level, ...]]:
 
 
 def _spare_counts(inputs: FleetGoodput, ready: FleetJob) -> list[int]:
-    """Return the numbers of spares to try: none, the set one, and enough for `COVERED`.
-
-    Source: the number of units under repair is Poisson with its mean where repairs are independent
-        and the job seldom waits (M/G/infinity).
-    """
+    """Return the numbers of spares to try: none, the set one, and enough for `COVERED`."""
     fleet, units = ready.job.fleet, ready.job.units
     repairs = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
     mean = sum(
@@ -169,9 +162,7 @@ def _spare_counts(inputs: FleetGoodput, ready: FleetJob) -> list[int]:
     )
     found = {0, *([ready.strategy.spares.count or 0] if inputs.spares is not None else [])}
     if 0.0 < mean < MOST_SPARES:
-        highest = math.ceil(mean + 10.0 * math.sqrt(mean) + 10.0)
-        for covered in COVERED:
-            found.add(next(k for k in range(highest) if pdtr(k, mean) >= covered))
+        found |= {spares_covering(mean, covered) for covered in COVERED}
     return sorted(found)
 
 

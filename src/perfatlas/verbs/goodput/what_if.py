@@ -7,13 +7,12 @@ Shape legend: R replicas.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import significant
 from perfatlas.reliability.fleet.closed_form import kept_for
-from perfatlas.reliability.fleet.laws import TICKS_PER_SECOND, mean_s, scaled
+from perfatlas.reliability.fleet.laws import mean_s, scaled
 from perfatlas.reliability.fleet.model import (
     Fleet,
     Repair,
@@ -96,39 +95,29 @@ def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> Ga
 
     Raises:
         InvalidSpecError: A changed number is outside its range.
-
-    Source: common random numbers: replica r of both has the same failures, and the interval is that
-        of the paired differences, by Student's t.
     """
-    from scipy.special import stdtrit
-
-    count = before.ticks_RF.shape[0]
     hours = gpu_hours(ready.gpus * ready.job.horizon_s)
     rows, idle = [], []
     for change in _changes(inputs, ready):
         job = replace(ready.job, fleet=change.fleet)
-        after = simulate(job, change.strategy, replicas=count, seed=inputs.seed)
-        difference_R = (
-            (after.column("productive") - before.column("productive"))
-            / TICKS_PER_SECOND
-            * gpu_hours(ready.gpus)
-        )
-        if not difference_R.any():
+        replicas = before.ticks_RF.shape[0]
+        after = simulate(job, change.strategy, replicas=replicas, seed=inputs.seed)
+        found = after.productive_gain_s(before)
+        if found is None:
             idle.append(change.name)
             continue
-        error = float(difference_R.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
+        gained, half_width = (gpu_hours(ready.gpus * seconds) for seconds in found)
+        added_s = change.gpus_added * ready.job.horizon_s
         rows.append(
             {
                 "name": change.name,
-                "gained_gpu_hours": float(difference_R.mean()),
-                "gained_gpu_hours_half_width": float(stdtrit(max(count - 1, 1), 0.95)) * error,
-                "added_gpu_hours": gpu_hours(change.gpus_added * ready.job.horizon_s),
+                "gained_gpu_hours": gained,
+                "gained_gpu_hours_half_width": half_width,
+                "added_gpu_hours": gpu_hours(added_s),
                 "goodput": after.goodput,
-                "gained_share": float(difference_R.mean()) / hours,
+                "gained_share": gained / hours,
                 "assumes": change.assumes,
-                **_money(
-                    inputs, float(difference_R.mean()), change.gpus_added * ready.job.horizon_s
-                ),
+                **_money(inputs, gained, added_s),
             }
         )
     return Gains(sorted(rows, key=lambda row: -row["gained_gpu_hours"]), idle)

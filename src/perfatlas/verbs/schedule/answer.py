@@ -1,14 +1,9 @@
-"""`fleet schedule`: simulation of jobs on a cluster under one or several policies.
-
-Shape legend: J jobs.
-"""
+"""`fleet schedule`: simulation of jobs on a cluster under one or several policies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
@@ -18,7 +13,7 @@ from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.schedule.cluster import unused_system
 from perfatlas.verbs.schedule.energy import energy_notes, energy_results, with_energy
-from perfatlas.verbs.schedule.jobs import largest_job, offered
+from perfatlas.verbs.schedule.jobs import largest_job
 from perfatlas.verbs.schedule.prepared import Prepared, prepare, response_of
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.results import (
@@ -40,8 +35,6 @@ from perfatlas.vocabulary.fields import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from perfatlas.reliability.jobs.model import Cluster, Jobs, Response
     from perfatlas.reliability.jobs.run import ScheduleOutcome
@@ -80,7 +73,7 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
                 f" {given[0].jobs} has a column {seconds_field}; omit {name}"
             )
-    if any(_killed(jobs) for _, jobs in ones):
+    if any(jobs.limits_end_jobs for _, jobs in ones):
         return
     inputs = [{**one.values, "jobs": None} for one, _ in ones]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
@@ -93,30 +86,21 @@ def draws(one: Schedule) -> bool:
     return needs is None or not needs.missing(one.values, {})
 
 
-def _killed(jobs: Jobs) -> bool:
-    """Return whether a time limit ends a job."""
-    return jobs.limit_J is not None and bool((jobs.limit_J < np.asarray(jobs.run_J)).any())
-
-
 def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
     """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences."""
     notes: dict[str, None] = {}
     for one, jobs in ones:
-        if one.order == "priority" and _one_value(jobs.priority_J):
+        if one.order == "priority" and jobs.values_of("priority_J") == 1:
             also = "" if one.preemption == "none" else f", nor does preemption = {one.preemption}"
             notes[
                 f"order = priority has no effect{also}: all jobs have the same priority (column"
                 " priority of a job table)"
             ] = None
-        if one.order == "fair_share" and _one_value(jobs.user_J):
+        if one.order == "fair_share" and jobs.values_of("user_J") == 1:
             notes["order = fair_share has no effect: all jobs belong to the same user"] = None
         if unused := unused_system(one):
             notes[unused] = None
     return list(notes)
-
-
-def _one_value(value_J: NDArray[np.int64] | None) -> bool:
-    return value_J is None or np.unique(value_J).size == 1
 
 
 def schedule_scenario(
@@ -191,48 +175,8 @@ class FleetSchedule(AnsweredRun):
     outcome: ScheduleOutcome
 
     def per_job(self) -> dict[str, list[Any]]:
-        """Return the results of every job, as columns: times [s] from the first submission.
-
-        `attempts` are starts from the queue, `restarts` those of the work, including in place;
-        `work_gpu_hours` is work done and not lost, of useful jobs or others.
-        """
-        outcome = self.outcome
-        jobs, names = outcome.jobs, outcome.state_names
-
-        def seconds(name: str, *, missing: bool = False) -> list[float | None]:
-            value_J = outcome.column(name)
-            seconds_J = (value_J / TICKS_PER_SECOND).tolist()
-            return [
-                None if missing and n < 0 else s for n, s in zip(value_J, seconds_J, strict=True)
-            ]
-
-        def texts(code_J: Any, known: Sequence[str]) -> list[str]:  # noqa: ANN401 - None or codes
-            if code_J is None:
-                return [known[0]] * jobs.size
-            return [known[code] for code in np.asarray(code_J).tolist()]
-
-        lost_J = outcome.column("lost_work") / TICKS_PER_SECOND / 3600.0
-        work_J = outcome.work_done_J / TICKS_PER_SECOND / 3600.0
-        return {
-            "row": [jobs.row(j) for j in range(jobs.size)],
-            "submit_s": seconds("submit"),
-            "start_s": seconds("started", missing=True),
-            "end_s": seconds("ended", missing=True),
-            "wait_s": [None if np.isnan(wait) else wait for wait in outcome.wait_s_J.tolist()],
-            "queued_s": seconds("waited"),
-            "run_s": seconds("run"),
-            "gpus": np.asarray(jobs.gpus_J).tolist(),
-            "nodes": outcome.column("nodes").tolist(),
-            "domains": outcome.column("spread").tolist(),
-            "user": texts(jobs.user_J, jobs.users),
-            "kind": texts(jobs.kind_J, jobs.kinds),
-            "state": texts(outcome.column("state"), names),
-            "attempts": outcome.column("attempts").tolist(),
-            "restarts": outcome.column("restarts").tolist(),
-            "preemptions": outcome.column("preempted").tolist(),
-            "work_gpu_hours": work_J.tolist(),
-            "lost_gpu_hours": lost_J.tolist(),
-        }
+        """Return the results of every job, as columns: times [s] from the first submission."""
+        return self.outcome.per_job()
 
 
 @signature_of("fleet schedule")
@@ -276,7 +220,7 @@ def fleet_schedule(
     if stream is not None:
         outcomes = stream.all_measured([base, *others], outcomes)
     outcome = outcomes[0]
-    load = offered(base.jobs, base.cluster, stream=base.inputs.jobs is None)
+    load = base.jobs.offered_load(base.cluster, stream=base.inputs.jobs is None)
     results = results_of(outcome, base.job_source.trace, load)
     base, found = _steady_state(base, stream, outcome, results)
     results |= found

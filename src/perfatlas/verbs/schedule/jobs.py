@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.reliability.jobs.model import (
     Jobs,
     Mix,
     generate_jobs,
     never_fit,
-    ticks,
     with_running_jobs,
 )
 from perfatlas.reliability.jobs.traces import read_jobs, runs_as_jobs
@@ -147,17 +144,9 @@ def _generated(inputs: Schedule, cluster: Cluster, *, stream: bool) -> JobSource
 def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
     """Return the jobs with defaults for missing columns, and the assumptions."""
     notes = []
-    if inputs.checkpoint_interval_s is not None and jobs.checkpoint_J is None:
-        every = int(ticks(inputs.checkpoint_interval_s))
-        jobs = replace(jobs, checkpoint_J=np.full(jobs.size, every))
-    if inputs.restart_s is not None and jobs.restart_J is None:
-        jobs = replace(jobs, restart_J=np.full(jobs.size, int(ticks(inputs.restart_s))))
-    if inputs.fewest_share is not None and jobs.fewest_J is None:
-        nodes_J = jobs.nodes_J
-        if nodes_J is None:
-            nodes_J = -(-np.asarray(jobs.gpus_J) // cluster.gpus_per_node)
-        fewest_J = np.ceil(np.asarray(nodes_J) * inputs.fewest_share).astype(np.int64)
-        jobs = replace(jobs, fewest_J=np.maximum(fewest_J, 1))
+    jobs = jobs.with_seconds(checkpoint_J=inputs.checkpoint_interval_s, restart_J=inputs.restart_s)
+    if inputs.fewest_share is not None:
+        jobs = jobs.shrinking_to(inputs.fewest_share, cluster)
     if inputs.backfill != "none" and jobs.limit_J is None:
         jobs = jobs.with_limits(inputs.limit_factor)
         notes.append(
@@ -165,25 +154,6 @@ def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, lis
             " (limit_factor)"
         )
     return jobs, notes
-
-
-def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
-    """Return the requested GPU-time over the capacity until the last submission.
-
-    Args:
-        stream: Whether jobs arrive as a stream, as generated ones do. For other jobs the result is
-            None where the last submission precedes the longest run time.
-
-    Raises:
-        InvalidSpecError: It exceeds the counters.
-    """
-    run_J, gpus_J = np.asarray(jobs.run_J, float), np.asarray(jobs.gpus_J, float)
-    run_J, gpus_J = run_J[jobs.running :], gpus_J[jobs.running :]
-    inputs, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
-    if not np.isfinite(inputs):
-        raise InvalidSpecError("the requested GPU-time exceeds the range of the counters")
-    facts = span > 0.0 and (stream or span >= run_J.max())
-    return inputs / (cluster.gpus * span) if facts else None
 
 
 def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:
@@ -199,7 +169,7 @@ def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, 
     count = int(never_J.sum())
     if not count:
         return jobs, ""
-    row = jobs.row(int(np.argmax(never_J)))
+    row = jobs.row(int(never_J.argmax()))
     if count == jobs.size:
         raise InfeasibleError(
             f"none of {counted(count, 'job')} can run on {counted(cluster.nodes, 'node')}"

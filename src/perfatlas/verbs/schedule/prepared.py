@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from perfatlas.quantities import InfeasibleError, UnsupportedError, counted
 from perfatlas.reliability.fleet.laws import Constant, Exponential, mean_s
 from perfatlas.reliability.fleet.model import (
@@ -65,7 +63,7 @@ def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFai
     """
     if inputs.failures is not None:
         found = read_failures(inputs.failures, nodes=cluster.nodes, start_s=start_s)
-        listed = _drained(inputs, found.failures)
+        listed = found.failures.as_drains() if inputs.response == "drain" else found.failures
         notes = [f"{counted(listed.time_X.shape[0], 'failure')} of {inputs.failures}"]
         drains_X = found.failures.drain_X
         if inputs.response != "drain" and drains_X is not None and drains_X.size and drains_X.all():
@@ -147,14 +145,7 @@ def drawn(
     if what.fleet is None:
         return what.listed
     failures = draw_failures(what.fleet, cluster, horizon_s=horizon_s, seed=inputs.seed)
-    return _drained(inputs, failures)
-
-
-def _drained(inputs: Schedule, failures: Failures) -> Failures:
-    """Return failures as drains, where response = "drain"."""
-    if inputs.response != "drain":
-        return failures
-    return replace(failures, drain_X=np.ones(np.asarray(failures.time_X).shape, bool))
+    return failures.as_drains() if inputs.response == "drain" else failures
 
 
 @dataclass(frozen=True, kw_only=True)

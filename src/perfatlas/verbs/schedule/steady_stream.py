@@ -1,7 +1,4 @@
-"""The steady state of a stream of generated jobs: its length, its warm-up and its stability.
-
-Shape legend: J jobs in order of submission.
-"""
+"""The steady state of a stream of generated jobs: its length, its warm-up and its stability."""
 
 from __future__ import annotations
 
@@ -9,18 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
-
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.reliability.jobs.model import TICKS_PER_SECOND
-from perfatlas.sampling import FEWEST, SETTLED, batch_precision, stability_of, warm_up
-from perfatlas.verbs.schedule.jobs import offered
+from perfatlas.reliability.jobs.run import measured_jobs, waiting_growth
+from perfatlas.sampling import batch_precision, stability_of
 from perfatlas.verbs.schedule.prepared import Prepared, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.sampling import Stability
@@ -39,7 +32,6 @@ TURNOVERS: Final = 5.0  # long runs that the saturated window holds
 GROWING: Final = 0.5  # least growth of waiting work over the excess of the load over the capacity
 UNFILLED: Final = 0.15  # share of GPU time idle without a waiting job, above that of the load
 UNSETTLED: Final = 0.05  # likewise, of a stream that begins with the jobs of its steady state
-POINTS: Final = 100  # times at which waiting work is averaged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +71,10 @@ class Stream:
 
     def measured(self, run: Prepared, outcome: ScheduleOutcome) -> ScheduleOutcome:
         """Return a schedule of which the part after the warm-up is measured."""
-        submit_J = outcome.column("submit")
-        cut_s = float(submit_J[self.first]) / TICKS_PER_SECOND
+        cut_s = float(outcome.column("submit")[self.first]) / TICKS_PER_SECOND
         early = replace(run, inputs=run.inputs.model_copy(update={"until_s": cut_s}))
-        place_J = np.arange(submit_J.size)
-        measured_J = (place_J >= self.first) & (place_J < self.last)
         before = early.run(outcome.now / TICKS_PER_SECOND) if cut_s else None
-        return replace(outcome, before=before, measured_J=measured_J)
+        return outcome.measuring(self.first, self.last, before)
 
     def all_measured(
         self, runs: Sequence[Prepared], outcomes: Sequence[ScheduleOutcome]
@@ -173,7 +162,7 @@ def sized_stream(inputs: Schedule) -> Stream | None:
     count, capacity = _first_count(inputs, longest), None
     while True:
         run = prepare(inputs.model_copy(update={"num_jobs": count}), None, stream=True)
-        load = offered(run.jobs, run.cluster, stream=True) or 0.0
+        load = run.jobs.offered_load(run.cluster, stream=True) or 0.0
         if capacity is None or load > capacity:
             capacity = _sustainable_load(run)
         outcome = run.run(_horizon_s(run))
@@ -189,11 +178,9 @@ def sized_stream(inputs: Schedule) -> Stream | None:
 
 def _first_count(inputs: Schedule, longest: int) -> int:
     """Return the jobs of the first schedule: their saturated window holds several long runs."""
-    jobs = prepare(inputs.model_copy(update={"num_jobs": FIRST}), None)
-    run_J = np.asarray(jobs.jobs.run_J, float)
-    work = float((run_J * np.asarray(jobs.jobs.gpus_J, float)).sum()) / jobs.cluster.gpus
-    window = (SATURATED[1] - SATURATED[0]) * work
-    turnovers = window / float(np.percentile(run_J, LONG_RUN))
+    run = prepare(inputs.model_copy(update={"num_jobs": FIRST}), None)
+    window = (SATURATED[1] - SATURATED[0]) * float(run.jobs.gpu_work().sum()) / run.cluster.gpus
+    turnovers = window / run.jobs.run_percentile(LONG_RUN)
     return min(math.ceil(FIRST * max(TURNOVERS / turnovers, 1.0)), longest)
 
 
@@ -203,7 +190,7 @@ def _measured_stream(
     """Return a stream and the half-width of its mean wait over what it may be."""
     first, last, settled = measured_jobs(outcome)
     above = load - capacity
-    grows = above > 0.0 and _growth(outcome) > GROWING * above
+    grows = above > 0.0 and waiting_growth(outcome) > GROWING * above
     wait = batch_precision(outcome.waited_s_J[first:last])
     run_s = float(outcome.column("run").mean()) / TICKS_PER_SECOND
     allowed_s = max(PRECISION * wait.value, OF_RUN * run_s)
@@ -221,64 +208,9 @@ def _measured_stream(
     return stream, excess
 
 
-def _growth(outcome: ScheduleOutcome) -> float:
-    """Return the growth of the work of jobs that wait, over the time of all GPUs.
-
-    It is the difference of the means over the second and the last third of the submissions.
-    """
-    jobs, submit_J = outcome.jobs, outcome.column("submit")
-    work_J = np.asarray(jobs.run_J, float) * np.asarray(jobs.gpus_J, float)
-    start_J = outcome.column("started")
-    order = np.argsort(start_J, kind="stable")
-    order = order[start_J[order] >= 0]
-    asked = np.concatenate(([0.0], np.cumsum(work_J)))
-    begun = np.concatenate(([0.0], np.cumsum(work_J[order])))
-    end = float(submit_J[-1])
-    if not end:
-        return 0.0
-    times = np.linspace(end / 3.0, end, 2 * POINTS)
-    waiting = asked[np.searchsorted(submit_J, times, side="right")]
-    waiting = waiting - begun[np.searchsorted(start_J[order], times, side="right")]
-    rise = float(waiting[POINTS:].mean() - waiting[:POINTS].mean())
-    return rise / (outcome.cluster.gpus * end / 3.0)
-
-
 def _horizon_s(run: Prepared) -> float:
     """Return the time for which failures are drawn [s]: until the last submission."""
     return run.inputs.until_s or float(run.jobs.submit_J[-1]) / TICKS_PER_SECOND
-
-
-def measured_jobs(outcome: ScheduleOutcome) -> tuple[int, int, bool]:
-    """Return the first and the last job that are measured, and whether the warm-up has ended.
-
-    The warm-up is that of waiting and of the GPUs in use at submissions, whichever is longer.
-    """
-    submit_J, wait_s_J = outcome.column("submit"), outcome.waited_s_J
-    count = int(np.count_nonzero(np.isfinite(wait_s_J)))
-    begin = outcome.jobs.running
-    if count - begin < 2 * FEWEST:
-        return begin, count, False
-    first = begin + max(warm_up(wait_s_J[begin:count]), warm_up(_gpus_in_use(outcome)[begin:count]))
-    took_s_J = wait_s_J[:count] + outcome.column("run")[:count] / TICKS_PER_SECOND
-    rest = float(np.percentile(took_s_J, 99)) * TICKS_PER_SECOND
-    last = int(np.searchsorted(submit_J, outcome.now - rest))
-    if last - first < FEWEST:
-        return first, count, False
-    return first, last, first - begin < SETTLED * (count - begin)
-
-
-def _gpus_in_use(outcome: ScheduleOutcome) -> NDArray[np.float64]:
-    """Return the GPUs of running jobs at each submission (J,)."""
-    gpus_J = np.asarray(outcome.jobs.gpus_J, np.float64)
-    used_J = np.zeros(gpus_J.size)
-    for name, sign in (("started", 1.0), ("ended", -1.0)):
-        at_J = outcome.column(name)
-        order = np.argsort(at_J, kind="stable")
-        order = order[at_J[order] >= 0]
-        total = np.concatenate(([0.0], np.cumsum(gpus_J[order])))
-        place_J = np.searchsorted(at_J[order], outcome.column("submit"), side="right")
-        used_J += sign * total[place_J]
-    return used_J
 
 
 def _sustainable_load(run: Prepared) -> float | None:
@@ -287,10 +219,8 @@ def _sustainable_load(run: Prepared) -> float | None:
     Returns:
         None if it was stopped.
     """
-    arriving = run.jobs.take(np.arange(run.jobs.size) >= run.jobs.running)
-    at_once = replace(arriving, submit_J=np.zeros_like(arriving.submit_J))
-    work_s = float((np.asarray(at_once.run_J, float) * np.asarray(at_once.gpus_J, float)).sum())
-    work_s /= run.cluster.gpus * TICKS_PER_SECOND
+    at_once = run.jobs.arriving_at_once()
+    work_s = float(at_once.gpu_work().sum()) / (run.cluster.gpus * TICKS_PER_SECOND)
     useful = []
     for share in SATURATED:
         until = run.inputs.model_copy(update={"until_s": share * work_s})

@@ -27,10 +27,10 @@ from perfatlas.studies.deployments import (
     MOST_OBJECTIVES,
     ROLES,
     SIZES,
+    crossing_of,
     listed_names,
     percentile_name,
 )
-from perfatlas.verbs.search.plan_nodes import crossing_of
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:

@@ -19,23 +19,32 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
+    Spent,
     client_note,
     common_entries,
     draws,
+    energy_results,
     interval_note,
     kind_column,
     kinds_evidence,
+    known_energy,
+    mean_power,
     no_effect_remarks,
     price_ends,
+    prices_without_power,
     refuse_unused_options,
     reseeded,
     reserved_blocks_note,
     resolve_traffic,
     resolved_kinds,
+    run_energy,
     run_traffic,
     seeds_note,
     slowed,
+    spent_energy,
     traffic_warnings,
+    typical_step_rows,
+    unknown_power,
 )
 from perfatlas.scenario.fields import Traffic, plain_values
 from perfatlas.scenario.resolution import pool_plan, resolved_plan, with_formats
@@ -52,17 +61,21 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.studies import sized_run, slow_load
-from perfatlas.verbs.simulate.arrival_spread import arrival_spread, draws_traffic, widened
-from perfatlas.verbs.simulate.energy import (
-    Spent,
-    energy_results,
-    known_energy,
-    mean_power,
-    prices_without_power,
-    run_energy,
-    spent_energy,
-    unknown_power,
+from perfatlas.studies.traffic import (
+    arrival_spread,
+    draws_traffic,
+    gaps_between,
+    length_note,
+    load_results,
+    sized_run,
+    slow_load,
+    stable_probability,
+    steady_rates,
+    steady_warnings,
+    widened,
+    window_results,
+    without_steady_mean,
+    without_upper_limit,
 )
 from perfatlas.verbs.simulate.question import split_fields
 from perfatlas.verbs.simulate.results import (
@@ -70,18 +83,6 @@ from perfatlas.verbs.simulate.results import (
     end_of_interval,
     traffic_results,
 )
-from perfatlas.verbs.simulate.steady_results import (
-    gaps_between,
-    length_note,
-    load_results,
-    stable_probability,
-    steady_rates,
-    steady_warnings,
-    window_results,
-    without_steady_mean,
-    without_upper_limit,
-)
-from perfatlas.verbs.simulate.typical_steps import typical_step_rows
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ if TYPE_CHECKING:
     from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.studies import TrafficRun
-    from perfatlas.verbs.simulate.arrival_spread import Spread
+    from perfatlas.studies.traffic import Spread, TrafficRun
 
     OnProgress = Callable[[float], bool]
 

@@ -20,7 +20,7 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.studies import (
+from perfatlas.studies.traffic import (
     FIRST,
     ONE_POOL,
     PROBABLE,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.requests import Requests
-    from perfatlas.studies import Size, TrafficRun
+    from perfatlas.studies.traffic import Size, TrafficRun
 
 RATE_RUNS: Final = 40  # expected runs of a search for a rate with its interval, for the progress
 SIZE_RUNS: Final = 20  # of a search for a size

@@ -10,7 +10,8 @@ import numpy as np
 from perfatlas.quantities import significant
 from perfatlas.sampling import batch_precision
 from perfatlas.serving.outcome import measured_window, request_latencies
-from perfatlas.studies import FIRST, probability_at_most
+from perfatlas.studies.probability import probability_at_most
+from perfatlas.studies.traffic.run_length import FIRST
 from perfatlas.vocabulary.metrics import SEEDS, STATISTICS
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.deployments import OfferedLoad
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.studies import TrafficRun
+    from perfatlas.studies.traffic.run_length import TrafficRun
 
 QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # include queueing
 TAILS: Final = ("tail_ttft_s", "tail_request_latency_s")

@@ -27,8 +27,8 @@ from perfatlas.scenario.deployments import (
 from perfatlas.serving.config import MAX_SCHEDULERS
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.studies.bisection import bisected, cheapest_pair, smallest_number
-from perfatlas.studies.run_length import FIRST, Sizing, TrafficRun, extended_run
-from perfatlas.studies.slo_checks import (
+from perfatlas.studies.traffic.run_length import FIRST, Sizing, TrafficRun, extended_run
+from perfatlas.studies.traffic.slo_checks import (
     checks_text,
     missed_slos,
     slo_checks,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
-    from perfatlas.studies.run_length import WatchedRuns
+    from perfatlas.studies.traffic.run_length import WatchedRuns
 
 Size = tuple[int, ...]  # replicas, or prefill and decode workers
 

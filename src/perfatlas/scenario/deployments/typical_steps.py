@@ -8,11 +8,11 @@ import numpy as np
 
 from perfatlas.answer import breakdown_rows, raised_step_notes
 from perfatlas.networks import StepTokens
-from perfatlas.scenario.deployments import parts_of
+from perfatlas.scenario.deployments.heterogeneous_replicas import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.deployments import Deployment, Service
+    from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 
@@ -25,15 +25,11 @@ class TypicalSteps(NamedTuple):
         decode: The mean number of decoding sequences at their mean context; None if no output has
             more than one token.
         note: Description as a sentence.
-        prompt: Tokens of the prompt.
-        batch: Decoding sequences of a scheduler.
     """
 
     prefill: StepCost
     decode: StepCost | None
     note: str
-    prompt: int
-    batch: int
 
 
 def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:
@@ -48,7 +44,7 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     decoded = float((osl_N - 1).sum()) / decoding.question.tokens_per_step
     schedulers = decoding.replicas.ranks  # per engine; engines step independently
     steps = int(outcome.steps_F[-decoding.replicas.number :].sum())
-    batch = min(max(round(decoded / max(steps * schedulers, 1)), 1), most_running(decoding))
+    batch = min(max(round(decoded / max(steps * schedulers, 1)), 1), decoding.limits.max_num_seqs)
     weight_N = np.maximum(osl_N - 1, 1)
     keys = max(round(float(np.average(isl_N + osl_N / 2, weights=weight_N))), 1)
     prompt = min(max(round(float(isl_N.mean())), 1), entry.limits.max_num_batched_tokens)
@@ -62,8 +58,6 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
             decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
         ),
         note=_description(prompt, batch if decoded else 0, keys),
-        prompt=prompt,
-        batch=batch,
     )
 
 
@@ -117,8 +111,3 @@ def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:
         *breakdown_rows(steps.prefill, f"{name}prefill", 0),
         *(breakdown_rows(steps.decode, f"{name}decode", 0) if steps.decode else ()),
     ]
-
-
-def most_running(ready: Deployment) -> int:
-    """Return the maximum number of running sequences of one scheduler."""
-    return ready.limits.max_num_seqs

@@ -15,7 +15,8 @@ from perfatlas.parallelism import (
     nodes_of_pools,
 )
 from perfatlas.quantities import counted
-from perfatlas.studies.deployments import PLAN, ROLES
+from perfatlas.studies.deployments.find import PLAN
+from perfatlas.studies.deployments.rows import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,7 @@ def placement_of(row: Mapping[str, Any]) -> str:
     """Return the nodes of a plan and what crosses them.
 
     Example:
-        >>> from perfatlas.verbs.search.plan_nodes import placement_of
+        >>> from perfatlas.studies.deployments import placement_of
         >>> placement_of({"system": "h200_sxm", "tp": 8, "pp": 2, "dp": 2})
         '4 nodes of 8 GPUs, crossed by pp'
     """
@@ -69,7 +70,7 @@ def crossing_of(row: Mapping[str, Any]) -> list[str]:
     """Return the groups of a plan that communicate across nodes, in a text for each pool.
 
     Example:
-        >>> from perfatlas.verbs.search.plan_nodes import crossing_of
+        >>> from perfatlas.studies.deployments import crossing_of
         >>> crossing_of({"system": "h200_sxm", "tp": 16, "pp": 2, "dp": 1})
         ['tp, pp']
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.studies import TrafficRun
+    from perfatlas.studies.traffic.run_length import TrafficRun
 
 NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
@@ -124,7 +124,7 @@ def widened(results: Mapping[str, Any], spread: Spread) -> dict[str, Any]:
         spread: From `arrival_spread`.
 
     Example:
-        >>> from perfatlas.verbs.simulate.arrival_spread import widened
+        >>> from perfatlas.studies.traffic.spread_of_draws import widened
         >>> found = {"requests_per_s": 1.0, "requests_per_s_low": 1.0, "requests_per_s_high": 1.0}
         >>> round(widened(found, {"requests_per_s": 0.1})["requests_per_s_high"], 4)
         1.1052

@@ -31,13 +31,13 @@ from perfatlas.scenario.deployments import (
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.studies.bisection import bisected
-from perfatlas.studies.slo_checks import missed_slos, slo_statistics
+from perfatlas.studies.traffic.slo_checks import missed_slos, slo_statistics
 
 if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Flow, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.studies.run_length import WatchedRuns
+    from perfatlas.studies.traffic.run_length import WatchedRuns
 
 SMALLEST: Final = 1024.0  # full-load rate / minimum tested rate
 LARGEST: Final = 64.0  # maximum tested rate / full-load rate

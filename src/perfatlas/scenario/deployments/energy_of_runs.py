@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Node
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.deployments import Deployment, Service
+    from perfatlas.scenario.deployments.engine_deployment import Deployment
+    from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.answer import comparison_note
 from perfatlas.quantities import UsageError
-from perfatlas.studies import run_schema
+from perfatlas.studies.export import run_blocks, run_schema
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, find_metric
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.studies import RunFolder
+    from perfatlas.studies.run_folder import RunFolder
 
 STATUS: Final = ("point", "meets_constraints", "warnings", "error_code", "error")
 TIER: Final = "tier"
@@ -78,7 +78,7 @@ def varied(study: Mapping[str, Any]) -> list[str]:
         study: The tables of its TOML.
 
     Example:
-        >>> from perfatlas.verbs.runs.compare import varied
+        >>> from perfatlas.studies.run_comparison import varied
         >>> varied({"vary": {"tp": [1, 2], "device": {"tdp": ["500W", "700W"]}}})
         ['device.tdp', 'tp']
     """
@@ -99,8 +99,6 @@ def _dotted(table: Mapping[str, Any], prefix: str) -> list[str]:
 def _table(run: RunFolder) -> Any:  # noqa: ANN401 - an Arrow table
     """Return the rows of a run with numbers and keys, without texts of errors."""
     import pyarrow as pa
-
-    from perfatlas.studies import run_blocks
 
     schema = run_schema(run)
     blocks = [pa.table({n: b[n] for n in b if n not in STATUS}) for b in run_blocks(run)]
