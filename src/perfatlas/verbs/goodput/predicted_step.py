@@ -23,7 +23,6 @@ JOINED: Final = declare_metrics(
     Metric(
         name="training_mfu",
         label="MFU of a step",
-        unit="1",
         shown="share",
         better="higher",
         has_interval=True,
@@ -33,7 +32,6 @@ JOINED: Final = declare_metrics(
     Metric(
         name="effective_mfu",
         label="MFU x goodput",
-        unit="1",
         shown="share",
         better="higher",
         has_interval=True,
@@ -44,7 +42,6 @@ JOINED: Final = declare_metrics(
     Metric(
         name="training_tokens_per_s",
         label="tokens/s of the job",
-        unit="tokens/s",
         better="higher",
         has_interval=True,
         verbs=GOODPUT,
@@ -53,7 +50,6 @@ JOINED: Final = declare_metrics(
     Metric(
         name="time_to_tokens_s",
         label="time to the token budget",
-        unit="s",
         shown="duration",
         better="lower",
         has_interval=True,
@@ -63,7 +59,6 @@ JOINED: Final = declare_metrics(
     Metric(
         name="token_budget_gpu_hours",
         label="GPU-hours to the token budget",
-        unit="GPU-hours",
         better="lower",
         verbs=GOODPUT,
         description="GPU-hours of the job until its token budget is trained, without spares.",
@@ -71,8 +66,6 @@ JOINED: Final = declare_metrics(
     Metric(
         name="token_budget_usd",
         label="cost of the token budget",
-        unit="USD",
-        shown="money",
         better="lower",
         verbs=GOODPUT,
         description="Price of the GPU-hours of the job and its spares until its token budget is"

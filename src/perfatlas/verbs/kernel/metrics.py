@@ -31,8 +31,6 @@ declare_metrics(
         name="kernel_time_s",
         label="time of measured kernels",
         short="measured kernels",
-        unit="s",
-        shown="scaled",
         has_interval=True,
         verbs=DESIGNS,
         description=(
@@ -79,7 +77,6 @@ declare_metrics(
     Metric(
         name="units.share",
         label="share",
-        unit="1",
         shown="share",
         verbs=DESIGNS,
         description="Share of the kernel's time in which the unit works, mean of all SMs.",
@@ -87,8 +84,6 @@ declare_metrics(
     Metric(
         name="what_if.time_s",
         label="time",
-        unit="s",
-        shown="scaled",
         verbs=DESIGNS,
         description="Time with the change; null if it is impossible.",
     ),

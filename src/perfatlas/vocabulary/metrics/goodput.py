@@ -21,7 +21,6 @@ JOB: Final = (
     Metric(
         name="goodput",
         label="goodput (productive share of time)",
-        unit="1",
         shown="share",
         better="higher",
         has_interval=True,
@@ -31,7 +30,6 @@ JOB: Final = (
     Metric(
         name="checkpoint_interval_s",
         label="checkpoint interval",
-        unit="s",
         shown="duration",
         verbs=GOODPUT,
         description="Work time between two checkpoints.",
@@ -39,7 +37,6 @@ JOB: Final = (
     Metric(
         name="optimal_checkpoint_interval_s",
         label="optimal checkpoint interval",
-        unit="s",
         shown="duration",
         verbs=GOODPUT,
         description="Work time between checkpoints that maximizes goodput.",
@@ -47,7 +44,6 @@ JOB: Final = (
     Metric(
         name="mtti_s",
         label="mean time to interruption",
-        unit="s",
         shown="duration",
         better="higher",
         has_interval=True,
@@ -57,7 +53,6 @@ JOB: Final = (
     Metric(
         name="interruptions_per_day",
         label="interruptions per day",
-        unit="1/d",
         better="lower",
         verbs=GOODPUT,
         description="Interruptions of the job per day of wall time.",
@@ -72,7 +67,6 @@ JOB: Final = (
     Metric(
         name="duration_s",
         label="duration",
-        unit="s",
         shown="duration",
         verbs=("goodput", "fleet schedule"),
         description="Wall time of the job; for a schedule, from first submission to end.",
@@ -80,14 +74,12 @@ JOB: Final = (
     Metric(
         name="gpu_hours",
         label="GPU-hours of the job",
-        unit="GPU-hours",
         verbs=GOODPUT,
         description="GPU-hours of the job over its duration.",
     ),
     Metric(
         name="lost_gpu_hours",
         label="GPU-hours lost",
-        unit="GPU-hours",
         better="lower",
         verbs=("goodput", "fleet schedule"),
         description="GPU-hours without progress, including lost work.",
@@ -95,7 +87,6 @@ JOB: Final = (
     Metric(
         name="useful_gpu_hours",
         label="useful GPU-hours",
-        unit="GPU-hours",
         better="higher",
         verbs=GOODPUT,
         statistics=OVER_REPLICAS,
@@ -105,8 +96,6 @@ JOB: Final = (
     Metric(
         name="lost_usd",
         label="cost of lost GPU-hours",
-        unit="USD",
-        shown="money",
         better="lower",
         verbs=GOODPUT,
         description="Cost of the lost GPU-hours.",
@@ -114,8 +103,6 @@ JOB: Final = (
     Metric(
         name="usd_per_useful_gpu_hour",
         label="cost per useful GPU-hour",
-        unit="USD/useful GPU-hour",
-        shown="money",
         better="lower",
         verbs=GOODPUT,
         description="Cost of all GPUs held, per useful GPU-hour.",
@@ -123,8 +110,6 @@ JOB: Final = (
     Metric(
         name="cost_usd",
         label="cost",
-        unit="USD",
-        shown="money",
         better="lower",
         verbs=GOODPUT,
         statistics=OVER_REPLICAS,
@@ -134,7 +119,6 @@ JOB: Final = (
     Metric(
         name="finish_s",
         label="time to finish",
-        unit="s",
         shown="duration",
         better="lower",
         verbs=GOODPUT,
@@ -153,7 +137,6 @@ JOB: Final = (
     Metric(
         name="finish_by_s",
         label="deadline",
-        unit="s",
         shown="duration",
         verbs=GOODPUT,
         description="Deadline from the input.",
@@ -161,7 +144,6 @@ JOB: Final = (
     Metric(
         name="late_probability",
         label="probability of missing the deadline",
-        unit="1",
         shown="share",
         better="lower",
         has_interval=True,
@@ -200,7 +182,6 @@ JOB: Final = (
     Metric(
         name="closed_form_goodput",
         label="closed-form goodput",
-        unit="1",
         shown="share",
         better="higher",
         verbs=GOODPUT,
@@ -209,8 +190,6 @@ JOB: Final = (
     Metric(
         name="checkpoint_bytes",
         label="checkpoint size",
-        unit="B",
-        shown="scaled",
         better="lower",
         verbs=(*GOODPUT, "train"),
         description="Bytes written per checkpoint of the job.",
@@ -218,7 +197,6 @@ JOB: Final = (
     Metric(
         name="factors",
         label="goodput decomposition",
-        unit="1",
         shown="share",
         better="higher",
         holds="object",
@@ -243,7 +221,6 @@ JOB: Final = (
     Metric(
         name="changes.gained_gpu_hours",
         label="GPU-hours gained",
-        unit="GPU-hours",
         better="higher",
         has_interval=True,
         verbs=GOODPUT,
@@ -252,7 +229,6 @@ JOB: Final = (
     Metric(
         name="changes.added_gpu_hours",
         label="additional GPU-hours held",
-        unit="GPU-hours",
         better="lower",
         verbs=GOODPUT,
         description="GPU-hours held in addition.",
@@ -260,7 +236,6 @@ JOB: Final = (
     Metric(
         name="changes.gained_usd",
         label="value of the GPU-hours gained",
-        unit="USD",
         better="higher",
         verbs=GOODPUT,
         description="GPU-hours that the change gains, at the price of one.",
@@ -268,7 +243,6 @@ JOB: Final = (
     Metric(
         name="changes.added_usd",
         label="cost of the additional GPU-hours",
-        unit="USD",
         better="lower",
         verbs=GOODPUT,
         description="GPU-hours held in addition, at the price of one.",
@@ -276,7 +250,6 @@ JOB: Final = (
     Metric(
         name="changes.goodput",
         label="goodput",
-        unit="1",
         shown="share",
         better="higher",
         verbs=GOODPUT,
@@ -285,7 +258,6 @@ JOB: Final = (
     Metric(
         name="changes.gained_share",
         label="share gained",
-        unit="1",
         shown="share",
         better="higher",
         verbs=GOODPUT,

@@ -14,8 +14,6 @@ OPERATOR: Final = (
     Metric(
         name="time_s",
         label="time",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=(*OPERATORS, *DESIGNS),
@@ -28,8 +26,6 @@ OPERATOR: Final = (
         name="tabulated_low_s",
         label="90% interval as tabulated, low",
         short="as tabulated, low",
-        unit="s",
-        shown="scaled",
         verbs=OPERATORS,
         description=(
             "Lower end of the 90% interval on the machine that was measured (repeatability)."
@@ -39,8 +35,6 @@ OPERATOR: Final = (
         name="tabulated_high_s",
         label="90% interval as tabulated, high",
         short="as tabulated, high",
-        unit="s",
-        shown="scaled",
         verbs=OPERATORS,
         description=(
             "Upper end of the 90% interval on the machine that was measured (repeatability)."
@@ -56,8 +50,6 @@ OPERATOR: Final = (
     Metric(
         name="bound_time_s",
         label="roofline time",
-        unit="s",
-        shown="scaled",
         better="lower",
         verbs=(*OPERATORS, *DESIGNS),
         description="Minimum time at the peak rates of the hardware.",
@@ -72,8 +64,6 @@ OPERATOR: Final = (
     Metric(
         name="flop",
         label="FLOP",
-        unit="FLOP",
-        shown="scaled",
         verbs=(*KERNELS, *DESIGNS),
         description="Floating-point operations; a multiply-add is two.",
     ),
@@ -81,24 +71,18 @@ OPERATOR: Final = (
         name="cold_bytes",
         label="weight and KV cache bytes",
         short="weight+KV bytes",
-        unit="B",
-        shown="scaled",
         verbs=KERNELS,
         description="Bytes read from device memory with cold caches: weights and KV cache.",
     ),
     Metric(
         name="activation_bytes",
         label="activation bytes",
-        unit="B",
-        shown="scaled",
         verbs=KERNELS,
         description="Bytes of activations read and written.",
     ),
     Metric(
         name="flop_per_s",
         label="FLOP/s",
-        unit="FLOP/s",
-        shown="scaled",
         better="higher",
         verbs=(*KERNELS, *DESIGNS),
         description="FLOP over the time.",
@@ -106,8 +90,6 @@ OPERATOR: Final = (
     Metric(
         name="bytes_per_s",
         label="bytes/s",
-        unit="B/s",
-        shown="scaled",
         better="higher",
         verbs=KERNELS,
         description=(
@@ -119,7 +101,6 @@ OPERATOR: Final = (
         name="peak_share",
         label="share of peak FLOP/s",
         short="share of peak",
-        unit="1",
         shown="share",
         better="higher",
         verbs=(*KERNELS, *DESIGNS),
@@ -131,7 +112,6 @@ OPERATOR: Final = (
     Metric(
         name="roofline_share",
         label="share of roofline",
-        unit="1",
         shown="share",
         better="higher",
         verbs=(*KERNELS, *DESIGNS),
@@ -155,8 +135,6 @@ OPERATOR: Final = (
     Metric(
         name="bus_bandwidth_bytes_per_s",
         label="bus bandwidth",
-        unit="B/s",
-        shown="scaled",
         better="higher",
         verbs=("collective",),
         description="Bus bandwidth as nccl-tests defines it.",

@@ -39,7 +39,6 @@ JOBS: Final = (
         name="sustainable_load",
         label="largest sustainable load",
         short="sustainable load",
-        unit="1",
         shown="share",
         better="higher",
         verbs=SCHEDULE,
@@ -78,7 +77,6 @@ JOBS: Final = (
     Metric(
         name="allocated_share",
         label="allocated GPU time",
-        unit="1",
         shown="share",
         better="higher",
         verbs=SCHEDULE,
@@ -87,7 +85,6 @@ JOBS: Final = (
     Metric(
         name="productive_share",
         label="productive GPU time",
-        unit="1",
         shown="share",
         better="higher",
         verbs=SCHEDULE,
@@ -96,7 +93,6 @@ JOBS: Final = (
     Metric(
         name="under_way_share",
         label="GPU time of unfinished jobs",
-        unit="1",
         shown="share",
         verbs=SCHEDULE,
         description="Share of all GPU time that is work of jobs still unfinished at the end.",
@@ -104,7 +100,6 @@ JOBS: Final = (
     Metric(
         name="unfinished_share",
         label="GPU time of failed jobs",
-        unit="1",
         shown="share",
         better="lower",
         verbs=SCHEDULE,
@@ -113,7 +108,6 @@ JOBS: Final = (
     Metric(
         name="wait_s",
         label="queue wait",
-        unit="s",
         shown="duration",
         better="lower",
         has_interval=True,
@@ -124,7 +118,6 @@ JOBS: Final = (
     Metric(
         name="wait_started_s",
         label="queue wait of started jobs",
-        unit="s",
         shown="duration",
         better="lower",
         verbs=SCHEDULE,
@@ -159,7 +152,6 @@ JOBS: Final = (
     Metric(
         name="load",
         label="offered load",
-        unit="1",
         shown="share",
         verbs=SCHEDULE,
         description="Requested GPU time over available GPU time.",
@@ -182,7 +174,6 @@ JOBS: Final = (
     Metric(
         name="fragmented_share",
         label="idle GPU time lost to fragmentation",
-        unit="1",
         shown="share",
         better="lower",
         verbs=SCHEDULE,
@@ -191,7 +182,6 @@ JOBS: Final = (
     Metric(
         name="stranded_share",
         label="idle GPU time on partly used nodes",
-        unit="1",
         shown="share",
         better="lower",
         verbs=SCHEDULE,
@@ -201,7 +191,6 @@ JOBS: Final = (
         name="single_domain_share",
         label="jobs within one domain",
         short="in one domain",
-        unit="1",
         shown="share",
         better="higher",
         verbs=SCHEDULE,

@@ -10,7 +10,6 @@ SPARE_NODES: Final = (
     Metric(
         name="blocked_probability",
         label="fraction of time blocked",
-        unit="1",
         shown="share",
         better="lower",
         verbs=("goodput spares",),
@@ -19,7 +18,6 @@ SPARE_NODES: Final = (
     Metric(
         name="blocked_probability_one_fewer",
         label="fraction of time blocked with one spare fewer",
-        unit="1",
         shown="share",
         better="lower",
         verbs=("goodput spares",),
