@@ -26,7 +26,6 @@ JOINED: Final = declare_metrics(
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=GOODPUT,
         description="Model FLOP utilization of the predicted step, without interruptions.",
     ),
     Metric(
@@ -35,7 +34,6 @@ JOINED: Final = declare_metrics(
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=GOODPUT,
         description="Model FLOP utilization of the job over its whole time. Ends of the interval"
         " combine those of both.",
     ),
@@ -44,7 +42,6 @@ JOINED: Final = declare_metrics(
         label="tokens/s of the job",
         better="higher",
         has_interval=True,
-        verbs=GOODPUT,
         description="Tokens that the job trains per second of its whole time, over all GPUs.",
     ),
     Metric(
@@ -53,24 +50,22 @@ JOINED: Final = declare_metrics(
         shown="duration",
         better="lower",
         has_interval=True,
-        verbs=GOODPUT,
         description="Time in which the job trains its token budget.",
     ),
     Metric(
         name="token_budget_gpu_hours",
         label="GPU-hours to the token budget",
         better="lower",
-        verbs=GOODPUT,
         description="GPU-hours of the job until its token budget is trained, without spares.",
     ),
     Metric(
         name="token_budget_usd",
         label="cost of the token budget",
         better="lower",
-        verbs=GOODPUT,
         description="Price of the GPU-hours of the job and its spares until its token budget is"
         " trained.",
     ),
+    verbs=GOODPUT,
 )
 
 

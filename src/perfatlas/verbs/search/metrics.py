@@ -52,7 +52,6 @@ RESULTS: Final = declare_metrics(
         label="tier",
         short="tier",
         holds="text",
-        verbs=("search",),
         description="Pricing tier of the deployment; times of tier bound are lower limits.",
     ),
     Metric(
@@ -60,7 +59,6 @@ RESULTS: Final = declare_metrics(
         label="best plans",
         short="plans",
         holds="rows",
-        verbs=("search",),
         description="The deployments with the best objective that meet all SLOs, best first.",
     ),
     *(
@@ -69,7 +67,6 @@ RESULTS: Final = declare_metrics(
             label=label,
             short=name,
             holds="count",
-            verbs=("search",),
             description=f"{label[0].upper()}{label[1:]} of the deployment.",
         )
         for rows in ROWS
@@ -82,7 +79,6 @@ RESULTS: Final = declare_metrics(
             label=label,
             short=name,
             holds="text",
-            verbs=("search",),
             description=f"{label[0].upper()}{label[1:]} of the deployment.",
         )
         for rows in ROWS
@@ -95,7 +91,6 @@ RESULTS: Final = declare_metrics(
             short="P(SLO)",
             shown="share",
             better="higher",
-            verbs=("search",),
             description="Least probability with which an SLO or the request rate is met.",
         )
         for rows in ROWS
@@ -107,7 +102,6 @@ RESULTS: Final = declare_metrics(
             short="hits",
             shown="share",
             better="higher",
-            verbs=("search",),
             description="Share of the prompt tokens of a trace that its prefix caches have.",
         )
         for rows in ROWS
@@ -117,7 +111,6 @@ RESULTS: Final = declare_metrics(
             name=f"{rows}.prefix_caching",
             label="prefix caching",
             holds="flag",
-            verbs=("search",),
             description="Whether KV blocks of the cached part of prompts are reused.",
         )
         for rows in ROWS
@@ -129,7 +122,6 @@ RESULTS: Final = declare_metrics(
             short="availability",
             shown="share",
             better="higher",
-            verbs=("search",),
             description="Share of time in which as many replicas work as serve the request rate.",
         )
         for rows in ROWS
@@ -143,7 +135,6 @@ RESULTS: Final = declare_metrics(
             shown="scaled",
             better="lower",
             has_interval=True,
-            verbs=("search",),
             description=f"The percentile slo_percentile of {label} over the simulated requests.",
         )
         for name, label in {
@@ -156,14 +147,12 @@ RESULTS: Final = declare_metrics(
         name="plans.closed_form_rank",
         label="rank by closed forms",
         holds="count",
-        verbs=("search",),
         description="Rank of the plan before the simulation of the best plans.",
     ),
     Metric(
         name="plans.rank_change",
         label="change by the simulation",
         holds="text",
-        verbs=("search",),
         description="How the simulation changed the rank, load and metrics of a plan, or why not.",
     ),
     Metric(
@@ -171,7 +160,6 @@ RESULTS: Final = declare_metrics(
         label="launch commands",
         short="launch",
         holds="texts",
-        verbs=("search",),
         description="Commands that launch the best plan, one for each kind of worker.",
     ),
     Metric(
@@ -179,28 +167,24 @@ RESULTS: Final = declare_metrics(
         label="changes of the ranking",
         short="ranking",
         holds="texts",
-        verbs=("search",),
         description="How the simulation of the best plans changed their ranking, and why.",
     ),
     Metric(
         name="plans.binding_constraint",
         label="binding constraint",
         holds="text",
-        verbs=("search",),
         description="What prevents a higher load: an SLO, a limit of the engine, or the objective.",
     ),
     Metric(
         name="plans.placement",
         label="placement",
         holds="text",
-        verbs=("search",),
         description="Nodes of the plan, or larger scale-up domains, and what crosses them.",
     ),
     Metric(
         name="plans.why",
         label="why",
         holds="text",
-        verbs=("search",),
         description="The binding constraint and what bounds both phases, in a sentence.",
     ),
     Metric(
@@ -208,21 +192,18 @@ RESULTS: Final = declare_metrics(
         label="deficit of the next plan",
         short="next plan",
         shown="share",
-        verbs=("search",),
         description="How much worse the objective of the next plan is, relative to this plan.",
     ),
     Metric(
         name="plans.runner_up_lacks",
         label="what the next plan lacks",
         holds="text",
-        verbs=("search",),
         description="Why the objective of the next plan is worse, empty if its plan tells it.",
     ),
     Metric(
         name="candidates",
         label="candidates",
         holds="count",
-        verbs=("search",),
         description="Legal combinations of plan, formats and limits, each priced at all its loads.",
     ),
     Metric(
@@ -230,7 +211,6 @@ RESULTS: Final = declare_metrics(
         label="candidates that meet all SLOs",
         short="meet all SLOs",
         holds="count",
-        verbs=("search",),
         description="Candidates that meet all SLOs with the required probability at some load.",
     ),
     Metric(
@@ -269,7 +249,6 @@ RESULTS: Final = declare_metrics(
             "load_within_max_num_seqs": "load above max_num_seqs",
             "load_within_max_num_batched_tokens": "load above max_num_batched_tokens",
         },
-        verbs=("search",),
         description="Combinations that are not candidates, by the rule that refuses them.",
     ),
     Metric(
@@ -277,14 +256,12 @@ RESULTS: Final = declare_metrics(
         label="candidates at loads",
         short="points",
         holds="count",
-        verbs=("search",),
         description="Priced combinations of a candidate and a load.",
     ),
     Metric(
         name="candidates_per_cpu_s",
         label="candidates per CPU-second",
         short="candidates/CPU s",
-        verbs=("search",),
         description="Candidates over the CPU time of their pricing; of --json and --verbose.",
     ),
     Metric(
@@ -294,4 +271,5 @@ RESULTS: Final = declare_metrics(
         verbs=("search --explain",),
         description="Results of estimate --explain for the best plan, with the SLOs as targets.",
     ),
+    verbs=("search",),
 )

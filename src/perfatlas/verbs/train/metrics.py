@@ -231,7 +231,6 @@ METRICS: Final = declare_metrics(
         label="best layouts",
         short="layouts",
         holds="rows",
-        verbs=SEARCH,
         description="The best layouts, best first, each with different parallel sizes.",
     ),
     *(
@@ -240,7 +239,6 @@ METRICS: Final = declare_metrics(
             label=label,
             short=name,
             holds="count",
-            verbs=SEARCH,
             description=f"{label[0].upper()}{label[1:]} of the layout.",
         )
         for name, label in SIZES.items()
@@ -251,7 +249,6 @@ METRICS: Final = declare_metrics(
             label=label,
             short=name.replace("pipeline_", ""),
             holds="text",
-            verbs=SEARCH,
             description=f"{label[0].upper()}{label[1:]} of the layout.",
         )
         for name, label in CHOICES.items()
@@ -261,7 +258,6 @@ METRICS: Final = declare_metrics(
         label="overlapped experts",
         short="overlap",
         holds="flag",
-        verbs=SEARCH,
         description="Whether passes run in pairs that hide transfers of tokens to experts.",
     ),
     Metric(
@@ -269,7 +265,6 @@ METRICS: Final = declare_metrics(
         label="goodput",
         shown="share",
         better="higher",
-        verbs=SEARCH,
         asked_with=FAILURES,
         description="Productive share of the job's time at the best checkpoint interval.",
     ),
@@ -278,7 +273,6 @@ METRICS: Final = declare_metrics(
         label="step time over goodput",
         short="effective",
         better="lower",
-        verbs=SEARCH,
         asked_with=FAILURES,
         description="Wall time per step of the whole job: its step time over its goodput.",
     ),
@@ -286,42 +280,36 @@ METRICS: Final = declare_metrics(
         name="layouts.memory_total_bytes",
         label="memory",
         better="lower",
-        verbs=SEARCH,
         description="Memory of the fullest GPU.",
     ),
     Metric(
         name="layouts.memory_capacity_bytes",
         label="memory of a GPU",
         short="capacity",
-        verbs=SEARCH,
         description="Memory that a GPU has.",
     ),
     Metric(
         name="layouts.why",
         label="why",
         holds="text",
-        verbs=SEARCH,
         description="How the next layout is worse, and the parts of its step that make it so.",
     ),
     Metric(
         name="legal_layouts",
         label="legal layouts",
         holds="count",
-        verbs=SEARCH,
         description="Layouts that keep all rules of the model, the batch and the schedule.",
     ),
     Metric(
         name="priced_layouts",
         label="priced layouts",
         holds="count",
-        verbs=SEARCH,
         description="Legal layouts that were priced.",
     ),
     Metric(
         name="excluded_layouts",
         label="excluded layouts",
         holds="count",
-        verbs=SEARCH,
         description="Legal layouts that were not priced, since a lower bound of the objective is"
         " worse than every layout of the answer.",
     ),
@@ -331,7 +319,7 @@ METRICS: Final = declare_metrics(
         short="refused layouts",
         holds="object",
         parts=RULES,
-        verbs=SEARCH,
         description="Layouts that cannot run, by the first rule that refuses them.",
     ),
+    verbs=SEARCH,
 )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.serving import ESTIMATE, SERVING_VERBS, SIMULATE
 
-POOLS: Final = (
+POOLS: Final = reported_by(
     Metric(
         name="prefill_utilization",
         label="prefill worker busy time",
         short="prefill busy time",
         shown="share",
-        verbs=SIMULATE,
         description="Share of the makespan in which a prefill worker runs steps, the mean.",
     ),
     Metric(
@@ -21,7 +20,6 @@ POOLS: Final = (
         label="decode worker busy time",
         short="decode busy time",
         shown="share",
-        verbs=SIMULATE,
         description="Share of the makespan in which a decode worker runs steps, the mean.",
     ),
     Metric(
@@ -31,7 +29,6 @@ POOLS: Final = (
         unit="tokens",
         better="higher",
         holds="count",
-        verbs=SIMULATE,
         description="KV cache capacity of one prefill worker, in tokens.",
     ),
     Metric(
@@ -40,68 +37,61 @@ POOLS: Final = (
         short="prefill KV blocks",
         better="higher",
         holds="count",
-        verbs=SIMULATE,
         description="Blocks of that KV cache.",
     ),
+    verbs=SIMULATE,
 )
-KINDS: Final = (
+KINDS: Final = reported_by(
     Metric(
         name="kind",
         label="kind of replicas",
         short="kind",
         holds="object",
-        verbs=SIMULATE,
         description="Results of one kind of replicas, as kind_1, kind_2 and so on.",
     ),
     Metric(
         name="kind.system",
         label="system",
         holds="text",
-        verbs=SIMULATE,
         description="System of the kind.",
     ),
     Metric(
         name="kind.engine",
         label="engine",
         holds="text",
-        verbs=SIMULATE,
         description="Engine of the kind, with its version.",
     ),
     Metric(
         name="kind.tier",
         label="tier",
         holds="text",
-        verbs=SIMULATE,
         description="Pricing tier of the kind; times of tier bound are lower limits.",
     ),
     Metric(
         name="kind.replicas",
         label="replicas",
         holds="count",
-        verbs=SIMULATE,
         description="Number of replicas of the kind.",
     ),
     Metric(
         name="kind.requests",
         label="requests",
         holds="count",
-        verbs=SIMULATE,
         description="Number of requests routed to the kind.",
     ),
     Metric(
         name="kind.request_share",
         label="share of requests",
         shown="share",
-        verbs=SIMULATE,
         description="Share of all routed requests that went to the kind.",
     ),
+    verbs=SIMULATE,
 )
-OPERATED: Final = (
+OPERATED: Final = reported_by(
     Metric(
         name="replica_time_s",
         label="total replica time",
         short="replica time",
-        verbs=SIMULATE,
         description="Time in which replicas were provisioned or in service, over all replicas.",
     ),
     Metric(
@@ -110,7 +100,6 @@ OPERATED: Final = (
         short="availability",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of the time in which a replica is in service, the mean over replicas.",
     ),
     Metric(
@@ -118,7 +107,6 @@ OPERATED: Final = (
         label="average replicas",
         short="replicas mean",
         better="lower",
-        verbs=SIMULATE,
         description="Replicas provisioned by the autoscaler, averaged over time.",
     ),
     Metric(
@@ -127,7 +115,6 @@ OPERATED: Final = (
         short="peak replicas",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Maximum of replicas provisioned by the autoscaler.",
     ),
     Metric(
@@ -136,7 +123,6 @@ OPERATED: Final = (
         short="retried",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests sent to another replica after theirs failed.",
     ),
     Metric(
@@ -145,7 +131,6 @@ OPERATED: Final = (
         short="lost",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests lost with a replica that failed.",
     ),
     Metric(
@@ -154,7 +139,6 @@ OPERATED: Final = (
         short="never served",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests that no replica had served by the end.",
     ),
     Metric(
@@ -163,18 +147,17 @@ OPERATED: Final = (
         short="wasted tokens",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Output tokens of attempts that failed with their replica.",
     ),
+    verbs=SIMULATE,
 )
-CACHE_TIERS: Final = (
+CACHE_TIERS: Final = reported_by(
     Metric(
         name="gpu_hit_rate",
         label="GPU cache hit rate",
         short="GPU hit rate",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of prompt tokens found in the KV cache of a GPU.",
     ),
     Metric(
@@ -183,7 +166,6 @@ CACHE_TIERS: Final = (
         short="host hit rate",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of prompt tokens found in host memory.",
     ),
     Metric(
@@ -192,51 +174,45 @@ CACHE_TIERS: Final = (
         short="SSD hit rate",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of prompt tokens found on the SSD.",
     ),
     Metric(
         name="host_loaded_bytes",
         label="loaded from host memory",
         short="from host",
-        verbs=SIMULATE,
         description="KV cache copied from host memory to GPUs.",
     ),
     Metric(
         name="ssd_loaded_bytes",
         label="loaded from the SSD",
         short="from SSD",
-        verbs=SIMULATE,
         description="KV cache copied from the SSD to GPUs.",
     ),
     Metric(
         name="stored_bytes",
         label="offloaded from the GPU",
         short="offloaded",
-        verbs=SIMULATE,
         description="KV cache copied from GPUs to host memory or the SSD.",
     ),
     Metric(
         name="host_held_bytes",
         label="in host memory at the end",
         short="in host",
-        verbs=SIMULATE,
         description="KV cache in host memory at the end of the run.",
     ),
     Metric(
         name="ssd_held_bytes",
         label="on the SSD at the end",
         short="on SSD",
-        verbs=SIMULATE,
         description="KV cache on the SSD at the end of the run.",
     ),
+    verbs=SIMULATE,
 )
-MEMORY: Final = (
+MEMORY: Final = reported_by(
     Metric(
         name="memory",
         label="memory",
         holds="object",
-        verbs=(*SERVING_VERBS, "train"),
         description="Memory of the fullest GPU of a replica, a decode worker or a training job.",
     ),
     Metric(
@@ -250,7 +226,6 @@ MEMORY: Final = (
         name="memory.weights_bytes",
         label="weights",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="Weights of the model on the GPU.",
     ),
     Metric(
@@ -263,28 +238,24 @@ MEMORY: Final = (
         name="memory.activation_bytes",
         label="activations",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="Activation memory at the peak of a step.",
     ),
     Metric(
         name="memory.other_bytes",
         label="other",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="CUDA context, communication buffers, CUDA graphs, sampler, gathered weights.",
     ),
     Metric(
         name="memory.total_bytes",
         label="total",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="Weights, KV cache, activations and other memory.",
     ),
     Metric(
         name="memory.capacity_bytes",
         label="capacity",
         better="higher",
-        verbs=(*SERVING_VERBS, "train"),
         description="GPU memory that the engine may use.",
     ),
     Metric(
@@ -303,9 +274,9 @@ MEMORY: Final = (
         label="fits",
         better="higher",
         holds="flag",
-        verbs=(*SERVING_VERBS, "train"),
         description="Whether the total is within the capacity.",
     ),
+    verbs=(*SERVING_VERBS, "train"),
 )
 FRONTIER: Final = (
     Metric(

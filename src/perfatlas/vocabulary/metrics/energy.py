@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.goodput import GOODPUT
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.operators import KERNELS
 from perfatlas.vocabulary.metrics.serving import SERVING_VERBS, SIMULATE
 
 TRAIN: Final = ("train",)
-ENERGY: Final = (
+ENERGY: Final = reported_by(
     Metric(
         name="power_w",
         label="power per GPU",
@@ -191,7 +191,6 @@ ENERGY: Final = (
         label="energy of prefill",
         short="prefill energy",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Part of `energy_j` spent in steps with prompts, beyond what their decodes alone spend,"
             " without `bubble_energy_j`."
@@ -202,7 +201,6 @@ ENERGY: Final = (
         label="energy of decode",
         short="decode energy",
         better="lower",
-        verbs=SIMULATE,
         description="Part of `energy_j` spent in decode steps, without `bubble_energy_j`.",
     ),
     Metric(
@@ -210,7 +208,6 @@ ENERGY: Final = (
         label="energy of bubbles",
         short="bubble energy",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Part of `energy_j` that GPUs draw within steps while they run no kernel: they wait for"
             " the host."
@@ -221,7 +218,6 @@ ENERGY: Final = (
         label="energy of idle GPUs",
         short="idle energy",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Part of `energy_j` that GPUs draw between steps and in idle replicas. GPUs released by"
             " an autoscaler draw none."
@@ -232,7 +228,6 @@ ENERGY: Final = (
         label="power of all GPUs",
         short="GPU power",
         better="lower",
-        verbs=SIMULATE,
         description="Mean power of all GPU boards together: `energy_j` over the makespan.",
     ),
     Metric(
@@ -240,7 +235,6 @@ ENERGY: Final = (
         label="power of all GPUs, p95 over time",
         short="GPU power, p95",
         better="lower",
-        verbs=SIMULATE,
         description="Power of all GPU boards that is exceeded in 5% of the windows of the run.",
     ),
     Metric(
@@ -248,7 +242,6 @@ ENERGY: Final = (
         label="peak power of all GPUs",
         short="peak GPU power",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Highest mean power of all GPU boards together in a window of the run; windows are as"
             " many as samples, at most 2,000."
@@ -277,4 +270,5 @@ ENERGY: Final = (
         verbs=("estimate --frontier",),
         description="Power limit of a GPU at which energy per output token is least.",
     ),
+    verbs=SIMULATE,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import STATISTICS, Metric
+from perfatlas.vocabulary.metrics.metric import STATISTICS, Metric, reported_by
 
 GOODPUT: Final = ("goodput",)
 OVER_REPLICAS: Final = ("mean", "p5", *STATISTICS[1:])
@@ -17,28 +17,25 @@ FACTORS: Final = {
     "product": "product",
 }
 
-JOB: Final = (
+JOB: Final = reported_by(
     Metric(
         name="goodput",
         label="goodput (productive share of time)",
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=GOODPUT,
         description="Fraction of time in which the job makes progress that is kept.",
     ),
     Metric(
         name="checkpoint_interval_s",
         label="checkpoint interval",
         shown="duration",
-        verbs=GOODPUT,
         description="Work time between two checkpoints.",
     ),
     Metric(
         name="optimal_checkpoint_interval_s",
         label="optimal checkpoint interval",
         shown="duration",
-        verbs=GOODPUT,
         description="Work time between checkpoints that maximizes goodput.",
     ),
     Metric(
@@ -47,21 +44,18 @@ JOB: Final = (
         shown="duration",
         better="higher",
         has_interval=True,
-        verbs=GOODPUT,
         description="Mean time between interruptions of the job, in time exposed to failures.",
     ),
     Metric(
         name="interruptions_per_day",
         label="interruptions per day",
         better="lower",
-        verbs=GOODPUT,
         description="Interruptions of the job per day of wall time.",
     ),
     Metric(
         name="interruptions",
         label="interruptions",
         better="lower",
-        verbs=GOODPUT,
         description="Interruptions during duration_s, mean over runs.",
     ),
     Metric(
@@ -74,7 +68,6 @@ JOB: Final = (
     Metric(
         name="gpu_hours",
         label="GPU-hours of the job",
-        verbs=GOODPUT,
         description="GPU-hours of the job over its duration.",
     ),
     Metric(
@@ -88,7 +81,6 @@ JOB: Final = (
         name="useful_gpu_hours",
         label="useful GPU-hours",
         better="higher",
-        verbs=GOODPUT,
         statistics=OVER_REPLICAS,
         statistics_of=GOODPUT,
         description="GPU-hours of work that is kept.",
@@ -97,21 +89,18 @@ JOB: Final = (
         name="lost_usd",
         label="cost of lost GPU-hours",
         better="lower",
-        verbs=GOODPUT,
         description="Cost of the lost GPU-hours.",
     ),
     Metric(
         name="usd_per_useful_gpu_hour",
         label="cost per useful GPU-hour",
         better="lower",
-        verbs=GOODPUT,
         description="Cost of all GPUs held, per useful GPU-hour.",
     ),
     Metric(
         name="cost_usd",
         label="cost",
         better="lower",
-        verbs=GOODPUT,
         statistics=OVER_REPLICAS,
         statistics_of=GOODPUT,
         description="Cost of all GPUs held, including spares.",
@@ -121,7 +110,6 @@ JOB: Final = (
         label="time to finish",
         shown="duration",
         better="lower",
-        verbs=GOODPUT,
         statistics=OVER_REPLICAS,
         statistics_of=GOODPUT,
         description="Time until the work is complete.",
@@ -131,14 +119,12 @@ JOB: Final = (
         label="simulated runs aborted",
         better="lower",
         holds="count",
-        verbs=GOODPUT,
         description="Simulated runs aborted before the work was complete.",
     ),
     Metric(
         name="finish_by_s",
         label="deadline",
         shown="duration",
-        verbs=GOODPUT,
         description="Deadline from the input.",
     ),
     Metric(
@@ -147,7 +133,6 @@ JOB: Final = (
         shown="share",
         better="lower",
         has_interval=True,
-        verbs=GOODPUT,
         description="Probability that the work takes longer than finish_by_s.",
     ),
     Metric(
@@ -184,7 +169,6 @@ JOB: Final = (
         label="closed-form goodput",
         shown="share",
         better="higher",
-        verbs=GOODPUT,
         description="Goodput of the same job by a closed form, if one applies.",
     ),
     Metric(
@@ -200,7 +184,6 @@ JOB: Final = (
         shown="share",
         better="higher",
         holds="object",
-        verbs=GOODPUT,
         parts=FACTORS,
         description="Factors whose product is the goodput; relative to peak if an MFU is given.",
     ),
@@ -208,14 +191,12 @@ JOB: Final = (
         name="changes",
         label="single changes",
         holds="rows",
-        verbs=GOODPUT,
         description="Gains of single changes of the job or fleet, largest first.",
     ),
     Metric(
         name="changes.name",
         label="change",
         holds="text",
-        verbs=GOODPUT,
         description="The change.",
     ),
     Metric(
@@ -223,28 +204,24 @@ JOB: Final = (
         label="GPU-hours gained",
         better="higher",
         has_interval=True,
-        verbs=GOODPUT,
         description="Useful GPU-hours that the change gains.",
     ),
     Metric(
         name="changes.added_gpu_hours",
         label="additional GPU-hours held",
         better="lower",
-        verbs=GOODPUT,
         description="GPU-hours held in addition.",
     ),
     Metric(
         name="changes.gained_usd",
         label="value of the GPU-hours gained",
         better="higher",
-        verbs=GOODPUT,
         description="GPU-hours that the change gains, at the price of one.",
     ),
     Metric(
         name="changes.added_usd",
         label="cost of the additional GPU-hours",
         better="lower",
-        verbs=GOODPUT,
         description="GPU-hours held in addition, at the price of one.",
     ),
     Metric(
@@ -252,7 +229,6 @@ JOB: Final = (
         label="goodput",
         shown="share",
         better="higher",
-        verbs=GOODPUT,
         description="Goodput with the change.",
     ),
     Metric(
@@ -260,14 +236,13 @@ JOB: Final = (
         label="share gained",
         shown="share",
         better="higher",
-        verbs=GOODPUT,
         description="GPU-hours gained relative to those of the job.",
     ),
     Metric(
         name="changes.assumes",
         label="assumes",
         holds="text",
-        verbs=GOODPUT,
         description="Assumptions of the change.",
     ),
+    verbs=GOODPUT,
 )

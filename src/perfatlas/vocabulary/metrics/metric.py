@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Metric:
         better: Better direction, if any.
         has_interval: Whether a 90% interval, `_low` and `_high`, may accompany it.
         holds: Type of its value, unless it is an object of statistics.
-        verbs: Commands that report it.
+        verbs: Commands that report it; none are those of its table.
         statistics: Statistics that it has, for the commands in `statistics_of`.
         statistics_of: Commands that report it as an object of statistics.
         rows_of: Commands that report it as a list of objects.
@@ -58,7 +58,7 @@ class Metric:
     better: Better | None = None
     has_interval: bool = False
     holds: ValueType = "number"
-    verbs: tuple[str, ...]
+    verbs: tuple[str, ...] = ()
     statistics: tuple[str, ...] = STATISTICS
     statistics_of: tuple[str, ...] = ()
     rows_of: tuple[str, ...] = ()
@@ -86,6 +86,16 @@ class Metric:
     def key(self) -> str:
         """The key inside its parent object."""
         return self.name.rpartition(".")[2]
+
+
+def reported_by(*metrics: Metric, verbs: tuple[str, ...]) -> tuple[Metric, ...]:
+    """Return metrics of which those without commands are reported by the given ones.
+
+    Args:
+        *metrics: Rows of a table.
+        verbs: Commands that report most of them.
+    """
+    return tuple(one if one.verbs else replace(one, verbs=verbs) for one in metrics)
 
 
 def ending_of_unit(unit: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 
 KERNELS: Final = ("kernel gemm", "kernel attention", "kernel moe", "kernel elementwise")
 OPERATORS: Final = (*KERNELS, "collective")
 DESIGNS: Final = ("kernel design attention", "kernel design gemm")
 
-OPERATOR: Final = (
+OPERATOR: Final = reported_by(
     Metric(
         name="time_s",
         label="time",
@@ -26,7 +26,6 @@ OPERATOR: Final = (
         name="tabulated_low_s",
         label="90% interval as tabulated, low",
         short="as tabulated, low",
-        verbs=OPERATORS,
         description=(
             "Lower end of the 90% interval on the machine that was measured (repeatability)."
         ),
@@ -35,7 +34,6 @@ OPERATOR: Final = (
         name="tabulated_high_s",
         label="90% interval as tabulated, high",
         short="as tabulated, high",
-        verbs=OPERATORS,
         description=(
             "Upper end of the 90% interval on the machine that was measured (repeatability)."
         ),
@@ -44,7 +42,6 @@ OPERATOR: Final = (
         name="bound",
         label="bound",
         holds="text",
-        verbs=OPERATORS,
         description="What limits the time: compute, memory, network or latency.",
     ),
     Metric(
@@ -58,7 +55,6 @@ OPERATOR: Final = (
         name="tier",
         label="tier",
         holds="text",
-        verbs=OPERATORS,
         description="Pricing tier: bound, physics or measured.",
     ),
     Metric(
@@ -147,4 +143,5 @@ OPERATOR: Final = (
         description="Algorithm of the collective. NVLink switches reduce in nvls (the default of"
         " NCCL), with trees of nodes in nvls_tree, with the switches between nodes in nvls_sharp.",
     ),
+    verbs=OPERATORS,
 )

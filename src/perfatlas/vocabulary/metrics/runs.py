@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.serving import FIND_REPLICAS, REQUIRED, SIMULATE
 
 STEADY: Final = (*SIMULATE, "fleet schedule")
@@ -33,14 +33,13 @@ BY_PROBABILITY: Final = (
         for name in REQUIRED
     ),
 )
-STEADY_STATE: Final = (
+STEADY_STATE: Final = reported_by(
     Metric(
         name="stable_probability",
         label="probability of a stable load",
         short="P(stable)",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Probability that the capacity exceeds the offered rate, by the interval of"
         " step times; only where its slow end overloads the deployment.",
     ),
@@ -49,7 +48,6 @@ STEADY_STATE: Final = (
         label="capacity [requests/s]",
         short="capacity",
         better="higher",
-        verbs=SIMULATE,
         description="Requests/s that the deployment completes when it never runs out of requests.",
     ),
     Metric(
@@ -72,7 +70,6 @@ STEADY_STATE: Final = (
         name="warm_up_requests",
         label="warm-up requests",
         holds="count",
-        verbs=SIMULATE,
         description="First requests that are warm-up by MSER-5; left out unless num_requests is"
         " set.",
     ),
@@ -80,7 +77,6 @@ STEADY_STATE: Final = (
         name="measured_requests",
         label="measured requests",
         holds="count",
-        verbs=SIMULATE,
         description="Requests between the warm-up and the time when no more arrive.",
     ),
     Metric(
@@ -91,54 +87,48 @@ STEADY_STATE: Final = (
         verbs=STEADY,
         description="Whether the half-widths are within sampling_precision.",
     ),
+    verbs=SIMULATE,
 )
-SERIES: Final = (
+SERIES: Final = reported_by(
     Metric(
         name="series.seed",
         label="seed",
         holds="count",
-        verbs=SIMULATE,
         description="Seed of the run.",
     ),
     Metric(
         name="series.bin_width_s",
         label="width of a bin",
-        verbs=SIMULATE,
         description="Width of a bin.",
     ),
     Metric(
         name="series.time_s",
         label="time",
         holds="numbers",
-        verbs=SIMULATE,
         description="Start of each bin.",
     ),
     Metric(
         name="series.running_requests",
         label="running requests",
         holds="numbers",
-        verbs=SIMULATE,
         description="Running requests, mean per bin.",
     ),
     Metric(
         name="series.running_requests_max",
         label="running requests, max",
         holds="numbers",
-        verbs=SIMULATE,
         description="Running requests, maximum per bin.",
     ),
     Metric(
         name="series.waiting_requests",
         label="waiting requests",
         holds="numbers",
-        verbs=SIMULATE,
         description="Waiting requests, mean per bin.",
     ),
     Metric(
         name="series.waiting_requests_max",
         label="waiting requests, max",
         holds="numbers",
-        verbs=SIMULATE,
         description="Waiting requests, maximum per bin.",
     ),
     Metric(
@@ -146,7 +136,6 @@ SERIES: Final = (
         label="KV cache in use",
         shown="share",
         holds="numbers",
-        verbs=SIMULATE,
         description="Fraction of the KV cache in use, mean per bin.",
     ),
     Metric(
@@ -154,33 +143,30 @@ SERIES: Final = (
         label="KV cache in use, max",
         shown="share",
         holds="numbers",
-        verbs=SIMULATE,
         description="Fraction of the KV cache in use, maximum per bin.",
     ),
     Metric(
         name="series.serving_replicas",
         label="replicas in service",
         holds="numbers",
-        verbs=SIMULATE,
         description="Replicas in service, mean per bin.",
     ),
     Metric(
         name="series.deployment_power_w",
         label="power of all GPUs",
         holds="numbers",
-        verbs=SIMULATE,
         description="Power of all GPU boards together, mean per bin.",
     ),
     Metric(
         name="series.deployment_power_max_w",
         label="power of all GPUs, max",
         holds="numbers",
-        verbs=SIMULATE,
         description="Power of all GPU boards together, maximum per bin.",
     ),
+    verbs=SIMULATE,
 )
 TABLES: Final = ("--table",)
-TABLE: Final = (
+TABLE: Final = reported_by(
     Metric(
         name="rows",
         label="rows",
@@ -193,50 +179,44 @@ TABLE: Final = (
         name="answered",
         label="answered rows",
         holds="count",
-        verbs=TABLES,
         description="Number of rows with an answer.",
     ),
     Metric(
         name="failed",
         label="rows with an error",
         holds="count",
-        verbs=TABLES,
         description="Number of rows with an error.",
     ),
     Metric(
         name="rows_in_tier_bound",
         label="rows in tier bound",
         holds="count",
-        verbs=TABLES,
         description="Number of rows whose times are lower limits and whose rates are upper limits.",
     ),
     Metric(
         name="elapsed_s",
         label="elapsed time",
         better="lower",
-        verbs=TABLES,
         description="Wall time of the run.",
     ),
     Metric(
         name="output",
         label="output",
         holds="text",
-        verbs=TABLES,
         description="Output file.",
     ),
     Metric(
         name="operators_priced",
         label="operators priced",
         holds="count",
-        verbs=TABLES,
         description="Operator shapes over all rows of estimate.",
     ),
     Metric(
         name="distinct_shapes",
         label="distinct shapes",
         holds="count",
-        verbs=TABLES,
         description="Distinct operator shapes; each is priced once.",
     ),
+    verbs=TABLES,
 )
 RUNS: Final = (*BY_PROBABILITY, *STEADY_STATE, *SERIES, *TABLE)

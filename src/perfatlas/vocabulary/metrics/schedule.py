@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 
 SCHEDULE: Final = ("fleet schedule",)
 STATES: Final = {
@@ -20,19 +20,17 @@ STATES: Final = {
     "preempted": "cancelled by preemption",
 }
 
-JOBS: Final = (
+JOBS: Final = reported_by(
     Metric(
         name="jobs",
         label="jobs",
         holds="count",
-        verbs=SCHEDULE,
         description="Number of jobs in the schedule.",
     ),
     Metric(
         name="nodes",
         label="nodes",
         holds="count",
-        verbs=SCHEDULE,
         description="Nodes of the cluster.",
     ),
     Metric(
@@ -41,7 +39,6 @@ JOBS: Final = (
         short="sustainable load",
         shown="share",
         better="higher",
-        verbs=SCHEDULE,
         description="Share of all GPU time that does useful work when the queue is never empty: the"
         " largest load with a steady state.",
     ),
@@ -49,21 +46,18 @@ JOBS: Final = (
         name="jobs_at_start",
         label="jobs at the start",
         holds="count",
-        verbs=SCHEDULE,
         description="Jobs of the steady state at the start, not counted as submitted jobs.",
     ),
     Metric(
         name="warm_up_jobs",
         label="warm-up jobs",
         holds="count",
-        verbs=SCHEDULE,
         description="First jobs that are warm-up by MSER-5; left out unless num_jobs is set.",
     ),
     Metric(
         name="measured_jobs",
         label="measured jobs",
         holds="count",
-        verbs=SCHEDULE,
         description="Jobs between the warm-up and the last ones, which may not have ended.",
     ),
     Metric(
@@ -71,7 +65,6 @@ JOBS: Final = (
         label="jobs completed",
         better="higher",
         holds="count",
-        verbs=SCHEDULE,
         description="Jobs that completed.",
     ),
     Metric(
@@ -79,7 +72,6 @@ JOBS: Final = (
         label="allocated GPU time",
         shown="share",
         better="higher",
-        verbs=SCHEDULE,
         description="Share of all GPU time that is allocated to jobs.",
     ),
     Metric(
@@ -87,14 +79,12 @@ JOBS: Final = (
         label="productive GPU time",
         shown="share",
         better="higher",
-        verbs=SCHEDULE,
         description="Share of all GPU time that is work of completed jobs.",
     ),
     Metric(
         name="under_way_share",
         label="GPU time of unfinished jobs",
         shown="share",
-        verbs=SCHEDULE,
         description="Share of all GPU time that is work of jobs still unfinished at the end.",
     ),
     Metric(
@@ -102,7 +92,6 @@ JOBS: Final = (
         label="GPU time of failed jobs",
         shown="share",
         better="lower",
-        verbs=SCHEDULE,
         description="Share of all GPU time that is work of jobs that ended without completing.",
     ),
     Metric(
@@ -111,7 +100,6 @@ JOBS: Final = (
         shown="duration",
         better="lower",
         has_interval=True,
-        verbs=SCHEDULE,
         statistics_of=SCHEDULE,
         description="From submission to the first start of a job, or to the end if none.",
     ),
@@ -120,7 +108,6 @@ JOBS: Final = (
         label="queue wait of started jobs",
         shown="duration",
         better="lower",
-        verbs=SCHEDULE,
         statistics_of=SCHEDULE,
         description="Queue wait of jobs that started.",
     ),
@@ -129,7 +116,6 @@ JOBS: Final = (
         label="slowdown",
         unit="1",
         better="lower",
-        verbs=SCHEDULE,
         statistics_of=SCHEDULE,
         description="Time from submission to end over run time (at least 10 s).",
     ),
@@ -138,7 +124,6 @@ JOBS: Final = (
         label="jobs never started",
         better="lower",
         holds="count",
-        verbs=SCHEDULE,
         description="Jobs that never started.",
     ),
     Metric(
@@ -146,21 +131,18 @@ JOBS: Final = (
         label="job restarts",
         better="lower",
         holds="count",
-        verbs=SCHEDULE,
         description="Number of times a job restarted.",
     ),
     Metric(
         name="load",
         label="offered load",
         shown="share",
-        verbs=SCHEDULE,
         description="Requested GPU time over available GPU time.",
     ),
     Metric(
         name="backfilled",
         label="jobs backfilled",
         holds="count",
-        verbs=SCHEDULE,
         description="Jobs started by backfill.",
     ),
     Metric(
@@ -168,7 +150,6 @@ JOBS: Final = (
         label="node failures",
         better="lower",
         holds="count",
-        verbs=SCHEDULE,
         description="Number of node failures.",
     ),
     Metric(
@@ -176,7 +157,6 @@ JOBS: Final = (
         label="idle GPU time lost to fragmentation",
         shown="share",
         better="lower",
-        verbs=SCHEDULE,
         description="Share of GPU time idle although enough GPUs are free for the next job.",
     ),
     Metric(
@@ -184,7 +164,6 @@ JOBS: Final = (
         label="idle GPU time on partly used nodes",
         shown="share",
         better="lower",
-        verbs=SCHEDULE,
         description="Share of GPU time idle on partly allocated nodes.",
     ),
     Metric(
@@ -193,7 +172,6 @@ JOBS: Final = (
         short="in one domain",
         shown="share",
         better="higher",
-        verbs=SCHEDULE,
         asked_with={"nodes_per_domain": 2},
         description="Share of started jobs with all their nodes in one domain, or under one leaf"
         " switch where nodes have no domains, at their first start.",
@@ -202,7 +180,6 @@ JOBS: Final = (
         name="domains_per_job",
         label="domains per job",
         better="lower",
-        verbs=SCHEDULE,
         asked_with={"nodes_per_domain": 2},
         description="Mean number of domains, or of leaf switches where nodes have no domains, of"
         " a started job.",
@@ -211,7 +188,6 @@ JOBS: Final = (
         name="states",
         label="states of jobs",
         holds="object",
-        verbs=SCHEDULE,
         parts=STATES,
         description="Number of jobs by final state.",
     ),
@@ -219,56 +195,49 @@ JOBS: Final = (
         name="classes",
         label="by job class",
         holds="rows",
-        verbs=SCHEDULE,
         description="The same metrics by job class.",
     ),
     Metric(
         name="classes.kind",
         label="class",
         holds="text",
-        verbs=SCHEDULE,
         description="Name of the class.",
     ),
     Metric(
         name="compared",
         label="comparison",
         holds="rows",
-        verbs=SCHEDULE,
         description="Metrics of each compared policy.",
     ),
     Metric(
         name="compared.name",
         label="policy",
         holds="text",
-        verbs=SCHEDULE,
         description="Description of the change.",
     ),
     Metric(
         name="compared.changes",
         label="changes",
         holds="object",
-        verbs=SCHEDULE,
         description="Changed field and value.",
     ),
     Metric(
         name="rows_read",
         label="rows read",
         holds="count",
-        verbs=SCHEDULE,
         description="Trace rows that were read.",
     ),
     Metric(
         name="rows_ignored",
         label="rows ignored",
         holds="count",
-        verbs=SCHEDULE,
         description="Trace rows that were ignored.",
     ),
     Metric(
         name="trace",
         label="trace",
         holds="object",
-        verbs=SCHEDULE,
         description="Summary of the rows read, and of those ignored by reason.",
     ),
+    verbs=SCHEDULE,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.time_parts import SPENT, TO_FIRST_TOKEN
 
 ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
@@ -13,14 +13,13 @@ FIND_REPLICAS: Final = "simulate --find-replicas"
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
 SERVING_VERBS: Final = (*ESTIMATE, *SIMULATE)
 
-LATENCIES: Final = (
+LATENCIES: Final = reported_by(
     Metric(
         name="ttft_s",
         label="time to first token (TTFT)",
         short="TTFT",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="From the arrival of a request to its first output token.",
     ),
@@ -30,7 +29,6 @@ LATENCIES: Final = (
         short="TPOT",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="(request latency - TTFT) / (output tokens - 1) of a request.",
     ),
@@ -50,7 +48,6 @@ LATENCIES: Final = (
         short="latency",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="From the arrival of a request to its last output token.",
     ),
@@ -74,6 +71,7 @@ LATENCIES: Final = (
         statistics_of=SIMULATE,
         description="From the end of prefill to the arrival of the KV cache at a decode worker.",
     ),
+    verbs=(*SERVING_VERBS, "search"),
 )
 TAILS: Final = (
     Metric(
@@ -97,7 +95,7 @@ TAILS: Final = (
         description="Mean latency of the slowest 1% of requests by latency, by cause.",
     ),
 )
-RATES: Final = (
+RATES: Final = reported_by(
     Metric(
         name="output_tokens_per_s_per_gpu",
         label="output tokens/s per GPU",
@@ -122,7 +120,6 @@ RATES: Final = (
         short="tokens/s",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Output tokens of completed requests over the makespan.",
     ),
     Metric(
@@ -130,7 +127,6 @@ RATES: Final = (
         label="requests/s",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Completed requests over the makespan.",
     ),
     Metric(
@@ -139,7 +135,6 @@ RATES: Final = (
         short="goodput /s",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Completed requests that meet all SLOs over the makespan.",
     ),
     Metric(
@@ -148,7 +143,6 @@ RATES: Final = (
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Share of requests that complete and meet all SLOs.",
     ),
     Metric(
@@ -176,6 +170,7 @@ RATES: Final = (
         verbs=(FIND,),
         description="After an interrupted search: smallest rate known to miss an SLO.",
     ),
+    verbs=SIMULATE,
 )
 REQUIRED: Final = {
     "replicas": (
@@ -222,13 +217,12 @@ SIZES: Final = (
         description="Cost of the deployment per million output tokens at this traffic.",
     ),
 )
-RUN: Final = (
+RUN: Final = reported_by(
     Metric(
         name="makespan_s",
         label="makespan",
         better="lower",
         has_interval=True,
-        verbs=SIMULATE,
         description="From the first arrival to the last output token.",
     ),
     Metric(
@@ -237,7 +231,6 @@ RUN: Final = (
         short="completed",
         better="higher",
         holds="count",
-        verbs=SIMULATE,
         description="Requests that received their last output token.",
     ),
     Metric(
@@ -246,7 +239,6 @@ RUN: Final = (
         short="rejected",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests that need more KV cache than the capacity.",
     ),
     Metric(
@@ -261,7 +253,6 @@ RUN: Final = (
         name="steps",
         label="steps",
         holds="count",
-        verbs=SIMULATE,
         description="Number of engine steps.",
     ),
     Metric(
@@ -269,7 +260,6 @@ RUN: Final = (
         label="prefix hit rate",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of the prompt tokens of completed requests found in a cache.",
     ),
     Metric(
@@ -277,7 +267,6 @@ RUN: Final = (
         label="saturated",
         better="lower",
         holds="flag",
-        verbs=SIMULATE,
         description="Whether the request rate exceeds the capacity, so that the queue grows.",
     ),
     Metric(
@@ -293,7 +282,6 @@ RUN: Final = (
         label="replica busy time",
         short="busy time",
         shown="share",
-        verbs=SIMULATE,
         description="Share of the makespan in which an engine runs steps, mean over engines. It is"
         " not the load: an engine with one request is busy too.",
     ),
@@ -309,9 +297,9 @@ RUN: Final = (
         name="series",
         label="state over time",
         holds="object",
-        verbs=SIMULATE,
         description="State of all schedulers over time, in bins of equal width.",
     ),
+    verbs=SIMULATE,
 )
 DEPLOYMENT: Final = (
     Metric(
