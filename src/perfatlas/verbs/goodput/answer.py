@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, significant
 from perfatlas.reliability.fleet.closed_form import (
     CLOSED_FORMS,
     renewal_efficiency,
     renewal_shares,
 )
 from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
-from perfatlas.verbs.goodput.energy import with_energy
-from perfatlas.verbs.goodput.interruptions import (
+from perfatlas.scenario.interrupted_jobs import (
+    Goodput,
     Interruptions,
+    PredictedStep,
+    SimpleGoodput,
     bucket_rows,
     frequency,
     interruptions_of,
     lost_hours,
+    measured_step,
+    of_system,
+    over_seeds,
+    predicted_step,
+    seeds_of,
     simple_assumptions,
+    topology_notes,
+    with_energy,
+    with_training,
 )
-from perfatlas.verbs.goodput.predicted_step import PredictedStep, predicted_step, with_training
-from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
-from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
-from perfatlas.verbs.goodput.topology import of_system, topology_notes
-from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.reliability.fleet.laws import Validity
+
+
+MOST_SEEDS: Final = 1000  # of one row
 
 
 @signature_of("goodput")
@@ -83,6 +93,31 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     return with_training(replace(answer, evidence=evidence, scenario=scenario), predicted)
 
 
+def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row; a simulated one without a seed has its number as seed.
+
+    Rows are then independent, also with several seeds each. Rows with the same seed, set by a
+    column or for all rows, meet the same failures.
+
+    Args:
+        number: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    if "seed" in fields:
+        return goodput(**fields)
+    try:
+        inputs = Goodput.read(fields)
+    except PerfatlasError:
+        return goodput(**fields)  # raises the same error
+    if not is_simulated(inputs):
+        return goodput(**fields)
+    first = number if inputs.num_seeds == 1 else (1 + number) * MOST_SEEDS
+    return goodput(**fields, seed=first)
+
+
 def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) -> SimpleGoodput:
     """Return a job whose checkpoints begin when storage has the one before.
 
@@ -120,7 +155,7 @@ def _answered(inputs: SimpleGoodput) -> Answer:
     interruptions = interruptions_of(inputs)
     beyond = _beyond_closed_forms(inputs)
     if is_simulated(inputs):
-        from perfatlas.verbs.goodput.simulated import simulated_goodput
+        from perfatlas.scenario.interrupted_jobs import simulated_goodput
 
         return simulated_goodput(inputs, interruptions, beyond)
     if beyond:

@@ -11,8 +11,8 @@ from perfatlas.reliability.fleet.closed_form import NodePool, spares_for
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
 from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
+from perfatlas.scenario.interrupted_jobs import SpareNodes
 from perfatlas.studies import smallest_number
-from perfatlas.verbs.goodput.question import SpareNodes
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Cause, Fleet

@@ -24,8 +24,8 @@ from perfatlas.report.text import (
     speaks_unicode,
     time_text,
 )
-from perfatlas.verbs.goodput.energy import SECONDS_PER_HOUR
-from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
+from perfatlas.scenario.interrupted_jobs import SECONDS_PER_HOUR
+from perfatlas.verbs.goodput.metrics import FRONTIER
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS, find_metric
 
 if TYPE_CHECKING:

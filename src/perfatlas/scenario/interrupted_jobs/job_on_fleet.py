@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfatlas.reliability.fleet.model import RecoveryPolicy, StrategyTable
-    from perfatlas.verbs.goodput.question import FleetGoodput
+    from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
 
 GIVEN_UP: Final = 20.0  # multiple of the work after which an unfinished job is abandoned
 

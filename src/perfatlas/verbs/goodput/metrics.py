@@ -1,4 +1,4 @@
-"""Metrics that the frontier of recovery strategies alone reports."""
+"""Metrics of a job with a predicted step, and of the frontier of recovery strategies."""
 
 from __future__ import annotations
 
@@ -143,4 +143,53 @@ RESULTS: Final = declare_metrics(
         description="Number of combinations.",
     ),
     verbs=VERBS,
+)
+
+declare_metrics(
+    Metric(
+        name="training_mfu",
+        label="MFU of a step",
+        shown="share",
+        better="higher",
+        has_interval=True,
+        description="Model FLOP utilization of the predicted step, without interruptions.",
+    ),
+    Metric(
+        name="effective_mfu",
+        label="MFU x goodput",
+        shown="share",
+        better="higher",
+        has_interval=True,
+        description="Model FLOP utilization of the job over its whole time. Ends of the interval"
+        " combine those of both.",
+    ),
+    Metric(
+        name="training_tokens_per_s",
+        label="tokens/s of the job",
+        better="higher",
+        has_interval=True,
+        description="Tokens that the job trains per second of its whole time, over all GPUs.",
+    ),
+    Metric(
+        name="time_to_tokens_s",
+        label="time to the token budget",
+        shown="duration",
+        better="lower",
+        has_interval=True,
+        description="Time in which the job trains its token budget.",
+    ),
+    Metric(
+        name="token_budget_gpu_hours",
+        label="GPU-hours to the token budget",
+        better="lower",
+        description="GPU-hours of the job until its token budget is trained, without spares.",
+    ),
+    Metric(
+        name="token_budget_usd",
+        label="cost of the token budget",
+        better="lower",
+        description="Price of the GPU-hours of the job and its spares until its token budget is"
+        " trained.",
+    ),
+    verbs=("goodput",),
 )

@@ -9,8 +9,8 @@ from perfatlas.energy import board_energy
 from perfatlas.files import read_toml
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.reliability.fleet.model import failure_domains
-from perfatlas.verbs.goodput.question import Goodput
-from perfatlas.vocabulary.metrics import Metric, declare_metrics
+from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
+from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,59 +18,6 @@ if TYPE_CHECKING:
     from perfatlas.answer import Answer
     from perfatlas.scenario.training_steps import TrainingStep
 
-GOODPUT: Final = ("goodput",)
-JOINED: Final = declare_metrics(
-    Metric(
-        name="training_mfu",
-        label="MFU of a step",
-        shown="share",
-        better="higher",
-        has_interval=True,
-        description="Model FLOP utilization of the predicted step, without interruptions.",
-    ),
-    Metric(
-        name="effective_mfu",
-        label="MFU x goodput",
-        shown="share",
-        better="higher",
-        has_interval=True,
-        description="Model FLOP utilization of the job over its whole time. Ends of the interval"
-        " combine those of both.",
-    ),
-    Metric(
-        name="training_tokens_per_s",
-        label="tokens/s of the job",
-        better="higher",
-        has_interval=True,
-        description="Tokens that the job trains per second of its whole time, over all GPUs.",
-    ),
-    Metric(
-        name="time_to_tokens_s",
-        label="time to the token budget",
-        shown="duration",
-        better="lower",
-        has_interval=True,
-        description="Time in which the job trains its token budget.",
-    ),
-    Metric(
-        name="token_budget_gpu_hours",
-        label="GPU-hours to the token budget",
-        better="lower",
-        description="GPU-hours of the job until its token budget is trained, without spares.",
-    ),
-    Metric(
-        name="token_budget_usd",
-        label="cost of the token budget",
-        better="lower",
-        description="Price of the GPU-hours of the job and its spares until its token budget is"
-        " trained.",
-    ),
-    verbs=GOODPUT,
-)
-
-
-__all__ = ["JOINED", "predicted_step", "with_training"]
-HOUR_S: Final = 3600.0
 ENDS: Final = ("", "_low", "_high")
 DERIVED: Final = (
     *("mfu", "checkpoint_bytes", "checkpoint_write_s", "restart_s", "checkpoint_lag_s"),
@@ -291,10 +238,10 @@ def _to_tokens(
     for end, other in zip(ENDS, ("", "_high", "_low"), strict=True):
         rate = results[f"training_tokens_per_s{other}"]
         found[f"time_to_tokens_s{end}"] = tokens / rate if rate else None
-    hours = found["time_to_tokens_s"]
-    if hours is not None:
-        found["token_budget_gpu_hours"] = gpus * hours / HOUR_S
+    seconds = found["time_to_tokens_s"]
+    if seconds is not None:
+        found["token_budget_gpu_hours"] = gpu_hours(gpus * seconds)
         if usd_per_gpu_hour is not None:
             held = results.get("gpus_held") or gpus
-            found["token_budget_usd"] = held * hours / HOUR_S * usd_per_gpu_hour
+            found["token_budget_usd"] = gpu_hours(held * seconds) * usd_per_gpu_hour
     return found

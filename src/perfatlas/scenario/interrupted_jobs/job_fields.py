@@ -42,7 +42,7 @@ class Goodput(
             InvalidSpecError: A name is unknown, a value is invalid, or a required field is missing.
 
         Example:
-            >>> from perfatlas.verbs.goodput.question import Goodput
+            >>> from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
             >>> Goodput.read({"mtti_s": "3h"}).mtti_s
             10800.0
         """

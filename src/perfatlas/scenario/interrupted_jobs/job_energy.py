@@ -10,7 +10,7 @@ from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
-    from perfatlas.verbs.goodput.question import Goodput
+    from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 COMPUTING: Final = frozenset(("productive", "lost_work", "degraded"))  # categories
 SECONDS_PER_HOUR: Final = 3600.0

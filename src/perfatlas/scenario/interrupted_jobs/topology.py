@@ -10,7 +10,7 @@ from perfatlas.reliability.fleet.model import failure_domains
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import FailureDomains, Fleet
-    from perfatlas.verbs.goodput.question import Goodput
+    from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 
 def topology_of(system: str) -> FailureDomains:

@@ -24,7 +24,7 @@ from perfatlas.reliability.fleet.model import (
     scaled_rates,
 )
 from perfatlas.reliability.fleet.simulator import chosen_interval_s, simulate
-from perfatlas.verbs.goodput.fleet_job import whole_units
+from perfatlas.scenario.interrupted_jobs.job_on_fleet import whole_units
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.fleet.laws import Law
     from perfatlas.reliability.fleet.simulator import Outcome
-    from perfatlas.verbs.goodput.fleet_job import FleetJob
-    from perfatlas.verbs.goodput.question import FleetGoodput
+    from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
+    from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
 _SAME_INTERVAL: Final = "the same work between checkpoints"
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.answer import Answer
-    from perfatlas.verbs.goodput.question import Goodput
+    from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 MEASURED: Final = (
     *("goodput", "interruptions", "interruptions_per_day", "lost_gpu_hours", "useful_gpu_hours"),

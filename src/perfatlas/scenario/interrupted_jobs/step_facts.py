@@ -13,7 +13,7 @@ from perfatlas.reliability.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMET
 
 if TYPE_CHECKING:
     from perfatlas.networks import ParameterCounts
-    from perfatlas.verbs.goodput.question import Goodput
+    from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 FLOP_PER_PARAMETER: Final = 6.0  # per parameter and token: 2 forward, 4 backward
 _OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
@@ -67,8 +67,8 @@ def measured_step(inputs: Goodput) -> StepFacts:
     Limits: attention over the context is not counted: MFU is underestimated for long contexts.
 
     Example:
-        >>> from perfatlas.verbs.goodput.question import Goodput
-        >>> from perfatlas.verbs.goodput.training_step import measured_step
+        >>> from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
+        >>> from perfatlas.scenario.interrupted_jobs.step_facts import measured_step
         >>> facts = measured_step(Goodput.read({"model": "meta-llama/Llama-3.1-405B",
         ...     "system": "h100_sxm", "step_time_s": 6.2, "tokens_per_step": 16 * 2**20}))
         >>> print(f"{facts.mfu(16384):.3f} {facts.checkpoint_bytes / 1e12:.2f} TB")

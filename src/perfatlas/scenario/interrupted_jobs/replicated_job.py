@@ -27,7 +27,7 @@ from perfatlas.reliability.fleet.model import (
     Strategy,
 )
 from perfatlas.reliability.fleet.simulator import chosen_interval_s, exact_sum, simulate_until
-from perfatlas.verbs.goodput.interruptions import (
+from perfatlas.scenario.interrupted_jobs.interruptions import (
     bucket_rows,
     frequency,
     half_width_text,
@@ -38,8 +38,8 @@ from perfatlas.verbs.goodput.interruptions import (
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.simulator import Outcome
-    from perfatlas.verbs.goodput.interruptions import Interruptions
-    from perfatlas.verbs.goodput.question import SimpleGoodput
+    from perfatlas.scenario.interrupted_jobs.interruptions import Interruptions
+    from perfatlas.scenario.interrupted_jobs.job_fields import SimpleGoodput
 
 MOST_FAILURES: Final = 150_000_000  # total of all replicas; about a minute
 MOST_REPLICAS: Final = 100_000
