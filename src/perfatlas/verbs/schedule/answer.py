@@ -10,12 +10,25 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.energy import idle_power_remarks
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
+from perfatlas.reliability.jobs.run import measured_jobs
+from perfatlas.scenario.cluster_schedules import (
+    JOB_NAMES,
+    Prepared,
+    energy_notes,
+    energy_results,
+    is_stream,
+    largest_job,
+    parse_schedule,
+    prepare,
+    response_of,
+    sized_stream,
+    transient_note,
+    unfilled_warning,
+    unused_system,
+    variants,
+    with_energy,
+)
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
-from perfatlas.verbs.schedule.cluster import unused_system
-from perfatlas.verbs.schedule.energy import energy_notes, energy_results, with_energy
-from perfatlas.verbs.schedule.jobs import largest_job
-from perfatlas.verbs.schedule.prepared import Prepared, prepare, response_of
-from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
@@ -24,13 +37,6 @@ from perfatlas.verbs.schedule.results import (
     failed_jobs_remark,
     results_of,
 )
-from perfatlas.verbs.schedule.steady_stream import (
-    is_stream,
-    measured_jobs,
-    sized_stream,
-    transient_note,
-    unfilled_warning,
-)
 from perfatlas.vocabulary.fields import value_text
 
 if TYPE_CHECKING:
@@ -38,8 +44,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.jobs.model import Cluster, Jobs, Response
     from perfatlas.reliability.jobs.run import ScheduleOutcome
-    from perfatlas.verbs.schedule.question import Schedule
-    from perfatlas.verbs.schedule.steady_stream import Stream
+    from perfatlas.scenario.cluster_schedules import Schedule, Stream
 
 FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
@@ -159,6 +164,7 @@ def decided_fields(
     return {name: value for name, value in found.items() if value is not None}
 
 
+ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # results without a table column
 MOST_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
 SLACK: Final = 1.5
 
@@ -238,6 +244,21 @@ def fleet_schedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
+
+
+def schedule_row(_: int, fields: Mapping[str, Any]) -> Answer:
+    """Return an answer with results as table cells.
+
+    Args:
+        _: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    answer = fleet_schedule(**fields).answer
+    kept = {name: value for name, value in answer.results.items() if name not in ROWS_LEFT_OUT}
+    return replace(answer, results=kept)
 
 
 def _steady_state(

@@ -9,10 +9,6 @@ from perfatlas.vocabulary.metrics import Metric, declare_metrics
 VERBS: Final = ("fleet schedule",)
 POWER: Final = {"power_w": 600.0, "idle_power_w": 80.0}
 PRICED: Final = {**POWER, "usd_per_kwh": 0.1}
-PARTS: Final = (
-    *("work_energy_j", "lost_work_energy_j", "stalled_energy_j", "idle_gpu_energy_j"),
-    "repair_energy_j",
-)
 RESULTS: Final = declare_metrics(
     Metric(
         name="cluster_energy_j",

@@ -19,8 +19,7 @@ from perfatlas.report.text import (
     share_text,
     time_text,
 )
-from perfatlas.verbs.schedule.energy import SECONDS_PER_HOUR
-from perfatlas.verbs.schedule.metrics import PARTS
+from perfatlas.scenario.cluster_schedules import PARTS, SECONDS_PER_HOUR
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:

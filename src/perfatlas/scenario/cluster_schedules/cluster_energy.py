@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.verbs.schedule.metrics import PARTS
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.verbs.schedule.question import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
+PARTS: Final = (
+    *("work_energy_j", "lost_work_energy_j", "stalled_energy_j", "idle_gpu_energy_j"),
+    "repair_energy_j",
+)
 COMPUTING: Final = frozenset(("productive", "unfinished", "under_way", "lost_work"))
 STALLED: Final = frozenset(("restart", "detection", "waiting"))
 REPAIR: Final = frozenset(("down",))

@@ -25,13 +25,18 @@ from perfatlas.reliability.jobs.model import (
 )
 from perfatlas.reliability.jobs.run import schedule
 from perfatlas.reliability.jobs.traces import read_failures
-from perfatlas.verbs.schedule.cluster import cluster_of
-from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, without_larger
+from perfatlas.scenario.cluster_schedules.cluster_of_fields import cluster_of
+from perfatlas.scenario.cluster_schedules.jobs_of_fields import (
+    JobSource,
+    completed,
+    job_source,
+    without_larger,
+)
 
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model import Cluster, Failures, Jobs
     from perfatlas.reliability.jobs.run import ScheduleOutcome
-    from perfatlas.verbs.schedule.question import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)

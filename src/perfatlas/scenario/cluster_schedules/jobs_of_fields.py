@@ -18,7 +18,7 @@ from perfatlas.reliability.jobs.traces import read_jobs, runs_as_jobs
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.model import Cluster, Policy
     from perfatlas.reliability.jobs.traces import Trace
-    from perfatlas.verbs.schedule.question import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
 LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by default
 SOURCES: Final = {

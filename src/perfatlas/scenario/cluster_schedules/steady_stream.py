@@ -10,14 +10,14 @@ from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.reliability.jobs.model import TICKS_PER_SECOND
 from perfatlas.reliability.jobs.run import measured_jobs, waiting_growth
 from perfatlas.sampling import batch_precision, stability_of
-from perfatlas.verbs.schedule.prepared import Prepared, prepare
+from perfatlas.scenario.cluster_schedules.prepared_schedule import Prepared, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.reliability.jobs.run import ScheduleOutcome
     from perfatlas.sampling import Stability
-    from perfatlas.verbs.schedule.question import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
 FIRST: Final = 5_000  # jobs of the first schedule
 LONGEST: Final = 160_000  # jobs of the longest one

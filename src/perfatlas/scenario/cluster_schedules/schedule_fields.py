@@ -42,7 +42,7 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         InvalidSpecError: A name is unknown, a value is invalid, or two are inconsistent.
 
     Example:
-        >>> from perfatlas.verbs.schedule.question import parse_schedule
+        >>> from perfatlas.scenario.cluster_schedules.schedule_fields import parse_schedule
         >>> parse_schedule({"nodes": "64", "num_jobs": 100, "load": 0.8}).backfill
         'easy'
     """
@@ -86,7 +86,7 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
         InvalidSpecError: Not a field and values, a field named twice, or too many combinations.
 
     Example:
-        >>> from perfatlas.verbs.schedule.question import variants
+        >>> from perfatlas.scenario.cluster_schedules.schedule_fields import variants
         >>> variants(["backfill=none,easy"], {"num_jobs": 9, "load": 0.8, "nodes": 4})
         [{'backfill': 'none'}, {'backfill': 'easy'}]
     """

@@ -11,7 +11,7 @@ from perfatlas.reliability.jobs.model import Cluster
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import FailureDomains
-    from perfatlas.verbs.schedule.question import Schedule
+    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
 
 GPUS_PER_NODE: Final = 8
 
