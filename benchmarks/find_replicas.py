@@ -20,9 +20,10 @@ import numpy as np
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import offered_load, resolve_traffic, run_traffic, service
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import Window, request_latencies
-from perfatlas.verbs.simulate import required_replicas, simulate, split_fields
+from perfatlas.verbs.simulate import required_replicas, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

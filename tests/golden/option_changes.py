@@ -15,9 +15,9 @@ import perfatlas
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import refuse_unused_options
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.studies.traffic import sized_run
 from perfatlas.verbs.simulate.answer import simulation_of
-from perfatlas.verbs.simulate.question import split_fields
 from tests.golden.option_values import others_of
 from tests.golden.question import Question, read_questions
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.heterogeneous_replicas import (
         common_entries as common_entries,
         kind_column as kind_column,
-        kind_results as kind_results,
         kinds_evidence as kinds_evidence,
         resolved_kinds as resolved_kinds,
     )
@@ -63,12 +62,13 @@ if TYPE_CHECKING:
         required_requests as required_requests,
         too_short as too_short,
     )
-    from perfatlas.scenario.deployments.replica_results import (
-        operation_results as operation_results,
+    from perfatlas.scenario.deployments.results_of_traffic import (
+        containing_predictions as containing_predictions,
+        end_of_interval as end_of_interval,
+        traffic_results as traffic_results,
     )
     from perfatlas.scenario.deployments.services import (
         Service as Service,
-        fleet_of as fleet_of,
         holds_all as holds_all,
         reseeded as reseeded,
         run_traffic as run_traffic,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.answer import (
@@ -13,6 +13,7 @@ from perfatlas.answer import (
     half_widths,
     merged_evidence,
     plan_note,
+    step_bounds,
     step_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
@@ -22,7 +23,9 @@ from perfatlas.scenario.deployments import (
     Spent,
     client_note,
     common_entries,
+    containing_predictions,
     draws,
+    end_of_interval,
     energy_results,
     interval_note,
     kind_column,
@@ -42,12 +45,13 @@ from perfatlas.scenario.deployments import (
     seeds_note,
     slowed,
     spent_energy,
+    traffic_results,
     traffic_warnings,
     typical_step_rows,
     unknown_power,
 )
 from perfatlas.scenario.fields import Traffic, plain_values
-from perfatlas.scenario.resolution import pool_plan, resolved_plan, with_formats
+from perfatlas.scenario.resolution import pool_plan, resolved_plan, split_fields, with_formats
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
@@ -76,12 +80,6 @@ from perfatlas.studies.traffic import (
     window_results,
     without_steady_mean,
     without_upper_limit,
-)
-from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.results import (
-    containing_predictions,
-    end_of_interval,
-    traffic_results,
 )
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
@@ -256,6 +254,33 @@ def simulate(
     known: Priced = {}
     run = sized_run(inputs, scenario, known, _part(progress, 0, 1 + inputs.num_seeds))
     return simulation_of(run, scenario, fields, known, progress)
+
+
+def simulate_row(**fields: object) -> Answer:
+    """Return the answer of a row of `simulate`.
+
+    Args:
+        **fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    return simulated_row(simulate, fields)
+
+
+def simulated_row(function: Callable[..., Simulation], fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row, with its tier and what binds its steps.
+
+    Args:
+        function: `simulate`, or a search for a rate or a number of replicas.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    answer = function(**fields).answer
+    told = {"tier": answer.evidence.tier, **step_bounds(answer.breakdown)}
+    return replace(answer, results={**answer.results, **told})
 
 
 def simulation_of(

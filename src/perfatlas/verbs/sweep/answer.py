@@ -48,16 +48,18 @@ from perfatlas.studies import (
     usable_processors,
     versions,
 )
-from perfatlas.verbs.sweep.base_rows import base_key
-from perfatlas.verbs.sweep.names import (
+from perfatlas.studies.sweeps import (
+    RESULT_PREFIX,
     STATUS,
+    Study,
+    Tally,
+    base_key,
     is_hardware,
     is_higher_better,
     is_override,
     overridden,
+    read_study,
 )
-from perfatlas.verbs.sweep.study import Study, read_study
-from perfatlas.verbs.sweep.summary import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -67,7 +69,6 @@ if TYPE_CHECKING:
 Columns = dict[str, Sequence[Any]]
 POINT: Final = "point"
 MET: Final = "meets_constraints"
-RESULT_PREFIX: Final = "result_"  # prefix of a result whose name varies in the study
 BEST_ROWS: Final = 10  # kept of each block
 LONGEST_REASON: Final = 160  # characters
 _NUMBER: Final = re.compile(r"(?<![A-Za-z_0-9.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")

@@ -1,4 +1,4 @@
-"""Questions of `simulate`: the traffic and the deployment of named fields."""
+"""Fields of a simulation: the traffic and the deployment of named fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import TRAFFIC_NAMES, parse_traffic, shared_fields
-from perfatlas.scenario.resolution import planned_scenario, read_scenario
+from perfatlas.scenario.resolution.plan_from_gpus import planned_scenario
+from perfatlas.scenario.resolution.scenario_checks import read_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
-from perfatlas.verbs.sweep.base_rows import base_key, with_ratio
-from perfatlas.verbs.sweep.names import is_higher_better
+from perfatlas.studies.sweeps.base_rows import base_key, with_ratio
+from perfatlas.studies.sweeps.names import is_higher_better
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from perfatlas.verbs.sweep.study import Study
+    from perfatlas.studies.sweeps.study import Study
 
 BEST: Final = 10
 MOST_REASONS: Final = 100  # of refusals that a summary lists; the others are counted together
 OTHERS: Final = "other reasons"
-RESULT_PREFIX: Final = "result_"
+RESULT_PREFIX: Final = "result_"  # prefix of a result whose name varies in the study
 
 
 class Tally:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from perfatlas.declarations import commands, verb_fields
 from perfatlas.files import Text, known_keys
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
-from perfatlas.studies import Axis, Expression, Points, Sample, SampledName, spread
-from perfatlas.verbs.sweep.base_rows import check_base
-from perfatlas.verbs.sweep.names import (
+from perfatlas.studies.expressions import Expression
+from perfatlas.studies.points import Axis, Points, Sample, SampledName, spread
+from perfatlas.studies.sweeps.base_rows import check_base
+from perfatlas.studies.sweeps.names import (
     check_name,
     flattened,
     is_hardware,
@@ -25,7 +26,7 @@ from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.studies import Method
+    from perfatlas.studies.points import Method
     from perfatlas.vocabulary.fields import Field
 
 RANGE: Final = ("from", "to", "steps", "step", "scale")
@@ -272,7 +273,7 @@ def sweepable() -> list[str]:
     """Return the commands that a study can name: those with --table.
 
     Example:
-        >>> from perfatlas.verbs.sweep.study import sweepable
+        >>> from perfatlas.studies.sweeps.study import sweepable
         >>> "kernel gemm" in sweepable(), "search" in sweepable()
         (True, False)
     """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.scenario.deployments import fleet_of, kind_results, operation_results
+from perfatlas.scenario.deployments.heterogeneous_replicas import kind_results
+from perfatlas.scenario.deployments.replica_results import operation_results
+from perfatlas.scenario.deployments.services import fleet_of
 from perfatlas.scenario.fields import tier_results
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -17,7 +19,8 @@ from perfatlas.vocabulary.metrics import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.deployments import ResolvedTraffic, Service
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
+    from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
 
 BOTH_ENDS: Final = [metric for metric in metrics_of("simulate") if metric.has_interval]
@@ -117,7 +120,7 @@ def containing_predictions(results: Mapping[str, Any]) -> dict[str, Any]:
         results: Results, some with `_low` and `_high`, each a number or numbers by statistic.
 
     Example:
-        >>> from perfatlas.verbs.simulate.results import containing_predictions
+        >>> from perfatlas.scenario.deployments.results_of_traffic import containing_predictions
         >>> containing_predictions(
         ...     {"makespan_s": 5.0, "makespan_s_low": 5.1, "makespan_s_high": 6.0}
         ... )

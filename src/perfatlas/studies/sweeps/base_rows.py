@@ -14,7 +14,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.studies import Points
+    from perfatlas.studies.points import Points
 
 MOST_POINTS: Final = 100_000  # of a study with a base, whose rows are in memory
 RATIO: Final = "ratio_to_base"
@@ -64,7 +64,7 @@ def base_key(row: Mapping[str, Any], names: Sequence[str], base: Mapping[str, An
         base: Values of the base, by name.
 
     Example:
-        >>> from perfatlas.verbs.sweep.base_rows import base_key
+        >>> from perfatlas.studies.sweeps.base_rows import base_key
         >>> base_key({"system": "h200_sxm", "tp": 4}, ("system", "tp"), {"system": "h100_sxm"})
         '[4]'
     """

@@ -36,7 +36,7 @@ def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
     `device.tdp = [1]` is a nested table in TOML, `"device.tdp" = [1]` is not.
 
     Example:
-        >>> from perfatlas.verbs.sweep.names import flattened
+        >>> from perfatlas.studies.sweeps.names import flattened
         >>> flattened({"tp": [1], "device": {"tdp": ["500W"]}})
         {'tp': [1], 'device.tdp': ['500W']}
     """
@@ -79,7 +79,7 @@ def overridden(name: str) -> tuple[str, str]:
         name: A hardware field, or a dimension of the model.
 
     Example:
-        >>> from perfatlas.verbs.sweep.names import overridden
+        >>> from perfatlas.studies.sweeps.names import overridden
         >>> overridden("decode_system.device.tdp"), overridden("device.tdp")
         (('decode_system', 'device.tdp'), ('system', 'device.tdp'))
         >>> overridden("model.layers")
@@ -204,7 +204,7 @@ def result_names(command: str) -> tuple[str, ...]:
     """Return the columns that a table of a verb may have.
 
     Example:
-        >>> from perfatlas.verbs.sweep.names import result_names
+        >>> from perfatlas.studies.sweeps.names import result_names
         >>> "ttft_s_low" in result_names("estimate"), "memory_fits" in result_names("estimate")
         (True, True)
     """
