@@ -83,7 +83,6 @@ def drawn_question(
 
     Args:
         draw: Where random numbers come from.
-        number: Number of the question.
         of: Deployments, taken in turn.
     """
     deployment = of[number % len(of)]
@@ -135,7 +134,6 @@ def meets(fields: Mapping[str, Any], count: int, seed: int) -> bool:
     Args:
         fields: The deployment with its size, its request rate and the SLOs.
         count: Number of requests.
-        seed: Seed of the run.
     """
     traffic, scenario = split_fields({**fields, "seed": seed})
     load = offered_load(scenario, traffic, {}).load

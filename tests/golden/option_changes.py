@@ -95,7 +95,6 @@ class Change(NamedTuple):
 
     Args:
         question: Name of the question.
-        field: The field.
         value: Its other value.
         outcome: "moved", "refused", "remarked" or "ignored".
     """
@@ -137,9 +136,6 @@ def asked_of(verb: str) -> dict[str, Asked]:
 
 def fields_of(question: Question) -> Fields | None:
     """Return the fields of the command line, None if it has more commands or other options.
-
-    Args:
-        question: The question.
     """
     if len(question.commands) != 1:
         return None

@@ -164,9 +164,6 @@ def _runs() -> list[Any]:
 
 def run_rows(runs: Sequence[Any]) -> list[Row]:
     """Return TPOT of published serving runs on devices priced by their lenders.
-
-    Args:
-        runs: The runs.
     """
     rows = []
     for split in device_splits():

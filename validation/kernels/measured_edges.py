@@ -79,9 +79,6 @@ def validate_edges(
 
 def score_edges(cell: Cell) -> UnseenScore | None:
     """Return the score of a cell, None for engines with fewer rows or too small size ranges.
-
-    Args:
-        cell: The cell.
     """
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)

@@ -68,9 +68,6 @@ class SourceRuns:
 
     def limits(self, tails: StepTails) -> tuple[FloatArray, FloatArray]:
         """Return the interval with given errors of runs, each (N,) [s].
-
-        Args:
-            tails: The errors.
         """
         low_N, high_N = tails.limits(self.laboratory)
         low_s = np.minimum(self.low_s, self.predicted_s * np.exp(low_N))

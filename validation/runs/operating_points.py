@@ -40,9 +40,6 @@ SIZES: Final = ("tp", "ep", "dp", "isl", "osl", "concurrency", "num_requests")
 def compare_points(rules: ServingRules) -> tuple[list[Row], list[str]]:
     """Return measured and simulated medians of every point, and missing files.
 
-    Args:
-        rules: The rules with the points.
-
     Returns:
         One row per point: plan, lengths, load, `_measured_s`, `_s` and `_error` of TTFT, TPOT,
         request latency and makespan; sentences of missing files.

@@ -147,7 +147,6 @@ def launched_pools(ready: Service, run: PoolRun, rules: ServingRules) -> Service
 
     Args:
         ready: The service with default limits.
-        run: The run.
         rules: Engine launches.
     """
     launch, batch = rules.pool_launch(run), rules.decode_batch(run)

@@ -151,7 +151,6 @@ def as_launched(ready: Deployment, changes: Mapping[str, Any]) -> Deployment:
     """Return a deployment with the launch limits that have no vocabulary name.
 
     Args:
-        ready: The deployment.
         changes: Changed limits.
     """
     ready = replace(ready, limits=ready.limits._replace(**changes))

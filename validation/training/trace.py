@@ -92,9 +92,6 @@ def _pair(engine: TrainingEngine) -> PairParts:
 
 def production_run(engine: TrainingEngine) -> TrainingQuestion:
     """Return the production run of the trace's model as a question.
-
-    Args:
-        engine: The training engine.
     """
     trace = published_trace()
     run, name = trace["run"], trace["format"]

@@ -165,11 +165,7 @@ def joined_tiers(tiers: Iterable[str]) -> str:
 
 
 def other_vendors_note(matches: Iterable[CalibrationMatch]) -> str:
-    """Return that kernels of another vendor's GPUs price an answer, "" where none do.
-
-    Args:
-        matches: The calibrations of the answer.
-    """
+    """Return that kernels of another vendor's GPUs price an answer, "" where none do."""
     donors = dict.fromkeys(one.calibration.device for one in matches if one.other_vendor)
     if not donors:
         return ""

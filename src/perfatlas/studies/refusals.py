@@ -47,11 +47,7 @@ def refused_by_rule(
 
 
 def rejected_counts(rejected: Mapping[str, int]) -> dict[str, int]:
-    """Return the rules that refuse candidates with their numbers, the largest first.
-
-    Args:
-        rejected: Number of candidates that each rule refuses.
-    """
+    """Return the rules that refuse candidates with their numbers, the largest first."""
     return {n: count for n, count in sorted(rejected.items(), key=lambda one: -one[1]) if count}
 
 
@@ -61,7 +57,6 @@ def rejected_text(
     """Return the rules that refuse candidates with their numbers, the largest first.
 
     Args:
-        rejected: Number of candidates that each rule refuses.
         most: Number of rules that are named, all by default.
 
     Example:

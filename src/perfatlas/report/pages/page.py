@@ -95,7 +95,6 @@ class Page:
         sections: Intervals, charts and tables.
         evidence: Evidence for the numbers.
         warnings: Warnings to read before relying on them.
-        reproduce: Command line that reproduces the page.
         versions: Versions of programs and data, by name.
     """
 

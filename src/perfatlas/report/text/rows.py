@@ -57,7 +57,6 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     """Write lines with a label and a text that wraps beside it.
 
     Args:
-        console: From `open_terminal`.
         lines: (label, text).
     """
     from rich.table import Table
@@ -82,7 +81,6 @@ def print_rows(
     """Write uniform rows as a table: a catalog, a validation, a calibration.
 
     Args:
-        console: From `open_terminal`.
         rows: Mappings; the keys of the first are the columns.
         columns: Keys to show and their titles; all by default.
         title: Line above the table.
@@ -151,7 +149,6 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
     """Write the facts of one item, one per line.
 
     Args:
-        console: From `open_terminal`.
         facts: Values by name; mappings and lists of mappings take one line per item, empty values
             are skipped.
     """

@@ -119,7 +119,6 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
     Args:
         isl_factor: Factor on prompt tokens; for hashed prompts also on the block size, so that
             the shared fraction of each prompt is preserved. Prompts are then rounded up.
-        osl_factor: Factor on output tokens.
 
     Raises:
         InvalidSpecError: A factor is not positive and finite, a length is too long, or a hashed

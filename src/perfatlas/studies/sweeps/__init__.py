@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.studies.sweeps.base_rows import (
-        base_key as base_key,
-    )
     from perfatlas.studies.sweeps.names import (
         STATUS as STATUS,
         is_hardware as is_hardware,
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.studies.sweeps.summary import (
         RESULT_PREFIX as RESULT_PREFIX,
         Tally as Tally,
+        base_key as base_key,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

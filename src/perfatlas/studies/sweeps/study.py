@@ -11,7 +11,6 @@ from perfatlas.files import Text, known_keys
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.studies.expressions import Expression
 from perfatlas.studies.points import Axis, Points, Sample, SampledName, spread
-from perfatlas.studies.sweeps.base_rows import check_base
 from perfatlas.studies.sweeps.names import (
     check_name,
     flattened,
@@ -21,6 +20,7 @@ from perfatlas.studies.sweeps.names import (
     read_value,
     result_names,
 )
+from perfatlas.studies.sweeps.summary import check_base
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:

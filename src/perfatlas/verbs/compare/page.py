@@ -52,12 +52,7 @@ MOST_SCENARIOS: Final = 8
 
 
 def comparison_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return a comparison as an HTML page.
-
-    Args:
-        answer: The `--json` object of `compare`.
-        reproduce: The command line that reproduces it.
-    """
+    """Return a comparison as an HTML page."""
     results = answer["results"]
     rows: Rows = results["rows"]
     differences: Rows = results["differences"]

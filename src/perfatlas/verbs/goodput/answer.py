@@ -33,6 +33,7 @@ from perfatlas.scenario.interrupted_jobs import (
     with_energy,
     with_training,
 )
+from perfatlas.verbs.goodput.metrics import COMMAND
 from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     predicted, fields = predicted_step(fields)
     whole = Goodput.read(fields)
     facts = measured_step(whole)
-    refuse_unused(dict(whole), verb_fields("goodput"))
+    refuse_unused(dict(whole), verb_fields(COMMAND))
     derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0} | of_system(whole)
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
@@ -89,7 +90,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         decided["num_seeds"] = inputs.num_seeds
     notes = (*answer.evidence.assumptions, *facts.notes, *topology_notes(whole))
     evidence = replace(answer.evidence, assumptions=notes)
-    scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
+    scenario = complete_scenario(verb_fields(COMMAND), whole, **decided)
     return with_training(replace(answer, evidence=evidence, scenario=scenario), predicted)
 
 
@@ -203,7 +204,7 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
     warnings += [str(middle.reason_C), *_instead(method, middle, inputs, interruptions, interval_s)]
     simulated = Missing("a closed form is used", "set method = simulate")
     warnings += unused_warnings(
-        dict(inputs), verb_fields("goodput"), {"simulation": lambda: simulated}
+        dict(inputs), verb_fields(COMMAND), {"simulation": lambda: simulated}
     )
     results = {
         "goodput": float(middle.value_C),
@@ -215,7 +216,7 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
         "method": method,
     }
     return Answer(
-        command="goodput",
+        command=COMMAND,
         scenario={},
         results=results | lost_hours(inputs, results["goodput"]),
         breakdown=_buckets(inputs, interruptions, interval_s) if form.renewal else [],

@@ -6,7 +6,8 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
-VERBS: Final = ("goodput --frontier",)
+COMMAND: Final = "goodput"
+VERBS: Final = (f"{COMMAND} --frontier",)
 FRONTIER: Final = "strategy_frontier"
 BEST: Final = "best_strategy"
 
@@ -191,5 +192,5 @@ declare_metrics(
         description="Price of the GPU-hours of the job and its spares until its token budget is"
         " trained.",
     ),
-    verbs=("goodput",),
+    verbs=(COMMAND,),
 )

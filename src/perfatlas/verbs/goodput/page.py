@@ -51,9 +51,7 @@ def goodput_page(
     """Return goodput as an HTML page.
 
     Args:
-        answer: The `--json` object of `goodput`.
         columns: Replicas: goodput, ended_s; empty for a closed form.
-        reproduce: The command line that reproduces it.
     """
     lines = result_lines(answer["results"])
     rows = [(typeset(label), value, interval) for label, value, interval in lines]

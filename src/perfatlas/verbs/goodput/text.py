@@ -97,9 +97,6 @@ def print_goodput(
     """Write an answer of any form of goodput to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all results, factors and changes, and all evidence.
     """
     print_line(console, goodput_headline(answer), style="bold")
@@ -156,9 +153,6 @@ def _default_period(answer: Answered) -> str:
 
 def goodput_headline(answer: Answered) -> str:
     """Return the scenario in one line.
-
-    Args:
-        answer: The `--json` object.
 
     Example:
         >>> from perfatlas.verbs.goodput.text import goodput_headline
@@ -342,9 +336,6 @@ def print_strategies(
     """Write the frontier of recovery strategies to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print why combinations were skipped, and all evidence.
     """
     results = answer["results"]

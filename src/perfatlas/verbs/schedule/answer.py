@@ -29,6 +29,7 @@ from perfatlas.scenario.cluster_schedules import (
     with_energy,
 )
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.verbs.schedule.metrics import COMMAND
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
@@ -66,7 +67,7 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     Raises:
         InvalidSpecError: All jobs define the option, or checkpoints have no effect.
     """
-    fields = verb_fields("fleet schedule")
+    fields = verb_fields(COMMAND)
     for name, column, seconds_field in FIELD_COLUMNS:
         needs = fields[name].row.needs
         given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
@@ -87,7 +88,7 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
 
 def draws(one: Schedule) -> bool:
     """Return whether a schedule has random draws, so that the seed has an effect."""
-    needs = verb_fields("fleet schedule")["seed"].row.needs
+    needs = verb_fields(COMMAND)["seed"].row.needs
     return needs is None or not needs.missing(one.values, {})
 
 
@@ -123,7 +124,7 @@ def schedule_scenario(
         compare: Compared fields and values, as given.
         seeded: Whether anything is drawn at random.
     """
-    fields = verb_fields("fleet schedule")
+    fields = verb_fields(COMMAND)
     first, *others = decided
     known = {name: v for name, v in first.items() if all(one.get(name) == v for one in others)}
     if seeded:
@@ -213,7 +214,7 @@ def fleet_schedule(
     inputs = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
-    refuse_unused(inputs.values, verb_fields("fleet schedule"), others=[x.values for x in compared])
+    refuse_unused(inputs.values, verb_fields(COMMAND), others=[x.values for x in compared])
     stream = sized_stream(inputs) if is_stream(inputs) else None
     if is_stream(inputs) and stream is None:
         raise KeyboardInterrupt
@@ -391,7 +392,7 @@ def _answer(
         )
     rows = with_energy(inputs, breakdown(outcome))
     return Answer(
-        command="fleet schedule",
+        command=COMMAND,
         scenario=dict(given),
         results=results | energy_results(inputs, rows),
         breakdown=rows,

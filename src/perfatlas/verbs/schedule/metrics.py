@@ -6,7 +6,7 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
-VERBS: Final = ("fleet schedule",)
+COMMAND: Final = "fleet schedule"
 POWER: Final = {"power_w": 600.0, "idle_power_w": 80.0}
 PRICED: Final = {**POWER, "usd_per_kwh": 0.1}
 RESULTS: Final = declare_metrics(
@@ -66,5 +66,5 @@ RESULTS: Final = declare_metrics(
         asked_with=PRICED,
         description="Cost of `lost_work_energy_j`, times the PUE.",
     ),
-    verbs=VERBS,
+    verbs=(COMMAND,),
 )

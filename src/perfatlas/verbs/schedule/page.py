@@ -49,12 +49,7 @@ TERMS: Final = (
 
 
 def schedule_page(answer: Answered, *, reproduce: str) -> Page:
-    """Return a schedule as an HTML page.
-
-    Args:
-        answer: The `--json` object of `fleet schedule`.
-        reproduce: The command line that reproduces it.
-    """
+    """Return a schedule as an HTML page."""
     return answer_page(
         answer,
         title=schedule_headline(answer),

@@ -72,9 +72,6 @@ def print_schedule(
     """Write an answer of `fleet schedule` to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all results, classes of jobs and evidence.
     """
     results = answer["results"]
@@ -111,9 +108,6 @@ def _print_more(console: Console, left: int, *, verbose: bool) -> None:
 
 def schedule_headline(answer: Answered) -> str:
     """Return the scenario in one line.
-
-    Args:
-        answer: The `--json` object.
 
     Example:
         >>> from perfatlas.verbs.schedule.text import schedule_headline

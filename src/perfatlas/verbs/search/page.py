@@ -47,12 +47,7 @@ LOADS: Final = ("concurrency", "batch", "decode_batch")
 
 
 def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return a search as an HTML page.
-
-    Args:
-        answer: The `--json` object of a search.
-        reproduce: The command line that reproduces it.
-    """
+    """Return a search as an HTML page."""
     results = answer["results"]
     plans: Rows = results["plans"]
     # pages of one search are the same bytes

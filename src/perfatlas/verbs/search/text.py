@@ -115,9 +115,6 @@ def print_search(
     """Write the plans, the frontier and the common end of answers.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object of a search.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print a larger chart, all rules and all evidence.
     """
     results = answer["results"]

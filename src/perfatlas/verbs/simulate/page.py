@@ -112,9 +112,7 @@ def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str
     """Return a simulation as an HTML page.
 
     Args:
-        answer: The `--json` object of `simulate`.
         run: The run shown in charts.
-        reproduce: The command line that reproduces it.
     """
     results = answer.get("results") or {}
     limits = limits_of(results, tier=str(answer["evidence"]["tier"]))

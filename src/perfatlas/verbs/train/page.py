@@ -72,9 +72,7 @@ def training_page(
     """Return a training step as an HTML page.
 
     Args:
-        answer: The `--json` object of `train`.
         timeline: The course of the same step.
-        reproduce: The command line that reproduces it.
     """
     scenario, results = answer["scenario"], answer["results"]
     return answer_page(

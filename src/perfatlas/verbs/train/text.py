@@ -42,9 +42,6 @@ def print_training(
     """Write a training step to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all parts, kernels and evidence.
     """
     scenario, results = answer["scenario"], answer["results"]

@@ -119,7 +119,6 @@ def spares_covering(repairing: float, covered: float) -> int:
 
     Args:
         repairing: Mean number of units under repair.
-        covered: Share of the time.
 
     Source: the number of units under repair is Poisson with its mean where repairs are independent
         and the job seldom waits (M/G/infinity).
