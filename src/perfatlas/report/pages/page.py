@@ -81,6 +81,11 @@ class Section:
     title: str
     blocks: Sequence[Block]
 
+    @classmethod
+    def charted(cls, title: str, figure: Drawing, *blocks: Block) -> Section:
+        """Return a section that begins with a chart of the same title."""
+        return cls(title=title, blocks=[Chart(figure=figure, title=title), *blocks])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:

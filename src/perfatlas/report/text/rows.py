@@ -71,6 +71,45 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     print_plain(console, table)
 
 
+def print_heading(console: Console, text: str) -> None:
+    """Write an empty line and the heading of a part."""
+    console.print()
+    print_line(console, text, style="bold")
+
+
+def print_more(console: Console, left: int, *, verbose: bool) -> None:
+    """Write how many rows a brief answer leaves out, if any.
+
+    Args:
+        left: Rows beyond those of a brief answer.
+    """
+    if left > 0 and not verbose:
+        print_line(console, f"{left:,} more, shown by --verbose", style="dim")
+
+
+def print_aligned(
+    console: Console, rows: Sequence[Sequence[str]], heads: Sequence[str] = ()
+) -> None:
+    """Write rows of a label and values, never folded; values are aligned to the right.
+
+    Args:
+        rows: Label and values of each row.
+        heads: Titles of the values, if they have any.
+    """
+    from rich.text import Text
+
+    names = max(len(row[0]) for row in rows)
+    cells = max(len(cell) for row in (("", *heads), *rows) for cell in row[1:])
+    text = Text()
+    if heads:
+        text.append(f"  {' ' * names}{''.join(f'   {head:>{cells}}' for head in heads)}\n", "dim")
+    for label, *values in rows:
+        text.append(f"  {label:<{names}}")
+        text.append("".join(f"   {cell:>{cells}}" for cell in values) + "\n", "bold")
+    text.rstrip()
+    print_plain(console, text, wrap=False)
+
+
 def print_rows(
     console: Console,
     rows: Sequence[Mapping[str, Any]],

@@ -67,7 +67,7 @@ def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
             for name in (SPEED, RATE)
         ],
         sections=[
-            Section(title=title, blocks=[Chart(figure=LineChart([curve], x, y), title=title)]),
+            Section.charted(title, LineChart([curve], x, y)),
             _points(rows, names),
         ],
         reproduce=reproduce,

@@ -383,7 +383,7 @@ def lives_of(jobs: Sequence[Facts]) -> list[Section]:
     y = Axis(f"mean time to interruption [{unit}s]", log=True)
     title = "Mean time to interruption by job size"
     figure = LineChart([line], Axis("GPUs of the job", log=True), y)
-    return [Section(title=title, blocks=[Chart(figure=figure, title=title)])]
+    return [Section.charted(title, figure)]
 
 
 def days_of(facts: Facts) -> list[Section]:
@@ -396,4 +396,4 @@ def days_of(facts: Facts) -> list[Section]:
         return []
     title = "Failures per day"
     figure = DaysChart(facts["days"], facts["failures_per_day"], Axis("failures per day", "count"))
-    return [Section(title=title, blocks=[Chart(figure=figure, title=title)])]
+    return [Section.charted(title, figure)]

@@ -16,7 +16,6 @@ from perfatlas.report.charts import (
     shares_of_bins,
 )
 from perfatlas.report.pages import (
-    Chart,
     Section,
     Table,
     Value,
@@ -74,7 +73,7 @@ def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[Se
     if rows := answer["breakdown"]:
         title = "Where the time goes"
         figure = Waterfall(rows, BUCKETS, [share_text(row["share"]) for row in rows])
-        sections.append(Section(title=title, blocks=[Chart(figure=figure, title=title)]))
+        sections.append(Section.charted(title, figure))
     if columns:
         sections.append(_spread(results, columns))
     if factors := results.get("factors"):
@@ -98,7 +97,7 @@ def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Sectio
         values = list(columns["goodput"])
     centres, shares = shares_of_bins(values, MOST_BINS)
     figure = Histogram(centres, shares, axis, Axis("share of simulated runs", "%"))
-    return Section(title=title, blocks=[Chart(figure=figure, title=title)])
+    return Section.charted(title, figure)
 
 
 def _factors(factors: Mapping[str, float]) -> Section:
@@ -108,7 +107,7 @@ def _factors(factors: Mapping[str, float]) -> Section:
         for name, value in factors.items()
     ]
     figure = BarChart(bars, Axis("share", "%", top=1.0))
-    return Section(title=title, blocks=[Chart(figure=figure, title=title)])
+    return Section.charted(title, figure)
 
 
 def _changes(changes: Sequence[Answered]) -> Section:
@@ -123,7 +122,7 @@ def _changes(changes: Sequence[Answered]) -> Section:
         for row in changes
     ]
     figure = BarChart(bars, Axis("useful GPU-hours gained, with 90% intervals"))
-    return Section(title=title, blocks=[Chart(figure=figure, title=title), *_assumed(changes)])
+    return Section.charted(title, figure, *_assumed(changes))
 
 
 def _money(row: Answered) -> str:

@@ -16,7 +16,9 @@ from perfatlas.report.text import (
     format_value,
     line_chart,
     print_closing,
+    print_heading,
     print_line,
+    print_more,
     print_plain,
     print_rows,
     print_waterfall,
@@ -105,8 +107,7 @@ def print_goodput(
     lines = result_lines(results, brief=not verbose)
     _print_results(console, lines)
     if answer["breakdown"]:
-        console.print()
-        print_line(console, f"where the time goes{_default_period(answer)}", style="bold")
+        print_heading(console, f"where the time goes{_default_period(answer)}")
         most = None if verbose else MOST_BUCKETS - bool(results.get("changes"))
         print_waterfall(console, answer["breakdown"], BUCKETS, most=most)
     if factors := results.get("factors"):
@@ -116,9 +117,7 @@ def print_goodput(
             print_line(console, texts)
     if changes := results.get("changes"):
         _print_changes(console, changes if verbose else changes[:MOST_CHANGES])
-        if len(changes) > MOST_CHANGES and not verbose:
-            left = f"{len(changes) - MOST_CHANGES:,} more, shown by --verbose"
-            print_line(console, left, style="dim")
+        print_more(console, len(changes) - MOST_CHANGES, verbose=verbose)
     if verbose and changes:
         _print_assumed(console, changes)
     if choices := results.get("choices"):
@@ -318,8 +317,7 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
 
 def _print_assumed(console: Console, changes: Sequence[Answered]) -> None:
     """Write what the changes assume."""
-    console.print()
-    print_line(console, "assumptions", style="bold")
+    print_heading(console, "assumptions")
     for row in changes:
         if row["assumes"]:
             notes = f"{row['name']}: {row['assumes']}"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import Waterfall
 from perfatlas.report.pages import (
-    Chart,
     Section,
     Table,
     Value,
@@ -85,7 +84,7 @@ def _sections(answer: Answered) -> list[Section]:
     figure = Waterfall(rows, SCHEDULE_BUCKETS, [share_text(row["share"]) for row in rows])
     sections = [
         Section(title="Results", blocks=blocks),
-        Section(title=title, blocks=[Chart(figure=figure, title=title)]),
+        Section.charted(title, figure),
     ]
     if classes := results["classes"]:
         sections.append(Section(title="Classes of jobs", blocks=[_table(class_rows(classes))]))

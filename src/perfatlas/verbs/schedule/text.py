@@ -11,9 +11,11 @@ from perfatlas.report.text import (
     MOST_BUCKETS,
     SHORT_NAMES,
     format_value,
+    print_aligned,
     print_closing,
+    print_heading,
     print_line,
-    print_plain,
+    print_more,
     print_rows,
     print_waterfall,
     share_text,
@@ -78,32 +80,23 @@ def print_schedule(
     print_line(console, schedule_headline(answer), style="bold")
     console.print()
     _print_results(console, results, brief=not verbose)
-    console.print()
-    print_line(console, "where the GPU time goes", style="bold")
+    print_heading(console, "where the GPU time goes")
     compared = results.get("compared")
     most = None if verbose else MOST_BUCKETS - bool(compared)
     print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS, most=most)
     if len(results["classes"]) > 1 and verbose:
         classes = class_rows(results["classes"])
-        console.print()
-        print_line(console, METRICS["classes"].label, style="bold")
+        print_heading(console, METRICS["classes"].label)
         print_rows(console, classes)
     if compared:
-        console.print()
-        print_line(console, METRICS["compared"].label, style="bold")
+        print_heading(console, METRICS["compared"].label)
         print_rows(console, compared_rows(compared[: None if verbose else FEW_COMPARED]))
-        _print_more(console, len(compared) - FEW_COMPARED, verbose=verbose)
+        print_more(console, len(compared) - FEW_COMPARED, verbose=verbose)
     method = METHODS[answer["evidence"]["tier"]]
     covered = ONE_RUN + (SEEDED if "seed" in answer["scenario"] else "")
     print_closing(
         console, answer, reproduce=reproduce, method=method, covered=covered, verbose=verbose
     )
-
-
-def _print_more(console: Console, left: int, *, verbose: bool) -> None:
-    """Write how many rows a brief answer leaves out."""
-    if left > 0 and not verbose:
-        print_line(console, f"{left:,} more, shown by --verbose", style="dim")
 
 
 def schedule_headline(answer: Answered) -> str:
@@ -209,30 +202,18 @@ def statistics(name: str, told: Answered) -> list[str]:
 
 
 def _print_results(console: Console, results: Answered, *, brief: bool) -> None:
-    from rich.text import Text
-
-    lines = schedule_lines(results, brief=brief)
     growing = results.get("stability") == "overloaded"
     waits = [
-        (METRICS[name].label, [GROWS] * len(SHOWN) if growing else statistics(name, results[name]))
+        (
+            METRICS[name].label,
+            *([GROWS] * len(SHOWN) if growing else statistics(name, results[name])),
+        )
         for name in WAITS
     ]
-    names = max(len(label) for label, _ in lines)
-    short = max(len(label) for label, _ in waits)
-    values = max(len(value) for _, value in lines)
-    text = Text()
-    for label, value in lines:
-        text.append(f"  {label:<{names}}   ")
-        text.append(f"{value:>{values}}\n", "bold")
-    cells = max(len(cell) for row in (SHOWN, *(row for _, row in waits)) for cell in row)
-    heads = "".join(f"   {part:>{cells}}" for part in SHOWN)
-    text.append("" if brief else "\n")
-    text.append(f"  {' ' * short}{heads}\n", "dim")
-    for label, row in waits:
-        text.append(f"  {label:<{short}}")
-        text.append("".join(f"   {cell:>{cells}}" for cell in row) + "\n", "bold")
-    text.rstrip()
-    print_plain(console, text, wrap=False)
+    print_aligned(console, schedule_lines(results, brief=brief))
+    if not brief:
+        console.print()
+    print_aligned(console, waits, SHOWN)
 
 
 def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:

@@ -141,7 +141,7 @@ def _parts(
     table = Table(
         head=("part", of, "share"), rows=[*cells, [last, format_value(metric, total), "100%"]]
     )
-    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+    return Section.charted(title, figure, table)
 
 
 def _memory(memory: Mapping[str, Any]) -> Section:
@@ -164,7 +164,7 @@ def _memory(memory: Mapping[str, Any]) -> Section:
     table = Table(
         head=("part", "memory", "share"), rows=rows, colours=[colours[name] for name in amounts]
     )
-    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+    return Section.charted(title, figure, table)
 
 
 def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Section:
@@ -198,7 +198,7 @@ def _pipeline(timeline: StepTimeline) -> Section:
     title = "Passes of the pipeline"
     count = passes["start_s"].size
     if count <= MOST_PASSES:
-        return Section(title=title, blocks=[Chart(figure=PipelineChart(passes), title=title)])
+        return Section.charted(title, PipelineChart(passes))
     half = MOST_PASSES // 2
     parts = zip(("beginning", "end"), first_and_last(passes, half), strict=True)
     charts = [
