@@ -64,8 +64,7 @@ def _of_list(cells: list[Any], path: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def summed_up(cells: Sequence[Any], path: str) -> Iterator[tuple[str, Scalar]]:
-    """Yield the summary of a long list: length, ends, extremes, sum and a hash.
-    """
+    """Yield the summary of a long list: length, ends, extremes, sum and a hash."""
     scalars = [_written(cell) for cell in cells]
     numbers = [cell for cell in cells if isinstance(cell, int | float)]
     yield f"{path}.length", len(cells)

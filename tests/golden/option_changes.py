@@ -135,8 +135,7 @@ def asked_of(verb: str) -> dict[str, Asked]:
 
 
 def fields_of(question: Question) -> Fields | None:
-    """Return the fields of the command line, None if it has more commands or other options.
-    """
+    """Return the fields of the command line, None if it has more commands or other options."""
     if len(question.commands) != 1:
         return None
     rows, words = verb_fields(question.verb), [*question.commands[0], "--"]

@@ -9,7 +9,6 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.scenario.cluster_schedules.cluster_energy import (
         PARTS as PARTS,
-        SECONDS_PER_HOUR as SECONDS_PER_HOUR,
         energy_notes as energy_notes,
         energy_results as energy_results,
         with_energy as with_energy,

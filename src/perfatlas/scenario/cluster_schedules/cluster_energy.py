@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import HOUR_S
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -16,7 +18,6 @@ PARTS: Final = (
 COMPUTING: Final = frozenset(("productive", "unfinished", "under_way", "lost_work"))
 STALLED: Final = frozenset(("restart", "detection", "waiting"))
 REPAIR: Final = frozenset(("down",))
-SECONDS_PER_HOUR: Final = 3600.0
 JOULES_PER_KWH: Final = 3.6e6
 
 
@@ -42,7 +43,7 @@ def _energy_j(inputs: Schedule, row: Mapping[str, Any]) -> float:
         watts = inputs.power_w or 0.0
     elif row["name"] in REPAIR:
         watts = inputs.repair_power_w
-    return float(row["gpu_hours"] * SECONDS_PER_HOUR * watts)
+    return float(row["gpu_hours"] * HOUR_S * watts)
 
 
 def energy_results(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.quantities import HOUR_S, InvalidSpecError, counted
 from perfatlas.reliability.jobs.model import TICKS_PER_SECOND
 from perfatlas.reliability.jobs.run import measured_jobs, waiting_growth
 from perfatlas.sampling import batch_precision, stability_of
@@ -267,8 +267,8 @@ def unfilled_warning(
     if stream:
         longest_s = float(outcome.column("run").max()) / TICKS_PER_SECOND
         note += (
-            f"{jobs} are submitted within {outcome.now / TICKS_PER_SECOND / 3600.0:.3g} hours, and"
-            f" run for up to {longest_s / 3600.0:.3g} hours: too short to measure the steady state;"
+            f"{jobs} are submitted within {outcome.now / TICKS_PER_SECOND / HOUR_S:.3g} hours, and"
+            f" run for up to {longest_s / HOUR_S:.3g} hours: too short to measure the steady state;"
             " set num_jobs to simulate more"
         )
     else:

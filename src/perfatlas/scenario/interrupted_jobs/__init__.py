@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         simple_assumptions as simple_assumptions,
     )
     from perfatlas.scenario.interrupted_jobs.job_energy import (
-        SECONDS_PER_HOUR as SECONDS_PER_HOUR,
         with_energy as with_energy,
     )
     from perfatlas.scenario.interrupted_jobs.job_fields import (

@@ -8,10 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.quantities import InvalidSpecError, counted, repr_for_error, significant, two_digits
+from perfatlas.quantities import (
+    DAY_S,
+    InvalidSpecError,
+    counted,
+    repr_for_error,
+    significant,
+    two_digits,
+)
 from perfatlas.reliability.fleet.model import NARROWER, NINETY, PublishedRate, find_rate
 from perfatlas.sampling import exact_rate_interval
-from perfatlas.scenario.interrupted_jobs.job_fields import DAY_S, SimpleGoodput
+from perfatlas.scenario.interrupted_jobs.job_fields import SimpleGoodput
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.energy import idle_power_remarks
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import HOUR_S, InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
     from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
 
 COMPUTING: Final = frozenset(("productive", "lost_work", "degraded"))  # categories
-SECONDS_PER_HOUR: Final = 3600.0
 JOULES_PER_KWH: Final = 3.6e6
 
 
@@ -43,7 +42,7 @@ def with_energy(answer: Answer, inputs: Goodput) -> Answer:
     rows = []
     for row in answer.breakdown:
         watts = inputs.power_w if row["name"] in COMPUTING else idle_w
-        rows.append({**row, "energy_j": row["gpu_hours"] * SECONDS_PER_HOUR * watts})
+        rows.append({**row, "energy_j": row["gpu_hours"] * HOUR_S * watts})
     total_j = sum(row["energy_j"] for row in rows)
     lost_j = sum(row["energy_j"] for row in rows if row["name"] != "productive")
     again_j = sum(row["energy_j"] for row in rows if row["name"] == "lost_work")

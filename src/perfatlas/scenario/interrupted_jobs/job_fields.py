@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields
@@ -18,9 +18,6 @@ from perfatlas.vocabulary.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-HOUR_S: Final = 3600.0
-DAY_S: Final = 24.0 * HOUR_S
 
 
 # the groups from the last to the first: Python collects annotations from the last base on

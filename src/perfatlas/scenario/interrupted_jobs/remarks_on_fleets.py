@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import InvalidSpecError, counted, significant
+from perfatlas.quantities import DAY_S, InvalidSpecError, counted, significant
 from perfatlas.reliability.fleet.closed_form import (
     late_detection_remarks,
     snapshots_in_flight,
@@ -20,7 +20,6 @@ from perfatlas.reliability.fleet.simulator import (
     loss_probability,
 )
 from perfatlas.scenario.fields import unused_warnings
-from perfatlas.scenario.interrupted_jobs.job_fields import DAY_S, FleetGoodput
 from perfatlas.scenario.interrupted_jobs.topology import units_of_another_size
 from perfatlas.vocabulary.fields import Missing
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfatlas.reliability.fleet.model import Strategy
+    from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.answer import Answer, Evidence
-from perfatlas.quantities import InvalidSpecError, counted, significant
+from perfatlas.quantities import DAY_S, InvalidSpecError, counted, significant
 from perfatlas.reliability.fleet.closed_form import FASTER, optimal_interval_s, what_is_lost
 from perfatlas.reliability.fleet.laws import (
     TICKS_PER_SECOND,
@@ -78,7 +78,7 @@ def simulated_goodput(inputs: SimpleGoodput, interruptions: Interruptions, beyon
     }
     gpu_s = None if inputs.gpus is None else inputs.gpus * inputs.duration_s
     why = f"simulated: {beyond}" if beyond else "simulated, as requested"
-    days = inputs.duration_s / 86400.0
+    days = inputs.duration_s / DAY_S
     notes = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {inputs.seed}"
     notes += "; jobs with equal seeds meet the same failures (common random numbers)"
     return Answer(

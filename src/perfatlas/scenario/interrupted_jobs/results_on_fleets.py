@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import counted, significant, two_digits
+from perfatlas.quantities import DAY_S, HOUR_S, counted, significant, two_digits
 from perfatlas.reliability.fleet.closed_form import (
     Expected,
     known_mtti_s,
@@ -27,11 +27,11 @@ from perfatlas.scenario.interrupted_jobs.changed_jobs import (
     unevaluated_changes,
 )
 from perfatlas.scenario.interrupted_jobs.interruptions import half_width_text
-from perfatlas.scenario.interrupted_jobs.job_fields import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model import Strategy
+    from perfatlas.scenario.interrupted_jobs.job_fields import FleetGoodput
     from perfatlas.scenario.interrupted_jobs.job_on_fleet import FleetJob
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import counted
+from perfatlas.quantities import DAY_S, counted
 from perfatlas.report.charts import (
     BLUE,
     ORANGE,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     Facts = Mapping[str, Any]
 
-DAY_S: Final = 86400.0
 EFFECTS: Final = {
     "stops": "stops the job",
     "corrupts": "corrupts results silently",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import DAY_S
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 MOST_BINS: Final = 40
 MOST_VALUES: Final = 4  # that the page begins with
-DAY_S: Final = 86400.0
 
 
 def goodput_page(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
+from perfatlas.quantities import HOUR_S, InfeasibleError, InvalidSpecError, counted, significant
 from perfatlas.reliability.fleet.closed_form import NodePool, spares_for
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
@@ -72,7 +72,7 @@ def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> NodePool:
         events = cause_rate_per_s(cause, nodes) / nodes
         per_s[cause.units] = per_s.get(cause.units, 0.0) + events
     names = ", ".join(cause.name for cause in out)
-    hours = repair_s / 3600.0
+    hours = repair_s / HOUR_S
     notes = [f"nodes fail by {names}, and return after {significant(hours)} h on average"]
     if many := [cause for cause in out if cause.units > 1]:
         named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)

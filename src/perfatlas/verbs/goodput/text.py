@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
-from perfatlas.quantities import counted, format_quantity
+from perfatlas.quantities import HOUR_S, counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
     MOST_BUCKETS,
@@ -26,7 +26,6 @@ from perfatlas.report.text import (
     speaks_unicode,
     time_text,
 )
-from perfatlas.scenario.interrupted_jobs import SECONDS_PER_HOUR
 from perfatlas.verbs.goodput.metrics import FRONTIER
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS, find_metric
 
@@ -81,7 +80,7 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or resul
         '1.00 GWh'
     """
     if name in ENERGIES and isinstance(value, int | float):
-        return format_quantity(value / SECONDS_PER_HOUR, "Wh", exact=False)
+        return format_quantity(value / HOUR_S, "Wh", exact=False)
     if find_metric(name) is not None or not isinstance(value, int | float):
         return format_value(name, value)
     if "bytes" in name.split("_"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.energy import idle_power_remarks
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import DAY_S, InvalidSpecError
 from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
 from perfatlas.reliability.jobs.run import measured_jobs
 from perfatlas.scenario.cluster_schedules import (
@@ -373,7 +373,7 @@ def _answer(
             [SOURCES[run.inputs.response]] if failing and run.inputs.response in SOURCES else []
         )
     if ready.node_failures.fleet is not None and to:
-        notes.append(f"failures drawn for {to / 86400.0:.4g} d, seed {inputs.seed}")
+        notes.append(f"failures drawn for {to / DAY_S:.4g} d, seed {inputs.seed}")
     notes += energy_notes(inputs)
     notes, sources = list(dict.fromkeys(notes)), list(dict.fromkeys(sources))
     tail = drain_remark(outcome)

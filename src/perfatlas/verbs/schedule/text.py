@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
-from perfatlas.quantities import counted, format_quantity
+from perfatlas.quantities import HOUR_S, counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
     MOST_BUCKETS,
@@ -21,7 +21,7 @@ from perfatlas.report.text import (
     share_text,
     time_text,
 )
-from perfatlas.scenario.cluster_schedules import PARTS, SECONDS_PER_HOUR
+from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _energy_text(name: str, value: float) -> str:
     """Return an energy in Wh, as electricity is sold, or its cost."""
     if name in COSTS:
         return format_value(name, value)
-    return format_quantity(value / SECONDS_PER_HOUR, "Wh", exact=False)
+    return format_quantity(value / HOUR_S, "Wh", exact=False)
 
 
 def statistics(name: str, told: Answered) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import counted, two_digits
+from perfatlas.quantities import DAY_S, counted, two_digits
 from perfatlas.reliability.fleet.closed_form import LITTLE
 from perfatlas.reliability.fleet.laws import BUCKETS, IDLE, NEVER, SLOWS, STOPS, TICKS_PER_SECOND
 from perfatlas.reliability.fleet.simulator.replica import FIELDS
@@ -191,7 +191,7 @@ class Outcome:
     @property
     def interruptions_per_day(self) -> float:
         """Unplanned stops per day, including failures during a restart."""
-        days = exact_sum(self.ended_R) / TICKS_PER_SECOND / 86400.0
+        days = exact_sum(self.ended_R) / TICKS_PER_SECOND / DAY_S
         return float(self.column("interruptions").sum() / days)
 
     @property

@@ -52,11 +52,6 @@ class ScheduleOutcome:
         return np.asarray(self.sim.job_J[name], np.int64)
 
     @property
-    def state_names(self) -> tuple[str, ...]:
-        """Names of the codes in the column "state"."""
-        return STATES
-
-    @property
     def now(self) -> int:
         """Ticks from 0 to the end of the schedule."""
         return int(self.sim.state_1["now"][0])
