@@ -23,9 +23,7 @@ if TYPE_CHECKING:
         next_bottlenecks as next_bottlenecks,
         sobol_shares as sobol_shares,
     )
-    from perfatlas.studies.export import (
-        export_run as export_run,
-    )
+    from perfatlas.studies.export import export_run as export_run
     from perfatlas.studies.expressions import Expression as Expression
     from perfatlas.studies.factors import all_factors as all_factors
     from perfatlas.studies.installed_versions import (
@@ -55,16 +53,12 @@ if TYPE_CHECKING:
         probability_at_most as probability_at_most,
         value_exceeded as value_exceeded,
     )
-    from perfatlas.studies.ranking import (
-        joined as joined,
-    )
+    from perfatlas.studies.ranking import joined as joined
     from perfatlas.studies.refusals import (
         rejected_counts as rejected_counts,
         rejected_text as rejected_text,
     )
-    from perfatlas.studies.run_comparison import (
-        compared_runs as compared_runs,
-    )
+    from perfatlas.studies.run_comparison import compared_runs as compared_runs
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.cluster_schedules.cluster_of_fields import (
         unused_system as unused_system,
     )
-    from perfatlas.scenario.cluster_schedules.jobs_of_fields import (
-        largest_job as largest_job,
-    )
+    from perfatlas.scenario.cluster_schedules.jobs_of_fields import largest_job as largest_job
     from perfatlas.scenario.cluster_schedules.prepared_schedule import (
         Prepared as Prepared,
         prepare as prepare,

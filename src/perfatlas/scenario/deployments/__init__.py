@@ -91,8 +91,6 @@ if TYPE_CHECKING:
         no_effect_remarks as no_effect_remarks,
         refuse_unused_options as refuse_unused_options,
     )
-    from perfatlas.scenario.deployments.typical_steps import (
-        typical_step_rows as typical_step_rows,
-    )
+    from perfatlas.scenario.deployments.typical_steps import typical_step_rows as typical_step_rows
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
         lost_hours as lost_hours,
         simple_assumptions as simple_assumptions,
     )
-    from perfatlas.scenario.interrupted_jobs.job_energy import (
-        with_energy as with_energy,
-    )
+    from perfatlas.scenario.interrupted_jobs.job_energy import with_energy as with_energy
     from perfatlas.scenario.interrupted_jobs.job_fields import (
         FleetGoodput as FleetGoodput,
         Goodput as Goodput,

@@ -16,9 +16,7 @@ from perfatlas.reliability.fleet.model import (
     mean_repair_s,
     recovery_policies,
 )
-from perfatlas.reliability.fleet.simulator import (
-    loss_probability,
-)
+from perfatlas.reliability.fleet.simulator import loss_probability
 from perfatlas.scenario.fields import unused_warnings
 from perfatlas.scenario.interrupted_jobs.topology import units_of_another_size
 from perfatlas.vocabulary.fields import Missing

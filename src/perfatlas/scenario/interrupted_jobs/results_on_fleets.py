@@ -23,9 +23,7 @@ from perfatlas.reliability.fleet.simulator import (
     exact_sum,
     simulate,
 )
-from perfatlas.scenario.interrupted_jobs.changed_jobs import (
-    unevaluated_changes,
-)
+from perfatlas.scenario.interrupted_jobs.changed_jobs import unevaluated_changes
 from perfatlas.scenario.interrupted_jobs.interruptions import half_width_text
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 

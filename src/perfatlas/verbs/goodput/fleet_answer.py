@@ -13,9 +13,7 @@ from perfatlas.reliability.fleet.closed_form import (
     restart_remark,
 )
 from perfatlas.reliability.fleet.laws import TICKS_PER_SECOND, Constant
-from perfatlas.reliability.fleet.model import (
-    rate_interval,
-)
+from perfatlas.reliability.fleet.model import rate_interval
 from perfatlas.reliability.fleet.simulator import (
     Outcome,
     exact_sum,

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InvalidSpecError, counted, two_digits
-from perfatlas.reliability.fleet.model import (
-    NARROWER,
-)
+from perfatlas.reliability.fleet.model import NARROWER
 from perfatlas.reliability.fleet.simulator import simulate_until
 from perfatlas.scenario.interrupted_jobs import (
     FleetGoodput,
