@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import (
@@ -41,7 +42,7 @@ from perfatlas.verbs.train.metrics import ENERGY, PARTS
 from perfatlas.verbs.train.text import batch_line, layout_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.report.pages import Page
     from perfatlas.training.step import StepTimeline
@@ -215,16 +216,12 @@ def _pipeline(timeline: StepTimeline) -> Section:
 def _operators(answer: Mapping[str, Any]) -> Section:
     """Return the operators and collectives that take most time on the busiest rank."""
     rows = sorted(answer["breakdown"], key=lambda row: -row["time_s"])[:MOST_ROWS]
-    cells = [
-        [
-            str(row["name"]),
-            str(row["phase"]),
-            str(row["bound"]),
-            format_value("time_s", row["time_s"]),
-            share_text(row["share"]),
-        ]
-        for row in rows
-    ]
-    head = ("operator", "part", "bound", "time", "share")
-    table = Table(head=head, rows=cells, text_columns=(0, 1, 2))
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "operator": itemgetter("name"),
+        "part": itemgetter("phase"),
+        "bound": lambda row: str(row["bound"]),
+        "time": lambda row: format_value("time_s", row["time_s"]),
+        "share": lambda row: share_text(row["share"]),
+    }
+    table = Table.of(rows, columns, ("operator", "part", "bound"))
     return Section(title="Longest operators on the busiest rank", blocks=[table])
