@@ -102,11 +102,11 @@ def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> Ga
         job = replace(ready.job, fleet=change.fleet)
         replicas = before.ticks_RF.shape[0]
         after = simulate(job, change.strategy, replicas=replicas, seed=inputs.seed)
-        found = after.productive_gain_s(before)
+        found = after.productive_gain(before, gpu_hours(ready.gpus))
         if found is None:
             idle.append(change.name)
             continue
-        gained, half_width = (gpu_hours(ready.gpus * seconds) for seconds in found)
+        gained, half_width = found
         added_s = change.gpus_added * ready.job.horizon_s
         rows.append(
             {

@@ -131,11 +131,12 @@ class Outcome:
         error = float((rest_R[0] - rest_R[1]).std(ddof=1)) / math.sqrt(count)
         return NORMAL_95 * error
 
-    def productive_gain_s(self, before: Outcome) -> tuple[float, float] | None:
-        """Return the productive time gained by a change, and half of its 90% interval [s].
+    def productive_gain(self, before: Outcome, per_s: float) -> tuple[float, float] | None:
+        """Return what the productive time gained by a change is worth, and half its 90% interval.
 
         Args:
             before: Results of as many replicas with the same random numbers, without the change.
+            per_s: Worth of a productive second of the job.
 
         Returns:
             None where no replica changes.
@@ -147,10 +148,11 @@ class Outcome:
 
         count = self.ticks_RF.shape[0]
         gain_s_R = (self.column("productive") - before.column("productive")) / TICKS_PER_SECOND
-        if not gain_s_R.any():
+        gain_R = gain_s_R * per_s
+        if not gain_R.any():
             return None
-        error = float(gain_s_R.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
-        return float(gain_s_R.mean()), float(stdtrit(max(count - 1, 1), 0.95)) * error
+        error = float(gain_R.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
+        return float(gain_R.mean()), float(stdtrit(max(count - 1, 1), 0.95)) * error
 
     @cached_property
     def met(self) -> int:
