@@ -204,8 +204,7 @@ def _line(cliff: Cliff) -> str:
 
 
 def explanation(cliff: Cliff) -> str:
-    """Return why a cliff is right, or what the answer says about it; "" for neither.
-    """
+    """Return why a cliff is right, or what the answer says about it; "" for neither."""
     pair = cliff.pair
     if cliff.said.startswith(InfeasibleError.error_code):
         return "memory is full: the error says what fits"

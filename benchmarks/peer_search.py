@@ -144,8 +144,7 @@ def pools_priced_here(model: str, system: str, row: dict[str, str]) -> float:
 
 
 def priced_there(command: str, model: str, system: str, plan: dict[str, Any]) -> float:
-    """Return the rate per GPU by aiconfigurator of an aggregated plan of perfatlas [1/s].
-    """
+    """Return the rate per GPU by aiconfigurator of an aggregated plan of perfatlas [1/s]."""
     batch = plan["concurrency"] // (plan["dp"] * plan["attention_dp"])
     words = [command, "cli", "estimate", "--model-path", model, "--system", system]
     words += ["--backend", "vllm", "--isl", "4000", "--osl", "500", "--batch-size", str(batch)]
@@ -157,8 +156,7 @@ def priced_there(command: str, model: str, system: str, plan: dict[str, Any]) ->
 
 
 def pools_priced_there(command: str, model: str, system: str, plan: dict[str, Any]) -> float:
-    """Return the rate per GPU by aiconfigurator of a disaggregated plan of perfatlas [1/s].
-    """
+    """Return the rate per GPU by aiconfigurator of a disaggregated plan of perfatlas [1/s]."""
     words = [command, "cli", "estimate", "--model-path", model, "--system", system]
     words += ["--estimate-mode", "disagg", "--backend", "vllm", "--isl", "4000", "--osl", "500"]
     for role in ("prefill", "decode"):

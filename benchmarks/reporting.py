@@ -166,8 +166,7 @@ def _line(row: Row) -> str:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Return a figure with its unit, a dash for none.
-    """
+    """Return a figure with its unit, a dash for none."""
     if value is None:
         return "-"
     text = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -183,8 +183,7 @@ def families(rows: Sequence[Agreement]) -> list[dict[str, Any]]:
 
 
 def measured_goodput(outcome: Outcome) -> Measured:
-    """Return the simulated goodput of replicas.
-    """
+    """Return the simulated goodput of replicas."""
     return Measured(
         outcome.goodput,
         outcome.standard_error,
@@ -194,7 +193,6 @@ def measured_goodput(outcome: Outcome) -> Measured:
 
 
 def measured_mean(value_R: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Measured:
-    """Return the mean of a value over replicas.
-    """
+    """Return the mean of a value over replicas."""
     error, mean = float(value_R.std(ddof=1) / np.sqrt(value_R.size)), float(value_R.mean())
     return Measured(mean, error, standard_errors(0.95) * error / mean, value_R.size)

@@ -102,8 +102,7 @@ def _scores(cell: Cell) -> Iterator[UnseenScore]:
 
 
 def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
-    """Yield the score of a collective on held-out size octaves; none for too few.
-    """
+    """Yield the score of a collective on held-out size octaves; none for too few."""
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     rows = cell.load()
@@ -151,8 +150,7 @@ def score_of(
 
 
 def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
-    """Yield the scores of a cell; none where it is not calibrated or has too few groups.
-    """
+    """Yield the scores of a cell; none where it is not calibrated or has too few groups."""
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     if match is None or not match.own:

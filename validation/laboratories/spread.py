@@ -225,8 +225,7 @@ def pooled(rows: Sequence[Row]) -> Row:
 
 
 def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
-    """Return the content of the shipped file: the spread of whole runs and its center by kind.
-    """
+    """Return the content of the shipped file: the spread of whole runs and its center by kind."""
     errors = [
         _errors(one, kind, kept_N)
         for kind in KINDS

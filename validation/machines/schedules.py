@@ -101,8 +101,7 @@ FORMS: Final = {"schedule and synchronisation": SCHEDULED, "constant per layer":
 
 
 def published_rows(use: str) -> list[dict[str, str]]:
-    """Return the published speeds of one use: fit, limit (compared alone) or refused.
-    """
+    """Return the published speeds of one use: fit, limit (compared alone) or refused."""
     text = resources.files("validation").joinpath("data", FILE).read_text("utf-8")
     return [row for row in csv.DictReader(text.splitlines()) if row["use"] == use]
 

@@ -77,8 +77,7 @@ class ServedPower:
     refused: Mapping[str, int]
 
     def text(self, name: str) -> NDArray[np.str_]:
-        """Return a column of the file (N,).
-        """
+        """Return a column of the file (N,)."""
         return np.array([row[name] for row in self.rows])
 
     def timed_w(self) -> FloatArray:

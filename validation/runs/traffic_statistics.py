@@ -101,8 +101,7 @@ def compare_goal(models: str, figure: str, reached: float | None, goal: float) -
 
 
 def count_reasons(left: Sequence[LeftOutRun], rules: ServingRules) -> list[Row]:
-    """Return the number of excluded runs by reason.
-    """
+    """Return the number of excluded runs by reason."""
     counts = Counter(run.reason for run in left)
     return [
         {"reason": name, "rows": counts[name], "note": rules.reasons[name]}

@@ -47,8 +47,7 @@ class DeviceSplit:
     scored: tuple[str, ...]
 
     def hidden(self, device: str) -> frozenset[str]:
-        """Return the measured devices that may not lend parameters to a scored one.
-        """
+        """Return the measured devices that may not lend parameters to a scored one."""
         kept = self.known or tuple(name for name in MEASURED_DEVICES if name != device)
         return frozenset(MEASURED_DEVICES) - frozenset(kept)
 

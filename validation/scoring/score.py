@@ -155,8 +155,7 @@ def published_figures() -> dict[str, list[dict[str, Any]]]:
 
 
 def noise_floor(cell: Cell) -> float | None:
-    """Return the noise floor of a cell, None where it was not measured twice.
-    """
+    """Return the noise floor of a cell, None where it was not measured twice."""
     return next(_noises(cell), None)
 
 

@@ -58,8 +58,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a fraction in percent with one decimal, "-" for None.
-    """
+    """Return a fraction in percent with one decimal, "-" for None."""
     return NONE if value is None else f"{100 * value:.1f}"
 
 

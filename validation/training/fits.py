@@ -84,8 +84,7 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
 
 
 def dense_runs(name: str) -> list[PublishedRun]:
-    """Return the runs of dense models that the numbers of an engine are fitted to.
-    """
+    """Return the runs of dense models that the numbers of an engine are fitted to."""
     runs = [run for run in published_runs() if _of_engine(run, name) and not _is_moe(run)]
     return [run for run in runs if _is_early(run)]
 

@@ -20,7 +20,6 @@ from perfatlas.studies.sweeps.names import (
     read_value,
     result_names,
 )
-from perfatlas.studies.sweeps.summary import check_base
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING
 
 if TYPE_CHECKING:
@@ -34,6 +33,44 @@ SCALES: Final = ("linear", "log")
 METHODS: Final = ("sobol", "latin_hypercube")
 MOST_VALUES: Final = 1_000_000  # of one axis
 DEFAULT_SAMPLES: Final = 1024
+MOST_POINTS: Final = 100_000  # of a study with a base, whose rows are in memory
+
+
+def check_base(points: Points, base: Mapping[str, Any], origin: str) -> None:
+    """Check that every point of a study has a base.
+
+    Args:
+        base: Values of the base, by name; empty for none.
+        origin: The file, for messages.
+
+    Raises:
+        InvalidSpecError: A name does not vary, a value is none of its values, or points are too
+            many.
+    """
+    if base and points.size > MOST_POINTS:
+        raise InvalidSpecError(
+            f"{origin}: base needs at most {MOST_POINTS:,} points, and there are {points.size:,};"
+            " vary fewer names or values"
+        )
+    for name, value in base.items():
+        axis = next((axis for axis in points.axes if name in axis.names), None)
+        if axis is None:
+            names = [one for axis in points.axes for one in axis.names]
+            raise InvalidSpecError(
+                f"{origin}: base.{name} does not vary in [vary] or [[zip]]"
+                f"{did_you_mean(name, names)}"
+            )
+        missing = [one for one in axis.names if one not in base]
+        if missing:
+            raise InvalidSpecError(
+                f"{origin}: base.{name}: {missing[0]} varies together with it; name it in base too"
+            )
+        together = zip(*axis.values, strict=True)
+        if tuple(base[one] for one in axis.names) not in together:
+            known = ", ".join(repr_for_error(one) for one in axis.values[axis.names.index(name)])
+            raise InvalidSpecError(
+                f"{origin}: base.{name} = {repr_for_error(value)} is none of its values: {known}"
+            )
 
 
 def read_axes(

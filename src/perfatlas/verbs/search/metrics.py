@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from perfatlas.studies.deployments import POOL_SIZES, percentile_name
@@ -46,11 +47,41 @@ TEXTS: Final = {
     "kv_format": "format of the KV cache",
 }
 ROWS: Final = ("plans", "frontier")
+OF_BOTH: Final = (  # of the best plans and of the frontier
+    Metric(
+        name="slo_probability",
+        label="probability of meeting all SLOs",
+        short="P(SLO)",
+        shown="share",
+        better="higher",
+        description="Least probability with which an SLO or the request rate is met.",
+    ),
+    Metric(
+        name="prefix_hit_rate",
+        label="prefix hit rate",
+        short="hits",
+        shown="share",
+        better="higher",
+        description="Share of the prompt tokens of a trace that its prefix caches have.",
+    ),
+    Metric(
+        name="prefix_caching",
+        label="prefix caching",
+        holds="flag",
+        description="Whether KV blocks of the cached part of prompts are reused.",
+    ),
+    Metric(
+        name="availability",
+        label="availability",
+        shown="share",
+        better="higher",
+        description="Share of time in which as many replicas work as serve the request rate.",
+    ),
+)
 RESULTS: Final = declare_metrics(
     Metric(
         name="plans.tier",
         label="tier",
-        short="tier",
         holds="text",
         description="Pricing tier of the deployment; times of tier bound are lower limits.",
     ),
@@ -84,48 +115,7 @@ RESULTS: Final = declare_metrics(
         for rows in ROWS
         for name, label in TEXTS.items()
     ),
-    *(
-        Metric(
-            name=f"{rows}.slo_probability",
-            label="probability of meeting all SLOs",
-            short="P(SLO)",
-            shown="share",
-            better="higher",
-            description="Least probability with which an SLO or the request rate is met.",
-        )
-        for rows in ROWS
-    ),
-    *(
-        Metric(
-            name=f"{rows}.prefix_hit_rate",
-            label="prefix hit rate",
-            short="hits",
-            shown="share",
-            better="higher",
-            description="Share of the prompt tokens of a trace that its prefix caches have.",
-        )
-        for rows in ROWS
-    ),
-    *(
-        Metric(
-            name=f"{rows}.prefix_caching",
-            label="prefix caching",
-            holds="flag",
-            description="Whether KV blocks of the cached part of prompts are reused.",
-        )
-        for rows in ROWS
-    ),
-    *(
-        Metric(
-            name=f"{rows}.availability",
-            label="availability",
-            short="availability",
-            shown="share",
-            better="higher",
-            description="Share of time in which as many replicas work as serve the request rate.",
-        )
-        for rows in ROWS
-    ),
+    *(replace(one, name=f"{rows}.{one.name}") for one in OF_BOTH for rows in ROWS),
     *(
         Metric(
             name=f"plans.{percentile_name(name)}",

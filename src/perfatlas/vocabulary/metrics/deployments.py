@@ -112,7 +112,6 @@ OPERATED: Final = reported_by(
     Metric(
         name="replicas_at_most",
         label="peak replicas",
-        short="peak replicas",
         better="lower",
         holds="count",
         description="Maximum of replicas provisioned by the autoscaler.",
