@@ -71,7 +71,6 @@ class Cliff(NamedTuple):
     """Neighbouring questions of different throughput.
 
     Args:
-        pair: The questions.
         low: Throughput of the lower value [requests/s/GPU], 0 where it is refused.
         high: Throughput of the upper value, likewise.
         said: What the answer of the slower one begins with: its bottleneck, or its error.
@@ -205,11 +204,7 @@ def _line(cliff: Cliff) -> str:
 
 
 def explanation(cliff: Cliff) -> str:
-    """Return why a cliff is right, or what the answer says about it; "" for neither.
-
-    Args:
-        cliff: The cliff.
-    """
+    """Return why a cliff is right, or what the answer says about it; "" for neither."""
     pair = cliff.pair
     if cliff.said.startswith(InfeasibleError.error_code):
         return "memory is full: the error says what fits"
@@ -225,7 +220,6 @@ def write_page(path: Path, sections: Mapping[str, str]) -> None:
     """Write the list of cliffs; sections of other engines stay as they are.
 
     Args:
-        path: The page.
         sections: Markdown by engine.
     """
     parts = path.read_text("utf-8").split("\n## ")[1:] if path.exists() else []
@@ -247,7 +241,6 @@ def section(engine: str, cliffs: Sequence[Cliff], count: int) -> str:
 
     Args:
         engine: Name of the engine.
-        cliffs: Its cliffs.
         count: Number of questions.
     """
     lines = [f"## {engine}", "", f"{count:,} questions, {counted(len(cliffs), 'cliff')}.", ""]

@@ -20,9 +20,10 @@ import numpy as np
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import offered_load, resolve_traffic, run_traffic, service
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import Window, request_latencies
-from perfatlas.verbs.simulate import required_replicas, simulate, split_fields
+from perfatlas.verbs.simulate import required_replicas, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +83,6 @@ def drawn_question(
 
     Args:
         draw: Where random numbers come from.
-        number: Number of the question.
         of: Deployments, taken in turn.
     """
     deployment = of[number % len(of)]
@@ -134,7 +134,6 @@ def meets(fields: Mapping[str, Any], count: int, seed: int) -> bool:
     Args:
         fields: The deployment with its size, its request rate and the SLOs.
         count: Number of requests.
-        seed: Seed of the run.
     """
     traffic, scenario = split_fields({**fields, "seed": seed})
     load = offered_load(scenario, traffic, {}).load

@@ -50,8 +50,6 @@ def large_job(nodes: int, spares: int, days: float) -> Job:
     """Return a job with the node failure rate of RSC-1 and repairs of a day.
 
     Args:
-        nodes: Nodes of the job.
-        spares: Spare nodes.
         days: Run time [d].
     """
     cause = Cause(name="node", lifetime=Exponential(mean_s=1 / NODE_RATE_PER_S), per_unit=1.0)
@@ -102,7 +100,6 @@ def simpy_row(python: str, replicas: int, ours: tuple[float, float]) -> Row:
     """Return SimPy's replicas per second, or why it did not run.
 
     Args:
-        python: Python with SimPy.
         replicas: Number of replicas.
         ours: Goodput and standard error of perfatlas, for comparison.
     """
@@ -141,8 +138,6 @@ def job_rows(runs: int, replicas: int, simpy_python: str, simpy_replicas: int) -
     Args:
         runs: Timed calls.
         replicas: Replicas of 131,072 GPUs for 90 days.
-        simpy_python: Python with SimPy.
-        simpy_replicas: Replicas in SimPy.
     """
     yield failure_rate(runs)
     row, goodput, error = replica_rate(runs)

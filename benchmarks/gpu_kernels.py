@@ -58,7 +58,6 @@ def measure(device: str, suite: str, chosen: Sequence[dict[str, Any]], **places:
     Args:
         device: Catalog name of the GPU.
         suite: Name of the suite.
-        chosen: Its shapes.
         places: `folder` of the output, `limit_s` after which no shape is started.
     """
     import torch

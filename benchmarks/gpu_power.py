@@ -50,7 +50,6 @@ class Window:
 
     Args:
         loaded_s, began_s, ended_s: Start of the load, start and end of the window [s].
-        calls: Calls in the window.
         busy_s: GPU time of these calls [s].
         shares: Utilization of units, from the performance counters.
     """
@@ -207,7 +206,6 @@ def transient(meter: Meter, replay: Replay, load_s: float) -> tuple[Window, list
 
     Args:
         meter: The recording.
-        replay: The load.
         load_s: Its duration [s].
     """
     before_s, after_s = TRANSIENT_S

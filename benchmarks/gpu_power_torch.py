@@ -33,9 +33,7 @@ class Work:
 
     Args:
         calls: Functions of one call each; together they keep the cache cold where `cold`.
-        flop: FLOP of one call.
         bytes_moved: Each input once and each output once, of one call.
-        exponentials: Exponentials of one call.
         cold: Whether calls leave nothing in the last-level cache for the next.
     """
 
@@ -76,7 +74,6 @@ def work_for(point: Mapping[str, Any], kernels: Kernels, l2_bytes: float) -> Wor
     """Return the work of a point of `gpu_power_points`.
 
     Args:
-        point: The point.
         kernels: The kernels of `gpu_power_kernels.cu`.
         l2_bytes: Last-level cache of the device.
     """

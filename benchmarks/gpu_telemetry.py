@@ -39,9 +39,6 @@ class Sample(NamedTuple):
         memory_power_w: NVML_FI_DEV_POWER_INSTANT of the memory.
         energy_j: NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, since the driver was loaded.
         clock_hz: SM clock.
-        memory_clock_hz: Memory clock.
-        temperature_c: GPU.
-        memory_temperature_c: Memory.
         event_reasons: Bits of nvmlDeviceGetCurrentClocksEventReasons.
     """
 

@@ -84,7 +84,6 @@ def copies_of(call_bytes: float, l2_bytes: float, free_bytes: float) -> tuple[in
     """Return the number of copies of all tensors, and whether they keep L2 cold.
 
     Args:
-        call_bytes: Bytes of all tensors of one call.
         l2_bytes: Last-level cache.
         free_bytes: Memory the copies may take.
     """

@@ -120,7 +120,6 @@ def peer_times(asked: list[Run], batch: list[int], python: str) -> dict[str, Any
     """Return decode and prompt times of aiconfigurator.
 
     Args:
-        asked: The runs.
         batch: Sequences of each.
         python: Python with aiconfigurator 0.12.0.
     """

@@ -53,9 +53,6 @@ class Used(NamedTuple):
 def used(words: list[str]) -> Used:
     """Run a command; return what it used.
 
-    Args:
-        words: The command.
-
     Raises:
         RuntimeError: It failed, or took too long.
     """
@@ -82,8 +79,6 @@ def ours(model: str, system: str, gpus: int, mode: str) -> tuple[Used, dict[str,
     """Return a search by perfatlas and its results.
 
     Args:
-        model: The model.
-        system: The system.
         gpus: GPUs of the deployment.
         mode: aggregated or disaggregated.
     """
@@ -99,9 +94,6 @@ def theirs(
     """Return a search by aiconfigurator, and the best row of each mode.
 
     Args:
-        command: aiconfigurator.
-        model: The model.
-        system: The system.
         gpus: GPUs of the deployment.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -120,10 +112,7 @@ def priced_here(model: str, system: str, gpus: int, row: dict[str, str]) -> floa
     """Return the rate per GPU by perfatlas of an aggregated plan of aiconfigurator [1/s].
 
     Args:
-        model: The model.
-        system: The system.
         gpus: GPUs of the deployment.
-        row: The plan.
     """
     plan: dict[str, Any] = {name: int(row[column]) for name, column in SIZES.items()}
     replicas = gpus // (plan["tp"] * plan["pp"] * plan["attention_dp"])
@@ -140,11 +129,6 @@ def pools_priced_here(model: str, system: str, row: dict[str, str]) -> float:
     """Return the rate per GPU by perfatlas of a disaggregated plan of aiconfigurator [1/s].
 
     Its decode batches are those of an attention data-parallel rank; ours of a worker.
-
-    Args:
-        model: The model.
-        system: The system.
-        row: The plan.
     """
     fields: dict[str, Any] = {}
     for role, mark in (("prefill", "(p)"), ("decode", "(d)")):
@@ -160,14 +144,7 @@ def pools_priced_here(model: str, system: str, row: dict[str, str]) -> float:
 
 
 def priced_there(command: str, model: str, system: str, plan: dict[str, Any]) -> float:
-    """Return the rate per GPU by aiconfigurator of an aggregated plan of perfatlas [1/s].
-
-    Args:
-        command: aiconfigurator.
-        model: The model.
-        system: The system.
-        plan: The plan.
-    """
+    """Return the rate per GPU by aiconfigurator of an aggregated plan of perfatlas [1/s]."""
     batch = plan["concurrency"] // (plan["dp"] * plan["attention_dp"])
     words = [command, "cli", "estimate", "--model-path", model, "--system", system]
     words += ["--backend", "vllm", "--isl", "4000", "--osl", "500", "--batch-size", str(batch)]
@@ -179,14 +156,7 @@ def priced_there(command: str, model: str, system: str, plan: dict[str, Any]) ->
 
 
 def pools_priced_there(command: str, model: str, system: str, plan: dict[str, Any]) -> float:
-    """Return the rate per GPU by aiconfigurator of a disaggregated plan of perfatlas [1/s].
-
-    Args:
-        command: aiconfigurator.
-        model: The model.
-        system: The system.
-        plan: The plan.
-    """
+    """Return the rate per GPU by aiconfigurator of a disaggregated plan of perfatlas [1/s]."""
     words = [command, "cli", "estimate", "--model-path", model, "--system", system]
     words += ["--estimate-mode", "disagg", "--backend", "vllm", "--isl", "4000", "--osl", "500"]
     for role in ("prefill", "decode"):
@@ -206,8 +176,6 @@ def compare(command: str, model: str, system: str, gpus: int) -> None:
 
     Args:
         command: aiconfigurator.
-        model: The model.
-        system: The system.
         gpus: GPUs of the deployment.
     """
     print(f"{model.rpartition('/')[2]}, {gpus} x {system}", flush=True)

@@ -46,7 +46,6 @@ def rate(schedule: str, count: int, send_s: float) -> float:
 
     Args:
         schedule: Value of `pipeline_schedule`.
-        count: Candidates per run.
         send_s: Duration of a transfer [s].
     """
     table = candidates(schedule, count, send_s)

@@ -42,7 +42,6 @@ class Page:
 
     Args:
         script: Script that writes it, in this folder.
-        title: Title of the page.
         peers: Packages to install separately.
         reading: Description of the comparison, as Markdown.
     """
@@ -167,12 +166,7 @@ def _line(row: Row) -> str:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Return a figure with its unit, a dash for none.
-
-    Args:
-        value: The figure.
-        unit: Its unit.
-    """
+    """Return a figure with its unit, a dash for none."""
     if value is None:
         return "-"
     text = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

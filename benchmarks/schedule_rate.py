@@ -76,7 +76,6 @@ def simpy_row(python: str, jobs: Jobs, policy: Policy) -> Row:
     """Return SimPy's jobs per second, or why it did not run.
 
     Args:
-        python: Python with SimPy.
         jobs: The trace.
         policy: FIFO with EASY backfill.
     """
@@ -110,8 +109,6 @@ def schedule_rows(count: int, runs: int, simpy_python: str, simpy_jobs: int) -> 
     Args:
         count: Jobs of the trace; the goal is for 100,000.
         runs: Timed calls.
-        simpy_python: Python with SimPy.
-        simpy_jobs: Jobs in SimPy.
     """
     easy, first_fit = Policy(backfill="easy"), Policy(backfill="none")
     near = Policy(backfill="easy", placement="best_fit", together="leaf")

@@ -59,8 +59,6 @@ def measured(model: str, system: str, gpus: int, mode: str) -> dict[str, Any]:
     """Return the figures of one search.
 
     Args:
-        model: The model.
-        system: The system.
         gpus: GPUs of the deployment.
         mode: aggregated or disaggregated.
     """

@@ -12,7 +12,6 @@ def asked_of_simpy(python: str, script: str, *words: str, stdin: str = "") -> di
     """Return the JSON output of a script of this folder, or why it did not run.
 
     Args:
-        python: Python with SimPy.
         script: Name of the script.
         words: Arguments of its command line.
         stdin: Its standard input.

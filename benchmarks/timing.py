@@ -36,7 +36,6 @@ class Row:
     """One line of the report; `value` is None where the benchmark could not run.
 
     Args:
-        section: Section of the report.
         name: Timed work.
         value: Median by wall time, in `unit`.
         cpu_value: Median by processor time.

@@ -78,7 +78,6 @@ def renewed(text: str, ask: Callable[[str], str | None] = output_of) -> str:
     A command whose optional packages are not installed keeps the output it has.
 
     Args:
-        text: Text of the document.
         ask: Returns what a command prints, None to keep what is quoted.
     """
 

@@ -119,7 +119,6 @@ def rows_of_dots(title: str, rows: Sequence[Dots], *, most: float, target: float
     """Return rows of dots on a linear axis in percent.
 
     Args:
-        title: Title.
         rows: The rows, from top to bottom.
         most: End of the axis.
         target: Value of a vertical line, 0 for none.

@@ -76,7 +76,6 @@ def write_answers(golden: Golden, path: Path = ANSWERS) -> None:
     """Write answers; the same answers give the same bytes.
 
     Args:
-        golden: The answers.
         path: JSON Lines compressed by xz.
     """
     header = {"commit": golden.commit, "environment": golden.environment}

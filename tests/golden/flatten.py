@@ -32,7 +32,6 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Scalar]]:  # noqa
 
     Args:
         value: Nested mappings, lists and scalars.
-        path: Path of the value.
     """
     if isinstance(value, dict):
         if not value:
@@ -65,12 +64,7 @@ def _of_list(cells: list[Any], path: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def summed_up(cells: Sequence[Any], path: str) -> Iterator[tuple[str, Scalar]]:
-    """Yield the summary of a long list: length, ends, extremes, sum and a hash.
-
-    Args:
-        cells: The list.
-        path: Its path.
-    """
+    """Yield the summary of a long list: length, ends, extremes, sum and a hash."""
     scalars = [_written(cell) for cell in cells]
     numbers = [cell for cell in cells if isinstance(cell, int | float)]
     yield f"{path}.length", len(cells)

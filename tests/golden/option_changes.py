@@ -15,9 +15,9 @@ import perfatlas
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import refuse_unused_options
-from perfatlas.studies import sized_run
+from perfatlas.scenario.resolution import split_fields
+from perfatlas.studies.traffic import sized_run
 from perfatlas.verbs.simulate.answer import simulation_of
-from perfatlas.verbs.simulate.question import split_fields
 from tests.golden.option_values import others_of
 from tests.golden.question import Question, read_questions
 
@@ -95,7 +95,6 @@ class Change(NamedTuple):
 
     Args:
         question: Name of the question.
-        field: The field.
         value: Its other value.
         outcome: "moved", "refused", "remarked" or "ignored".
     """
@@ -136,11 +135,7 @@ def asked_of(verb: str) -> dict[str, Asked]:
 
 
 def fields_of(question: Question) -> Fields | None:
-    """Return the fields of the command line, None if it has more commands or other options.
-
-    Args:
-        question: The question.
-    """
+    """Return the fields of the command line, None if it has more commands or other options."""
     if len(question.commands) != 1:
         return None
     rows, words = verb_fields(question.verb), [*question.commands[0], "--"]

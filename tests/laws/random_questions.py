@@ -172,8 +172,6 @@ def violations(law: Law, draws: int, seed: int) -> tuple[list[Violation], int]:
     """Return the pairs that break a law, and the number of pairs that were answered.
 
     Args:
-        law: The law.
-        draws: Pairs.
         seed: Seed of the draws.
     """
     rng = random.Random(f"{law.name} {seed}")  # noqa: S311 - draws of a test

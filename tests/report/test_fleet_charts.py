@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from perfatlas.verbs.fleet.charts import days_of, lives_of, shares_of
 from perfatlas.verbs.fleet.glossary import unit_of
+from perfatlas.verbs.fleet.page import days_of, lives_of, shares_of
 from tests.report.figures import plotly_figure
 
 HOUR = 3600.0

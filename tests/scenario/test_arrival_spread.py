@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from perfatlas.studies.traffic import widened
 from perfatlas.verbs.simulate import simulate
-from perfatlas.verbs.simulate.arrival_spread import widened
 
 SERVED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

@@ -11,11 +11,11 @@ import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.fields import Scenario
-from perfatlas.scenario.resolution import planned_scenario, resolve_scenarios
+from perfatlas.scenario.resolution import planned_scenario, resolve_scenarios, split_fields
 from perfatlas.step import candidate_memory
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.estimate import estimate, estimate_table, frontier
-from perfatlas.verbs.simulate import simulate, split_fields
+from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

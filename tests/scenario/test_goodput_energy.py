@@ -10,7 +10,7 @@ import pytest
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput, goodput_frontier
-from perfatlas.verbs.goodput.rows import goodput_row
+from perfatlas.verbs.goodput.answer import goodput_row
 from perfatlas.verbs.goodput.text import goodput_headline, result_lines
 
 if TYPE_CHECKING:

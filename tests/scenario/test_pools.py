@@ -11,10 +11,11 @@ import pytest
 from perfatlas.engines import resolve_engine
 from perfatlas.inference import FIRST_TOKEN, cache_link_s
 from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.estimate import estimate, estimate_table
-from perfatlas.verbs.simulate import max_request_rate, simulate, split_fields
+from perfatlas.verbs.simulate import max_request_rate, simulate
 
 DEPLOYED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

@@ -20,12 +20,9 @@ from perfatlas.scenario.deployments import (
     slowed,
 )
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
-from perfatlas.verbs.simulate import (
-    max_request_rate,
-    simulate,
-    split_fields,
-)
+from perfatlas.verbs.simulate import max_request_rate, simulate
 
 if TYPE_CHECKING:
     from pathlib import Path

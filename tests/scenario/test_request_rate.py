@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.studies import request_rates
+from perfatlas.studies.traffic import request_rates
 from perfatlas.verbs.simulate import max_request_rate, simulate
 
 if TYPE_CHECKING:

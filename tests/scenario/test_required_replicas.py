@@ -11,8 +11,8 @@ import pytest
 
 from perfatlas.sampling import Precision
 from perfatlas.scenario.deployments import offered_load
-from perfatlas.studies import run_length
-from perfatlas.studies.slo_checks import SloCheck
+from perfatlas.studies.traffic import run_length
+from perfatlas.studies.traffic.slo_checks import SloCheck
 from perfatlas.verbs.simulate import required_replicas, simulate
 from perfatlas.verbs.simulate.answer import cost_results
 

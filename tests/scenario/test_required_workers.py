@@ -10,8 +10,9 @@ from hypothesis import given, strategies as st
 
 from perfatlas.report.text.question import plan_lines
 from perfatlas.scenario.deployments import offered_load
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.studies import cheapest_pair
-from perfatlas.verbs.simulate import required_replicas, simulate, split_fields
+from perfatlas.verbs.simulate import required_replicas, simulate
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 POOLS: dict[str, Any] = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
-from perfatlas.verbs.schedule.metrics import PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ import pytest
 
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.cluster_schedules import Schedule
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.question import Schedule
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
 FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perfatlas.answer.repetitions import half_width, half_widths
+from perfatlas.scenario.deployments import containing_predictions
 from perfatlas.verbs.simulate import simulate
-from perfatlas.verbs.simulate.results import containing_predictions
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 SMALL: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 32, "num_requests": 60}

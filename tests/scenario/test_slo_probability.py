@@ -8,10 +8,10 @@ import pytest
 
 from perfatlas.sampling import normal_quantile
 from perfatlas.scenario.deployments import StepScale, prices_at
-from perfatlas.studies import WatchedRuns, slo_probability, smallest_size
-from perfatlas.studies.judged_sizes import HIGHEST, SizeSearch, load_on_one
+from perfatlas.scenario.resolution import split_fields
+from perfatlas.studies.traffic import WatchedRuns, slo_probability, smallest_size
+from perfatlas.studies.traffic.judged_sizes import HIGHEST, SizeSearch, load_on_one
 from perfatlas.verbs.simulate import required_replicas, simulate
-from perfatlas.verbs.simulate.question import split_fields
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

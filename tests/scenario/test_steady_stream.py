@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from perfatlas.reliability.jobs.model import Cluster, Mix, generate_jobs, with_running_jobs
-from perfatlas.verbs.schedule import fleet_schedule, jobs, steady_stream
+from perfatlas.scenario.cluster_schedules import jobs_of_fields, steady_stream
+from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.text import print_schedule
 
 CLUSTER: Final[dict[str, Any]] = {"nodes": 8, "run_sigma": 0.5}
@@ -137,7 +138,7 @@ def test_a_stream_that_begins_with_no_running_job_is_undecided_where_it_is_short
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(steady_stream, "LONGEST", 20_000)
-    monkeypatch.setattr(jobs, "with_running_jobs", lambda generated, *_: generated)
+    monkeypatch.setattr(jobs_of_fields, "with_running_jobs", lambda generated, *_: generated)
     found = fleet_schedule(nodes=3000, load=0.9).answer
     assert found.results["stability"] == "undecided"
     assert any("too short to measure the steady state" in text for text in found.warnings)

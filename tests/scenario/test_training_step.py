@@ -6,9 +6,8 @@ import pytest
 
 from perfatlas.networks import resolve_model
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.interrupted_jobs import Goodput, StepFacts, measured_step
 from perfatlas.verbs.goodput import goodput
-from perfatlas.verbs.goodput.question import Goodput
-from perfatlas.verbs.goodput.training_step import StepFacts, measured_step
 
 STEP = {
     "model": "meta-llama/Llama-3.1-405B",

@@ -8,8 +8,9 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import refuse_unused_options
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.verbs.estimate import estimate
-from perfatlas.verbs.simulate import max_request_rate, simulate, split_fields
+from perfatlas.verbs.simulate import max_request_rate, simulate
 
 if TYPE_CHECKING:
     from pathlib import Path

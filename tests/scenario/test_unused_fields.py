@@ -10,7 +10,7 @@ import pytest
 from perfatlas.declarations import questions, verb_fields
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.verbs.goodput.question import Goodput
+from perfatlas.scenario.interrupted_jobs import Goodput
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,

@@ -9,9 +9,9 @@ import pytest
 
 from perfatlas.hardware import resolve_system
 from perfatlas.scenario.resolution import planned_scenario, read_scenario
+from perfatlas.studies.deployments import crossing_of
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.plan_nodes import crossing_of
 from perfatlas.verbs.simulate import simulate
 from tests.parallelism.packing import holds
 

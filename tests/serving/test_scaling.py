@@ -21,9 +21,9 @@ from perfatlas.serving.requests import (
     sessions,
     spread_batches,
 )
-from perfatlas.serving.requests.scaling import mean_rate, take_window
+from perfatlas.serving.requests.scaling import mean_rate
 from perfatlas.vocabulary.fields import LONGEST_S
-from tests.serving.support import check_invariants, hashes_of, hit_share
+from tests.serving.support import check_invariants, hit_share
 
 
 def traffic(count: int = 60, rate: float = 5.0, seed: int = 1) -> Requests:
@@ -81,34 +81,6 @@ def test_scaled_prompts_share_the_same_blocks(factor: float) -> None:
     assert hit_share(after) == pytest.approx(hit_share(before), abs=0.05)
 
 
-def test_a_window_keeps_order_hashes_and_begins_at_zero() -> None:
-    talk = talks()
-    part = take_window(talk, start_s=0.5, end_s=4.5)
-    check_invariants(part)
-    # arrivals at 0 1 2 4 4 7 s: four inside
-    assert (part.arrival_N / TICKS_PER_SECOND).tolist() == [0.5, 1.5, 3.5, 3.5]
-    for row in range(4):
-        assert np.array_equal(hashes_of(part, row), hashes_of(talk, row + 1))
-    # the first turn of session 0 is gone: its second arrives by the clock, its third thinks
-    assert part.session_N.tolist() == [1, 0, 0, 1]
-    assert (part.think_N >= 0).tolist() == [False, False, True, True]
-    assert take_window(talk, first=2).isl_N.tolist() == talk.isl_N[:2].tolist()
-
-
-@given(st.integers(1, 80), st.floats(0.0, 10.0), st.floats(0.1, 10.0))
-def test_windows_hold_what_arrives_in_them(first: int, start: float, span: float) -> None:
-    all_of_them = traffic()
-    time_s = all_of_them.arrival_N / TICKS_PER_SECOND
-    inside = int(np.count_nonzero((time_s >= start) & (time_s < start + span)))
-    if not inside:
-        with pytest.raises(InvalidSpecError, match="no request arrives"):
-            take_window(all_of_them, first=first, start_s=start, end_s=start + span)
-        return
-    part = take_window(all_of_them, first=first, start_s=start, end_s=start + span)
-    check_invariants(part)
-    assert part.isl_N.shape[0] == min(first, inside)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -119,8 +91,6 @@ def test_windows_hold_what_arrives_in_them(first: int, start: float, span: float
         (lambda r: scale_lengths(r, 1.0, math.inf), "osl factor = inf"),
         (lambda r: scale_lengths(r, 1.0, 1e9), "yields a length of"),
         (lambda r: scale_lengths(r, 0.3, 1.0), "nearest factor with an integer result is 5/16"),
-        (lambda r: take_window(r, start_s=99.0), "no request arrives from 99 s"),
-        (lambda r: take_window(r, first=0), "among the first 0"),
     ],
 )
 def test_scalings_out_of_range_are_refused(call: object, words: str) -> None:

@@ -10,7 +10,8 @@ import pytest
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import resolve_traffic, service
-from perfatlas.verbs.simulate import simulate, split_fields
+from perfatlas.scenario.resolution import split_fields
+from perfatlas.verbs.simulate import simulate
 from tests.validation.test_validate_steps import RULES, run
 from tests.validation.test_validate_traffic import LAUNCHES
 from validation.runs import (

@@ -11,7 +11,8 @@ import pytest
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError
 from perfatlas.scenario.deployments import deployment, resolve_traffic
-from perfatlas.verbs.simulate import simulate, split_fields
+from perfatlas.scenario.resolution import split_fields
+from perfatlas.verbs.simulate import simulate
 from tests.validation.test_validate_steps import RULES, run
 from validation.runs import (
     compare_points,

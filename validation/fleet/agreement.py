@@ -49,8 +49,6 @@ class Point:
 
     Args:
         group: Quantity compared.
-        name: Name of the point.
-        exact: Value of the closed form.
         measure: Simulates it, given a seed and a factor on the number of replicas.
     """
 
@@ -67,8 +65,6 @@ class Agreement:
     Args:
         group: Quantity compared.
         name: Name of the point.
-        exact: Value of the closed form.
-        simulated: Value of the simulator.
         standard_error: Standard error of the simulated value.
         half_width: Relative half-width of its 95% interval.
         replicas: Number of replicas.
@@ -100,7 +96,6 @@ def compare(points: Sequence[Point], *, seed: int) -> list[Agreement]:
     """Return the comparison of every point, with a second simulation of large deviations.
 
     Args:
-        points: The points.
         seed: Seed of the first point; each further point has the next seed.
     """
     return [_compared(point, seed + number) for number, point in enumerate(points)]
@@ -126,9 +121,6 @@ def _compared(point: Point, seed: int) -> Agreement:
 
 def expected_largest(points: int) -> float:
     """Return the expected largest deviation of a number of correct points [standard errors].
-
-    Args:
-        points: Number of points.
 
     Source: mean of the largest of n absolute standard normals, the integral of 1 - (2 Phi(z) - 1)^n
         over z above zero, by the trapezoid.
@@ -191,11 +183,7 @@ def families(rows: Sequence[Agreement]) -> list[dict[str, Any]]:
 
 
 def measured_goodput(outcome: Outcome) -> Measured:
-    """Return the simulated goodput of replicas.
-
-    Args:
-        outcome: The replicas.
-    """
+    """Return the simulated goodput of replicas."""
     return Measured(
         outcome.goodput,
         outcome.standard_error,
@@ -205,10 +193,6 @@ def measured_goodput(outcome: Outcome) -> Measured:
 
 
 def measured_mean(value_R: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Measured:
-    """Return the mean of a value over replicas.
-
-    Args:
-        value_R: The values.
-    """
+    """Return the mean of a value over replicas."""
     error, mean = float(value_R.std(ddof=1) / np.sqrt(value_R.size)), float(value_R.mean())
     return Measured(mean, error, standard_errors(0.95) * error / mean, value_R.size)

@@ -79,7 +79,6 @@ def job_mttf_s(rate_name: str, gpus: float) -> float:
 
     Args:
         rate_name: Rate of the catalog; the result depends on the events it counts.
-        gpus: GPUs of the job.
 
     Raises:
         InvalidSpecError: The rate is unknown or not one per node.

@@ -84,7 +84,6 @@ class Exactness:
     Args:
         name: Quantity.
         cells: Number of points.
-        largest_error: Largest relative error.
         limit: Allowed error.
     """
 

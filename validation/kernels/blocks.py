@@ -63,7 +63,6 @@ class BlockScore:
 
     Args:
         system: Device.
-        engine: Engine.
         phase: Prefill or decode.
         kernel: Attention kernel named by the engine.
         kv_format: Format of the cache.

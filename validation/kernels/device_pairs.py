@@ -25,7 +25,6 @@ def same_plans(
 
     Args:
         rows: Predicted and measured runs, as `predict_runs` returns them.
-        first: The first device.
         second: The other one.
     """
     known = [row for row in rows if row["tpot_s"] is not None]

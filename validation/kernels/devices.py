@@ -163,11 +163,7 @@ def _runs() -> list[Any]:
 
 
 def run_rows(runs: Sequence[Any]) -> list[Row]:
-    """Return TPOT of published serving runs on devices priced by their lenders.
-
-    Args:
-        runs: The runs.
-    """
+    """Return TPOT of published serving runs on devices priced by their lenders."""
     rows = []
     for split in device_splits():
         for device in split.scored:

@@ -81,8 +81,6 @@ def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
 
     Args:
         what: Kind of the names.
-        names: The names.
-        known: Known names.
 
     Raises:
         InvalidSpecError: With the nearest known name.
@@ -104,11 +102,7 @@ def _scores(cell: Cell) -> Iterator[UnseenScore]:
 
 
 def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
-    """Yield the score of a collective on held-out size octaves; none for too few.
-
-    Args:
-        cell: The cell.
-    """
+    """Yield the score of a collective on held-out size octaves; none for too few."""
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     rows = cell.load()
@@ -135,7 +129,6 @@ def score_of(
     """Return the errors on held-out rows, before and after their correction.
 
     Args:
-        cell: The cell.
         unseen: Held-out property.
         physics_s: Physics (U,) [s].
         measured_s: Measured times (U,) [s].
@@ -157,11 +150,7 @@ def score_of(
 
 
 def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
-    """Yield the scores of a cell; none where it is not calibrated or has too few groups.
-
-    Args:
-        cell: The cell.
-    """
+    """Yield the scores of a cell; none where it is not calibrated or has too few groups."""
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     if match is None or not match.own:

@@ -78,11 +78,7 @@ def validate_edges(
 
 
 def score_edges(cell: Cell) -> UnseenScore | None:
-    """Return the score of a cell, None for engines with fewer rows or too small size ranges.
-
-    Args:
-        cell: The cell.
-    """
+    """Return the score of a cell, None for engines with fewer rows or too small size ranges."""
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     known = best_covered(cell.operator, cell.format) == cell.family

@@ -38,11 +38,7 @@ def operator_draws() -> tuple[Draw, ...]:
 
 
 def effect_variance(draw: Draw) -> float:
-    """Return the mean square of ln(measured / expected) beyond the errors of the expected times.
-
-    Args:
-        draw: The draw.
-    """
+    """Return the mean square of ln(measured / expected) beyond the errors of the expected times."""
     return max(float((np.square(draw.logs) - np.square(draw.spreads)).mean()), 0.0)
 
 

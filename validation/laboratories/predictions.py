@@ -67,11 +67,7 @@ class SourceRuns:
         return found
 
     def limits(self, tails: StepTails) -> tuple[FloatArray, FloatArray]:
-        """Return the interval with given errors of runs, each (N,) [s].
-
-        Args:
-            tails: The errors.
-        """
+        """Return the interval with given errors of runs, each (N,) [s]."""
         low_N, high_N = tails.limits(self.laboratory)
         low_s = np.minimum(self.low_s, self.predicted_s * np.exp(low_N))
         high_s = np.maximum(self.high_s, self.predicted_s * np.exp(high_N))

@@ -40,7 +40,6 @@ def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) 
     """Write the tails over all sources to the package data, and return the path.
 
     Args:
-        sources: The sources.
         path: File, by default the shipped one.
     """
     target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))

@@ -81,9 +81,6 @@ def fitted_tails(errors: Sequence[Errors]) -> dict[str, StepTails]:
     Laplace distributions, whose tails are as heavy as those of runs; limits are the 5% and 95%
     quantiles of the errors in units of their deviation. Every source counts once.
 
-    Args:
-        errors: The runs.
-
     Source: variances between laboratories add to those within (ISO 5725-2); Laplace distributions
         and equal weights are assumptions.
 
@@ -125,9 +122,6 @@ def _unlikelihood(away: Sequence[FloatArray], errors: Sequence[Errors], deviatio
 def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
     """Return how well the interval fitted to all other sources holds for each source.
 
-    Args:
-        sources: The sources.
-
     Returns:
         By source and kind of model: errors, coverage by kernel errors alone, coverage and width of
         the interval fitted to the others, and interval scores in ln (Winkler: width plus 2/10% of
@@ -156,7 +150,6 @@ def of_kind(source: SourceRuns, kind: str) -> NDArray[np.bool_]:
     """Return which runs of a source belong to a kind of model (N,).
 
     Args:
-        source: The source.
         kind: `dense` or `experts`.
     """
     return np.array([one == kind for one in source.kinds], np.bool_)
@@ -232,11 +225,7 @@ def pooled(rows: Sequence[Row]) -> Row:
 
 
 def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
-    """Return the content of the shipped file: the spread of whole runs and its center by kind.
-
-    Args:
-        sources: The sources.
-    """
+    """Return the content of the shipped file: the spread of whole runs and its center by kind."""
     errors = [
         _errors(one, kind, kept_N)
         for kind in KINDS

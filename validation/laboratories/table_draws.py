@@ -41,7 +41,6 @@ class Draw(NamedTuple):
 
     Args:
         source: Name of the source.
-        operators: Class of operators.
         kind: `release`, `collector` or `published`.
         logs: ln(measured / expected) (U,).
         spreads: Standard deviation of the error of each expected time (U,).

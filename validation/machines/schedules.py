@@ -57,8 +57,6 @@ class Step(NamedTuple):
         network: Network, which several names may share.
         measured_s: Reciprocal of the published speed [s].
         scheduled_s: Predicted without synchronisation [s].
-        points: Synchronisation points.
-        layers: Layers.
     """
 
     model: str
@@ -84,7 +82,6 @@ class Form(NamedTuple):
         """Return the predicted time of a step [s].
 
         Args:
-            step: The step.
             constant_s: The constant [s].
         """
         return self.schedule * step.scheduled_s + constant_s * self.number(step)
@@ -93,7 +90,6 @@ class Form(NamedTuple):
         """Return ln(measured / predicted) of a step.
 
         Args:
-            step: The step.
             constant_s: The constant [s].
         """
         return math.log(step.measured_s / self.predicted_s(step, constant_s))
@@ -105,11 +101,7 @@ FORMS: Final = {"schedule and synchronisation": SCHEDULED, "constant per layer":
 
 
 def published_rows(use: str) -> list[dict[str, str]]:
-    """Return the published speeds of one use: fit, limit (compared alone) or refused.
-
-    Args:
-        use: The use.
-    """
+    """Return the published speeds of one use: fit, limit (compared alone) or refused."""
     text = resources.files("validation").joinpath("data", FILE).read_text("utf-8")
     return [row for row in csv.DictReader(text.splitlines()) if row["use"] == use]
 
@@ -118,7 +110,6 @@ def predicted_tpot(row: dict[str, str], pp: int | None = None) -> dict[str, Any]
     """Return the results of `estimate` at the plan of a row.
 
     Args:
-        row: A row with a plan.
         pp: Pipeline stages, None for those of the row.
     """
     tp, pp = int(row["tp"]), pp or int(row["pp"])

@@ -46,7 +46,6 @@ class RowEnergy:
         chip_j: At the voltage of the highest clock, without issuing (U,) [J].
         issue_w: Power of issuing, at the voltage of the highest clock [W].
         memory_j: Of memory (U,) [J].
-        power: Power of the device for each row.
         highest: Highest clock over that at which kernels are fitted.
     """
 
@@ -180,7 +179,6 @@ def _time_at_limit(
     """Return the times of rows at the highest clocks at which they draw at most the TDP (U,) [s].
 
     Args:
-        cell: The cell.
         rows: Its rows; measured times are not read.
         energy: Their energies.
         parameters: Fitted parameters.
@@ -220,7 +218,6 @@ def _row_energy(cell: Cell, rows: Rows) -> RowEnergy:
 
     Args:
         cell: A cell of `gemm` or `prefill_attention`.
-        rows: Its rows.
     """
     device = resolve_system(cell.device).device
     board, operator = board_energy(device), _operator(cell, rows.shape_UD)

@@ -43,19 +43,11 @@ class Loads:
     rows: tuple[Mapping[str, str], ...]
 
     def text(self, name: str) -> NDArray[np.str_]:
-        """Return a column (N,).
-
-        Args:
-            name: Name of the column.
-        """
+        """Return a column (N,)."""
         return np.array([row[name] for row in self.rows])
 
     def number(self, name: str) -> FloatArray:
-        """Return a column of numbers, 0 where it is empty (N,).
-
-        Args:
-            name: Name of the column.
-        """
+        """Return a column of numbers, 0 where it is empty (N,)."""
         return np.array([float(row[name] or 0.0) for row in self.rows], np.float64)
 
     def take(self, mask: NDArray[np.bool_]) -> Loads:

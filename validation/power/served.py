@@ -77,11 +77,7 @@ class ServedPower:
     refused: Mapping[str, int]
 
     def text(self, name: str) -> NDArray[np.str_]:
-        """Return a column of the file (N,).
-
-        Args:
-            name: Name of the column.
-        """
+        """Return a column of the file (N,)."""
         return np.array([row[name] for row in self.rows])
 
     def timed_w(self) -> FloatArray:
@@ -114,7 +110,6 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
     """Return a run of the file as fields of `estimate`.
 
     Args:
-        row: The row.
         isl: Which of the assumed input lengths.
     """
     served, model, gpus = power_splits().served, row["model"], int(row["n_gpus"])

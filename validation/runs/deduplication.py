@@ -43,7 +43,6 @@ def select_runs(
 
     Args:
         runs: Runs of the file, in order.
-        rules: The rules.
     """
     first = representatives(runs, rules)
     kept: list[ServingRun] = []
@@ -66,7 +65,6 @@ def representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]
 
     Args:
         runs: Runs of the file, in order.
-        rules: The rules.
     """
     best: dict[tuple[object, ...], ServingRun] = {}
     for run in runs:

@@ -10,9 +10,9 @@ import numpy as np
 from perfatlas.fitting import error_statistics
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import summarize
-from perfatlas.verbs.simulate import split_fields
 from validation.runs.shared_data import missing_data, read_table, shared_folder
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ SIZES: Final = ("tp", "ep", "dp", "isl", "osl", "concurrency", "num_requests")
 
 def compare_points(rules: ServingRules) -> tuple[list[Row], list[str]]:
     """Return measured and simulated medians of every point, and missing files.
-
-    Args:
-        rules: The rules with the points.
 
     Returns:
         One row per point: plan, lengths, load, `_measured_s`, `_s` and `_error` of TTFT, TPOT,

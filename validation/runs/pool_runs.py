@@ -76,7 +76,6 @@ def select_pool_runs(
 
     Args:
         runs: Runs of the file, in order.
-        rules: The rules.
     """
     first = representatives([run.decode for run in runs], rules)
     kept: list[PoolRun] = []

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
-from perfatlas.verbs.simulate import split_fields
 from perfatlas.vocabulary.metrics import statistics
 from validation.runs.deduplication import is_dense
 from validation.runs.pool_runs import POOLS
@@ -147,7 +147,6 @@ def launched_pools(ready: Service, run: PoolRun, rules: ServingRules) -> Service
 
     Args:
         ready: The service with default limits.
-        run: The run.
         rules: Engine launches.
     """
     launch, batch = rules.pool_launch(run), rules.decode_batch(run)

@@ -75,7 +75,6 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
 
     Args:
         run: The run, with its actual plan.
-        rules: Scenario rules.
         changes: Fields that a setting overrides, by vocabulary name.
     """
     ask = rules.ask(run)

@@ -12,10 +12,10 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments import ResolvedTraffic, StepScale, run_traffic, service, slowed
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import plain_requests, whole_ticks
-from perfatlas.verbs.simulate import split_fields
 from validation.runs.shared_data import missing_data, read_settings, read_table, shared_folder
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ def engine_release(run: ServingRun, rules: ServingRules) -> str:
     A run that was launched with asynchronous scheduling has the first release with it.
 
     Args:
-        run: The run.
         rules: Launches of the runs.
     """
     found, launch = _stated(run), rules.launch(run)

@@ -86,7 +86,6 @@ class ServingRules:
     """Rules of `serving_runs.toml`.
 
     Args:
-        title: Title of the runs.
         sha256: Digest of the file of runs.
         reasons: Reasons of exclusions, by name.
         left_out: Excluded runs by name of the reason.

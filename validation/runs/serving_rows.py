@@ -30,8 +30,6 @@ class ServingRun:
     """One measured serving run, as stated in its row.
 
     Args:
-        id: Id of the row.
-        model: Model.
         system: Catalog name.
         backend: Engine.
         version: Version of the engine, "" where missing.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import Service, deployment, resolve_traffic, run_traffic
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
-from perfatlas.verbs.simulate import split_fields
 from perfatlas.vocabulary.metrics import statistics
 from validation.runs.deduplication import is_dense
 from validation.runs.predictions import OF_CLIENTS, run_question
@@ -151,7 +151,6 @@ def as_launched(ready: Deployment, changes: Mapping[str, Any]) -> Deployment:
     """Return a deployment with the launch limits that have no vocabulary name.
 
     Args:
-        ready: The deployment.
         changes: Changed limits.
     """
     ready = replace(ready, limits=ready.limits._replace(**changes))

@@ -22,9 +22,6 @@ def shared_folder() -> Path:
 def missing_data(path: Path) -> str:
     """Return a sentence about a missing file of shared data.
 
-    Args:
-        path: The file.
-
     Example:
         >>> from pathlib import Path
         >>> from validation.runs.shared_data import missing_data

@@ -22,7 +22,6 @@ class StepError:
         runs: Number of measured runs.
         left_out: Excluded runs: those faster than the roofline of their stated load.
         networks: Number of different models.
-        data_hash: Hash of the measured data.
         command: Command that lists all runs.
     """
 

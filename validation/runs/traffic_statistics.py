@@ -59,7 +59,6 @@ def group_traffic(rows: Sequence[Row], names: tuple[str, ...]) -> list[Row]:
 
     Args:
         rows: From `simulate_runs`.
-        names: The columns.
     """
     groups = grouped(rows, lambda row: tuple(row[name] for name in names))
     return [
@@ -102,12 +101,7 @@ def compare_goal(models: str, figure: str, reached: float | None, goal: float) -
 
 
 def count_reasons(left: Sequence[LeftOutRun], rules: ServingRules) -> list[Row]:
-    """Return the number of excluded runs by reason.
-
-    Args:
-        left: The excluded runs.
-        rules: The rules with the reasons.
-    """
+    """Return the number of excluded runs by reason."""
     counts = Counter(run.reason for run in left)
     return [
         {"reason": name, "rows": counts[name], "note": rules.reasons[name]}

@@ -28,7 +28,6 @@ class LeftOut:
     Args:
         about: Operator, family and format, as on the page.
         system: Device.
-        reason: Reason.
         rows: Number of rows.
         share: Share of the cell's rows, including those excluded for their times.
         mape: Error of the scored rows.

@@ -38,7 +38,6 @@ class DeviceSplit:
     """Which devices predict which.
 
     Args:
-        name: Name of the split.
         known: Devices that lend parameters; empty for all but the scored one.
         scored: Devices priced as if they had no tables.
     """
@@ -48,11 +47,7 @@ class DeviceSplit:
     scored: tuple[str, ...]
 
     def hidden(self, device: str) -> frozenset[str]:
-        """Return the measured devices that may not lend parameters to a scored one.
-
-        Args:
-            device: A scored device.
-        """
+        """Return the measured devices that may not lend parameters to a scored one."""
         kept = self.known or tuple(name for name in MEASURED_DEVICES if name != device)
         return frozenset(MEASURED_DEVICES) - frozenset(kept)
 

@@ -71,12 +71,7 @@ def kernel_goals() -> dict[str, Any]:
 
 @cache
 def best_covered(operator: str, format_name: str) -> str:
-    """Return the family with the most measured rows of an operator and format, "" for none.
-
-    Args:
-        operator: Operator.
-        format_name: Format.
-    """
+    """Return the family with the most measured rows of an operator and format, "" for none."""
     rows: dict[str, int] = {}
     for device in MEASURED_DEVICES:
         for one in load_calibrations(device).values():

@@ -57,7 +57,6 @@ class Scored(NamedTuple):
     """Predictions and measurements of one cell.
 
     Args:
-        rows: The scored rows.
         predicted_s: Predicted times (U,) [s].
         simple_s: Times of roofline / efficiency + fixed time, fitted to the same rows (U,) [s].
         interval: 5% and 95% quantiles of ln(measured/predicted), predicted; None where unknown.
@@ -78,7 +77,6 @@ class Kin:
     """The cells of one operator, family and format on every measured device.
 
     Args:
-        cells: Device -> cell.
         loaded: Device -> its rows, loaded lazily.
         paired: (device of rows, device of parameters) -> errors, computed lazily.
     """
@@ -203,7 +201,6 @@ def score_rows(kin: Kin, device: str, protocol: str, count: int = FEW_ROWS) -> S
 
     Args:
         kin: The cell on all devices.
-        device: The device to score.
         protocol: One of `PROTOCOLS`.
         count: Rows of a few-shot fit.
     """
@@ -315,9 +312,6 @@ def refit(
     """Return parameters fitted to few rows from given start values; discrete ones are unchanged.
 
     Args:
-        cell: The cell.
-        seen: The rows.
-        start: Start values of all parameters.
         evaluations: Maximum model evaluations.
     """
     chosen = {name for fixed in cell.grid for name in fixed}

@@ -72,7 +72,6 @@ def score_sample(cell: Cell, parameters: Mapping[str, float]) -> Sample:
     """Return the error of a cell's sample with given parameters.
 
     Args:
-        cell: The cell.
         parameters: Parameters, in any order.
     """
     rows = cell.load()

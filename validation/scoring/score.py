@@ -80,8 +80,6 @@ def score_cell(
     """Return the score of a device's cell, or the reason for none.
 
     Args:
-        kin: The cell on all devices.
-        device: The device to score.
         protocol: Validation protocol.
         count: Rows of a few-shot fit.
     """
@@ -157,11 +155,7 @@ def published_figures() -> dict[str, list[dict[str, Any]]]:
 
 
 def noise_floor(cell: Cell) -> float | None:
-    """Return the noise floor of a cell, None where it was not measured twice.
-
-    Args:
-        cell: The cell.
-    """
+    """Return the noise floor of a cell, None where it was not measured twice."""
     return next(_noises(cell), None)
 
 

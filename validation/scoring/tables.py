@@ -58,11 +58,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a fraction in percent with one decimal, "-" for None.
-
-    Args:
-        value: A fraction.
-    """
+    """Return a fraction in percent with one decimal, "-" for None."""
     return NONE if value is None else f"{100 * value:.1f}"
 
 
@@ -243,7 +239,6 @@ def missed_cells(cells: Sequence[Row], protocol: str) -> list[str]:
 
     Args:
         cells: Scored cells of one protocol.
-        protocol: The protocol.
     """
     lines = []
     for goal in kernel_goals()["goal"]:

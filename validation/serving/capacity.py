@@ -26,8 +26,6 @@ class CapacityRun:
 
     Args:
         id: Name of the run.
-        version: Version of the engine.
-        scenario: Scenario of the run.
         tokens: Tokens of one scheduler, NaN where only memory is printed.
         cache_bytes: Memory of one rank's cache, NaN where tokens are printed [bytes].
         weights_bytes: Memory of one rank's weights, NaN where not printed [bytes].
@@ -54,7 +52,6 @@ class CapacityRuns:
     """The published cache sizes.
 
     Args:
-        title: Title.
         runs: Compared runs.
         left_out: Excluded runs, each with `id`, `source` and `reason`.
         budget: Largest median and p90 error allowed over all runs.

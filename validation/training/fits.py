@@ -55,7 +55,6 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
     `validation/data/training.toml`.
 
     Args:
-        name: Name of the engine.
         without: GPUs, as the table of runs names them, whose runs are left out.
 
     Returns:
@@ -85,11 +84,7 @@ def fit_training_engine(name: str, *, without: Sequence[str] = ()) -> dict[str, 
 
 
 def dense_runs(name: str) -> list[PublishedRun]:
-    """Return the runs of dense models that the numbers of an engine are fitted to.
-
-    Args:
-        name: Name of the engine.
-    """
+    """Return the runs of dense models that the numbers of an engine are fitted to."""
     runs = [run for run in published_runs() if _of_engine(run, name) and not _is_moe(run)]
     return [run for run in runs if _is_early(run)]
 

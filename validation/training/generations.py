@@ -46,7 +46,6 @@ def generation_rows(runs: Sequence[PublishedRun], fits: Sequence[Mapping[str, An
     """Return the errors of the runs on each generation with the numbers fitted to the others.
 
     Args:
-        runs: Published runs.
         fits: From `fit_generations`. Runs of an engine without fitted runs are not scored.
     """
     found = []

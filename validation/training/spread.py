@@ -28,7 +28,6 @@ def unfitted_model_interval(
     Args:
         residual_R: ln(measured/predicted) of the fitted runs (R,).
         models: Their models (R,).
-        covered: The probability.
 
     Returns:
         The lower end, at most 0, and the upper end, at least 0.

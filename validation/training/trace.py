@@ -91,11 +91,7 @@ def _pair(engine: TrainingEngine) -> PairParts:
 
 
 def production_run(engine: TrainingEngine) -> TrainingQuestion:
-    """Return the production run of the trace's model as a question.
-
-    Args:
-        engine: The training engine.
-    """
+    """Return the production run of the trace's model as a question."""
     trace = published_trace()
     run, name = trace["run"], trace["format"]
     sizes = {

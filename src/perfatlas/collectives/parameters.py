@@ -91,7 +91,6 @@ def gather_cells(
     """Return the calibrations of the devices of some systems.
 
     Args:
-        operator: Operator of the calibration.
         names: Parameters, in the column order of the physics function.
     """
     found = [_find(system.device, operator, family, format_name) for system in systems]
@@ -228,7 +227,6 @@ def fabric_cells(
     measured inter-node exchanges use those of `FABRIC_REFERENCE`, and the answer notes it.
 
     Args:
-        operator: Operator of the calibration.
         names: Parameters, in the column order of the physics function.
 
     Raises:

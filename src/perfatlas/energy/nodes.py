@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files import shipped_table
+from perfatlas.quantities import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 NODES: Final = "data/energy/nodes.toml"
 WATTS_PER_KW: Final = 1000.0
-HOUR_S: Final = 3600.0
 MILLION: Final = 1e6
 HOST: Final = ("cpu", "c2c", "switch", "other")  # parts of a node that draw the same at any load
 OPPOSITE: Final = {"value": "value", "low": "high", "high": "low"}

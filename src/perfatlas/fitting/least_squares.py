@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.operators import FloatArray
 from perfatlas.sampling import five_quantiles
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Predict = Callable[[FloatArray], FloatArray]
 
@@ -37,7 +41,7 @@ class ErrorStatistics:
     residual_quantiles: Mapping[str, float]
 
 
-def error_statistics(predicted_s: FloatArray, measured_s: FloatArray) -> ErrorStatistics:
+def error_statistics(predicted_s: ArrayLike, measured_s: ArrayLike) -> ErrorStatistics:
     """Return the error statistics of predictions against measurements.
 
     Args:
@@ -48,15 +52,15 @@ def error_statistics(predicted_s: FloatArray, measured_s: FloatArray) -> ErrorSt
         Relative errors and the quantiles of the log residual.
 
     Example:
-        >>> import numpy as np
         >>> from perfatlas.fitting import error_statistics
-        >>> round(error_statistics(np.array([1.1, 0.8]), np.array([1.0, 1.0])).mape, 3)
+        >>> round(error_statistics([1.1, 0.8], [1.0, 1.0]).mape, 3)
         0.15
     """
-    error = np.abs(predicted_s - measured_s) / measured_s
-    residual = np.log(measured_s / predicted_s)
+    predicted, measured = (np.asarray(time_s, np.float64) for time_s in (predicted_s, measured_s))
+    error = np.abs(predicted - measured) / measured
+    residual = np.log(measured / predicted)
     return ErrorStatistics(
-        rows=int(measured_s.size),
+        rows=int(measured.size),
         mape=float(np.mean(error)),
         median_error=float(np.median(error)),
         p90_error=float(np.quantile(error, 0.9)),
@@ -65,7 +69,7 @@ def error_statistics(predicted_s: FloatArray, measured_s: FloatArray) -> ErrorSt
     )
 
 
-def share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) -> float | None:
+def share_inside(low_s: ArrayLike, measured_s: ArrayLike, high_s: ArrayLike) -> float | None:
     """Return the share of rows inside their interval, None for unbounded predictions.
 
     Args:
@@ -73,10 +77,11 @@ def share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) 
         measured_s: Measurements (N,) [s].
         high_s: High ends (N,) [s], NaN for none.
     """
-    known = np.isfinite(high_s)
+    low, measured, high = (np.asarray(s, np.float64) for s in (low_s, measured_s, high_s))
+    known = np.isfinite(high)
     if not known.any():
         return None
-    return float(np.mean((low_s <= measured_s)[known] & (measured_s <= high_s)[known]))
+    return float(np.mean(((low <= measured) & (measured <= high))[known]))
 
 
 def fit_parameters(

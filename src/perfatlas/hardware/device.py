@@ -19,7 +19,6 @@ class ScaleUp:
     """The scale-up (load-store) domain of a device: NVLink, Infinity Fabric, ICI, PCIe.
 
     Args:
-        domain_size: Devices in one domain.
         links: Links per device.
         bandwidth: Per device and direction over all links [bytes/s].
         latency_s: One hop, device to device [s].

@@ -54,7 +54,6 @@ def scaled(
         work: Factor of arithmetic, bytes and roofline time, a number or (C, O), as all factors.
         time: Factor of predicted time.
         ends: Factors of the lower and the upper end of its interval, by default those of the time.
-        energy: Factor of energy.
 
     Example:
         >>> import numpy as np

@@ -8,6 +8,8 @@ from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
     from perfatlas.quantities.durations import (
+        DAY_S as DAY_S,
+        HOUR_S as HOUR_S,
         parse_duration as parse_duration,
         parse_rate as parse_rate,
     )

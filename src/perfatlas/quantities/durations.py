@@ -8,13 +8,15 @@ from typing import Final
 
 from perfatlas.quantities.errors import InvalidSpecError, repr_for_error
 
+HOUR_S: Final = 3600.0
+DAY_S: Final = 24.0 * HOUR_S
 SECONDS: Final = {
     "us": 1e-6,
     "ms": 1e-3,
     "s": 1.0,
     "min": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
+    "h": HOUR_S,
+    "d": DAY_S,
     "week": 604800.0,
     "y": 31557600.0,  # Julian
 }
@@ -82,7 +84,7 @@ def parse_rate(text: object, *, field: str) -> float:
             f'{", ".join(SECONDS)}, such as "6.5e-3 /d", or a number and FIT'
         )
     value = float(match.group(1).replace("_", ""))
-    per_s = value / HOURS_OF_FIT / 3600.0 if unit == "FIT" else value / SECONDS[unit]
+    per_s = value / HOURS_OF_FIT / HOUR_S if unit == "FIT" else value / SECONDS[unit]
     return _sound(per_s, text, field)
 
 

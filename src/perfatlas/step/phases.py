@@ -146,7 +146,6 @@ def works_on_all_tokens(operator: Operator, context: StepContext) -> NDArray[np.
     whether the other ranks have as many or none; so it does where two ranks gather tokens.
 
     Args:
-        operator: An operator of one rank.
         context: Model, engine, systems and plan.
 
     Source: vLLM distributed/device_communicators/all2all.py: `all_gatherv` and `reduce_scatterv`

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
         next_bottlenecks as next_bottlenecks,
         sobol_shares as sobol_shares,
     )
-    from perfatlas.studies.export import (
-        export_run as export_run,
-        run_blocks as run_blocks,
-        run_schema as run_schema,
-    )
+    from perfatlas.studies.export import export_run as export_run
     from perfatlas.studies.expressions import Expression as Expression
     from perfatlas.studies.factors import all_factors as all_factors
     from perfatlas.studies.installed_versions import (
@@ -35,20 +31,6 @@ if TYPE_CHECKING:
         data_hashes as data_hashes,
         file_hashes as file_hashes,
         versions as versions,
-    )
-    from perfatlas.studies.judged_sizes import (
-        ONE_POOL as ONE_POOL,
-        PROBABLE as PROBABLE,
-        TWO_POOLS as TWO_POOLS,
-        Size as Size,
-        SizeSearch as SizeSearch,
-        beyond_capacity as beyond_capacity,
-        judge as judge,
-        load_on as load_on,
-        load_on_one as load_on_one,
-        size_at as size_at,
-        slo_probability as slo_probability,
-        smallest_size as smallest_size,
     )
     from perfatlas.studies.layout_search import (
         SEARCHED as SEARCHED,
@@ -58,6 +40,7 @@ if TYPE_CHECKING:
         find_layouts as find_layouts,
     )
     from perfatlas.studies.pareto import pareto_points as pareto_points
+    from perfatlas.studies.point_columns import PointColumns as PointColumns
     from perfatlas.studies.points import (
         Axis as Axis,
         Method as Method,
@@ -70,21 +53,12 @@ if TYPE_CHECKING:
         probability_at_most as probability_at_most,
         value_exceeded as value_exceeded,
     )
-    from perfatlas.studies.ranking import (
-        joined as joined,
-    )
+    from perfatlas.studies.ranking import joined as joined
     from perfatlas.studies.refusals import (
-        refused_by_rule as refused_by_rule,
         rejected_counts as rejected_counts,
         rejected_text as rejected_text,
     )
-    from perfatlas.studies.request_rates import (
-        RateSearch as RateSearch,
-        capacity_of as capacity_of,
-        find_rate as find_rate,
-        full_rate as full_rate,
-        rate_at as rate_at,
-    )
+    from perfatlas.studies.run_comparison import compared_runs as compared_runs
     from perfatlas.studies.run_folder import (
         STATS as STATS,
         RunFolder as RunFolder,
@@ -95,13 +69,6 @@ if TYPE_CHECKING:
         drop_run as drop_run,
         indexed_runs as indexed_runs,
         put_run as put_run,
-    )
-    from perfatlas.studies.run_length import (
-        FIRST as FIRST,
-        TrafficRun as TrafficRun,
-        WatchedRuns as WatchedRuns,
-        sized_run as sized_run,
-        slow_load as slow_load,
     )
     from perfatlas.studies.scaling import scaled_scenario as scaled_scenario
     from perfatlas.studies.sensitivity_text import print_sensitivities as print_sensitivities

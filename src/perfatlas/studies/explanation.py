@@ -329,7 +329,6 @@ def explained_estimate(
     notes = (FIXED, WITHOUT_TABLE) if "measured" in answer.evidence.tier else (FIXED,)
     return replace(
         answer,
-        command="estimate --explain",
         scenario={**answer.scenario, **options},
         results={**answer.results, **explained},
         evidence=replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *notes)),

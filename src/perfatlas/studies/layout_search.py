@@ -346,7 +346,6 @@ class FoundLayouts:
 
     Args:
         best: The best layout of each identity, best first.
-        space: All layouts.
         priced: Number of layouts that were priced.
         excluded: Number of layouts that their bounds exclude.
         cpu_s: CPU time [s].

@@ -29,7 +29,7 @@ def refused_by_rule(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.studies import refused_by_rule
+        >>> from perfatlas.studies.refusals import refused_by_rule
         >>> rules = {"odd": np.array([True, False, True]), "large": np.array([False, False, True])}
         >>> kept, counts = refused_by_rule(rules.items(), 3)
         >>> kept.tolist(), counts
@@ -47,11 +47,7 @@ def refused_by_rule(
 
 
 def rejected_counts(rejected: Mapping[str, int]) -> dict[str, int]:
-    """Return the rules that refuse candidates with their numbers, the largest first.
-
-    Args:
-        rejected: Number of candidates that each rule refuses.
-    """
+    """Return the rules that refuse candidates with their numbers, the largest first."""
     return {n: count for n, count in sorted(rejected.items(), key=lambda one: -one[1]) if count}
 
 
@@ -61,7 +57,6 @@ def rejected_text(
     """Return the rules that refuse candidates with their numbers, the largest first.
 
     Args:
-        rejected: Number of candidates that each rule refuses.
         most: Number of rules that are named, all by default.
 
     Example:

@@ -35,7 +35,6 @@ def print_sensitivities(
     """Write the sensitivities of a scenario: its tornado, next bottlenecks and break-even values.
 
     Args:
-        console: From `open_terminal`.
         results: Results of `estimate --explain`.
         verbose: Whether to print all factors.
     """

@@ -29,7 +29,6 @@ class Cluster:
     """A cluster over an observation window.
 
     Args:
-        nodes: Nodes.
         days: Length of the window [d].
         jobs: Start, end and whether the node failed, of each job by node.
         failures: Time, node, whether a job ran, and the repair [s] of each failure.

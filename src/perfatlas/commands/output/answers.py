@@ -96,11 +96,7 @@ def reproduced(command: str, set_fields: Mapping[str, Any]) -> str:
 
 
 def fits(answer: Mapping[str, Any]) -> bool:
-    """Return whether everything that an answer places in memory fits.
-
-    Args:
-        answer: The `--json` object.
-    """
+    """Return whether everything that an answer places in memory fits."""
     results = answer.get("results") or {}
     return all(part.get("fits") is not False for part in results.values() if isinstance(part, dict))
 

@@ -356,9 +356,6 @@ def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
 
     The ramp of a collective, overhead_ramp_s (wire time / reference time)^ramp_exponent, has a
     fixed time in its reference too, which scales with the others.
-
-    Args:
-        match: A calibration for the device.
     """
     ratio = device.further.get("overhead_ratio", 1.0)
     if ratio == 1.0:

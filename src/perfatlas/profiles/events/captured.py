@@ -22,7 +22,6 @@ class _Capture(NamedTuple):
 
     Args:
         name_L: Number of the name, shared with the replays.
-        call_L: Operator call.
         instance_L: Execution of the operator.
     """
 

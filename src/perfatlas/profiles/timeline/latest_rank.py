@@ -31,7 +31,6 @@ def waiting(
     and order; those of which ranks recorded different numbers are left out.
 
     Args:
-        profiles: One profile for each rank.
         classes: Class of each activity, an array (N) for each profile.
 
     Returns:

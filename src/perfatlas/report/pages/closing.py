@@ -25,10 +25,8 @@ def answer_page(
     """Return the page of an answer, with its evidence, warnings and versions.
 
     Args:
-        answer: The `--json` object of a computing verb.
         values: Key numbers.
         sections: Charts and tables.
-        reproduce: The command line that reproduces it.
     """
     return Page(
         command=str(answer["command"]),
@@ -44,11 +42,7 @@ def answer_page(
 
 
 def _evidence(answer: Mapping[str, Any]) -> list[Section]:
-    """Return the evidence of an answer: method, calibrations, assumptions, sources.
-
-    Args:
-        answer: The `--json` object of a computing verb.
-    """
+    """Return the evidence of an answer: method, calibrations, assumptions, sources."""
     evidence = answer["evidence"]
     method = METHODS.get(evidence["tier"]) or evidence_headline(evidence)
     blocks: list[Block] = [f"Confidence: {method}."]
@@ -62,11 +56,7 @@ def _evidence(answer: Mapping[str, Any]) -> list[Section]:
 
 
 def _versions(answer: Mapping[str, Any]) -> dict[str, str]:
-    """Return the program and data versions of an answer.
-
-    Args:
-        answer: The `--json` object of a computing verb.
-    """
+    """Return the program and data versions of an answer."""
     evidence = answer["evidence"]
     calibrations = {calibration["id"] for calibration in evidence.get("calibrations") or ()}
     data = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from perfatlas.report.charts import Drawing
 
@@ -43,6 +43,25 @@ class Table:
     text_columns: Collection[int] = (0,)
     dim_rows: Collection[int] = ()
     colours: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Mapping[str, Any]],
+        columns: Mapping[str, Callable[[Mapping[str, Any]], str]],
+        texts: Collection[str] = (),
+    ) -> Table:
+        """Return a table of rows of an answer.
+
+        Args:
+            columns: By title, the function that returns the cell of a row.
+            texts: Titles of text columns.
+        """
+        return cls(
+            head=tuple(columns),
+            rows=[[cell(row) for cell in columns.values()] for row in rows],
+            text_columns=[place for place, title in enumerate(columns) if title in texts],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +100,11 @@ class Section:
     title: str
     blocks: Sequence[Block]
 
+    @classmethod
+    def charted(cls, title: str, figure: Drawing, *blocks: Block) -> Section:
+        """Return a section that begins with a chart of the same title."""
+        return cls(title=title, blocks=[Chart(figure=figure, title=title), *blocks])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
@@ -95,7 +119,6 @@ class Page:
         sections: Intervals, charts and tables.
         evidence: Evidence for the numbers.
         warnings: Warnings to read before relying on them.
-        reproduce: Command line that reproduces the page.
         versions: Versions of programs and data, by name.
     """
 

@@ -50,8 +50,11 @@ if TYPE_CHECKING:
     )
     from perfatlas.report.text.rows import (
         label_of as label_of,
+        print_aligned as print_aligned,
         print_facts as print_facts,
+        print_heading as print_heading,
         print_labelled as print_labelled,
+        print_more as print_more,
         print_rows as print_rows,
     )
     from perfatlas.report.text.sourced import (

@@ -51,7 +51,6 @@ def print_bottlenecks(
     """Write the bounds of each step, then its slowest operators; the others share one row.
 
     Args:
-        console: From `open_terminal`.
         breakdown: The `breakdown` of an answer.
         most: Number of operators with their own row; 0 for steps only.
     """
@@ -144,9 +143,6 @@ def print_answer(
     """Write an answer to a console; unless verbose, it fits one screen.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object of a computing verb.
-        reproduce: The command line that reproduces it.
         verbose: Whether to show all results, the whole breakdown and all evidence.
 
     Example:
@@ -169,12 +165,7 @@ def print_answer(
 
 
 def print_question(console: Console, answer: Mapping[str, Any]) -> None:
-    """Write the question, the plan, the load, what limits it severely, and an empty line.
-
-    Args:
-        console: From `open_terminal`.
-        answer: The `--json` object of a computing verb.
-    """
+    """Write the question, the plan, the load, what limits it severely, and an empty line."""
     print_line(console, headline(answer), style="bold")
     for line in (*plan_lines(answer), load_line(answer)):
         if line:

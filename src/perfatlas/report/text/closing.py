@@ -38,9 +38,6 @@ def print_closing(
     """Write confidence, warnings and the command of an answer.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object of a computing verb.
-        reproduce: The command line that reproduces it.
         method: Description of the method; derived from tier and calibrations by default.
         covered: What its intervals cover, if the method is set.
         verbose: Whether to show all calibrations, assumptions, sources, versions and warnings.

@@ -21,11 +21,7 @@ class EscapingConsole(rich.console.Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the segments of a table or text, escaped.
-
-        Args:
-            renderable: Table or text.
-        """
+        """Yield the segments of a table or text, escaped."""
         for segment in super().render(renderable, options):
             if segment.control is None:
                 yield Segment(printable(segment.text), segment.style)

@@ -72,9 +72,6 @@ def _tier(evidence: Mapping[str, Any]) -> str:
 def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     """Return up to three lines: tier and meaning, calibrations, coverage of the interval.
 
-    Args:
-        answer: The `--json` object of a computing verb.
-
     Example:
         >>> from perfatlas.report.text.evidence import confidence_lines
         >>> used = [{"id": "h200_sxm/gemm/vllm/bf16", "rows": 35742, "median_error": 0.065}]
@@ -198,9 +195,6 @@ def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str
 
 def evidence_left_out(answer: Mapping[str, Any]) -> str:
     """Return one line on what only --verbose shows, "" for nothing.
-
-    Args:
-        answer: The `--json` object of a computing verb.
 
     Example:
         >>> from perfatlas.report.text.evidence import evidence_left_out

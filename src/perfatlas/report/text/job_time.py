@@ -49,7 +49,6 @@ def print_waterfall(
     """Write a waterfall from total to useful time, one bar per bucket.
 
     Args:
-        console: From `open_terminal`.
         rows: Buckets with name, share and gpu_hours, the productive one first.
         most: Buckets beside the productive one, the smaller ones in one row; by default all.
     """

@@ -59,7 +59,6 @@ def print_distributions(
     Columns that do not fit are omitted and named below: first the interval, then percentiles.
 
     Args:
-        console: From `open_terminal`.
         results: The `results` of an answer; `x_low` and `x_high` are the ends of `x`.
         limits: From `limits_of`: name -> "at least" if all statistics are limits.
         brief: Whether to show only client latencies, without an empty line before tails.
@@ -238,7 +237,6 @@ def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = Fa
     """Write the causes of tail latency, one line per metric.
 
     Args:
-        console: From `open_terminal`.
         results: As for `tails`.
         brief: Whether to show only the largest causes, as percentages.
     """

@@ -34,9 +34,6 @@ OBJECTIVES: Final = ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_laten
 def headline(answer: Mapping[str, Any]) -> str:
     """Return the question in one line: model, devices, engine and mode.
 
-    Args:
-        answer: The `--json` object of a computing verb.
-
     Example:
         >>> from perfatlas.report.text import headline
         >>> headline({"command": "kernel gemm", "scenario": {"system": "h200_sxm", "m": 64}})
@@ -97,9 +94,6 @@ def _systems(scenario: Mapping[str, Any]) -> str:
 def subheadline(answer: Mapping[str, Any]) -> str:
     """Return the plan, the formats and the load of an estimate, in a line.
 
-    Args:
-        answer: The `--json` object of a computing verb.
-
     Example:
         >>> from perfatlas.report.text import subheadline
         >>> subheadline({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
@@ -112,9 +106,6 @@ def subheadline(answer: Mapping[str, Any]) -> str:
 
 def plan_lines(answer: Mapping[str, Any]) -> list[str]:
     """Return the plan, set or derived: one line, or one per pool or kind.
-
-    Args:
-        answer: The `--json` object of a computing verb.
 
     Example:
         >>> from perfatlas.report.text.question import plan_lines
@@ -181,11 +172,7 @@ def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
 
 
 def load_line(answer: Mapping[str, Any]) -> str:
-    """Return the formats, the load and the objectives of an estimate or a simulation, in a line.
-
-    Args:
-        answer: The `--json` object of a computing verb.
-    """
+    """Return the formats, the load and the objectives of an estimate or a simulation, in a line."""
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
         return ""

@@ -132,7 +132,6 @@ def print_kinds(
     """Write a table of kinds, in blocks that fit; nothing for a single kind.
 
     Args:
-        console: From `open_terminal`.
         results: The `results` of an answer.
         breakdown: Breakdown of the answer, for step times and bounds of each kind.
         brief: Whether to show only shares, latencies, utilization and rates of the kinds that fit.

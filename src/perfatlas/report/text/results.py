@@ -156,7 +156,6 @@ def print_results(
     and named below.
 
     Args:
-        console: From `open_terminal`.
         results: As for `printed_results`.
         limits: As for `printed_results`.
         brief: As for `printed_results`.

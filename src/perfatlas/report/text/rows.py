@@ -57,7 +57,6 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     """Write lines with a label and a text that wraps beside it.
 
     Args:
-        console: From `open_terminal`.
         lines: (label, text).
     """
     from rich.table import Table
@@ -72,6 +71,45 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     print_plain(console, table)
 
 
+def print_heading(console: Console, text: str) -> None:
+    """Write an empty line and the heading of a part."""
+    console.print()
+    print_line(console, text, style="bold")
+
+
+def print_more(console: Console, left: int, *, verbose: bool) -> None:
+    """Write how many rows a brief answer leaves out, if any.
+
+    Args:
+        left: Rows beyond those of a brief answer.
+    """
+    if left > 0 and not verbose:
+        print_line(console, f"{left:,} more, shown by --verbose", style="dim")
+
+
+def print_aligned(
+    console: Console, rows: Sequence[Sequence[str]], heads: Sequence[str] = ()
+) -> None:
+    """Write rows of a label and values, never folded; values are aligned to the right.
+
+    Args:
+        rows: Label and values of each row.
+        heads: Titles of the values, if they have any.
+    """
+    from rich.text import Text
+
+    names = max(len(row[0]) for row in rows)
+    cells = max(len(cell) for row in (("", *heads), *rows) for cell in row[1:])
+    text = Text()
+    if heads:
+        text.append(f"  {' ' * names}{''.join(f'   {head:>{cells}}' for head in heads)}\n", "dim")
+    for label, *values in rows:
+        text.append(f"  {label:<{names}}")
+        text.append("".join(f"   {cell:>{cells}}" for cell in values) + "\n", "bold")
+    text.rstrip()
+    print_plain(console, text, wrap=False)
+
+
 def print_rows(
     console: Console,
     rows: Sequence[Mapping[str, Any]],
@@ -82,7 +120,6 @@ def print_rows(
     """Write uniform rows as a table: a catalog, a validation, a calibration.
 
     Args:
-        console: From `open_terminal`.
         rows: Mappings; the keys of the first are the columns.
         columns: Keys to show and their titles; all by default.
         title: Line above the table.
@@ -151,7 +188,6 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
     """Write the facts of one item, one per line.
 
     Args:
-        console: From `open_terminal`.
         facts: Values by name; mappings and lists of mappings take one line per item, empty values
             are skipped.
     """

@@ -41,11 +41,7 @@ class SourcedValue(NamedTuple):
 
 
 def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
-    """Write values as a table, then the numbered sources, then the notes.
-
-    Args:
-        console: From `open_terminal`.
-    """
+    """Write values as a table, then the numbered sources, then the notes."""
     from rich.table import Table
 
     refs = list(dict.fromkeys(ref for value in values for ref in value.refs))
@@ -71,7 +67,6 @@ def print_grouped(console: Console, values: Sequence[SourcedValue], *, levels: i
     Values longer than a line, and times and sizes of zero, are left to `print_sourced`.
 
     Args:
-        console: From `open_terminal`.
         levels: Words of a name that form its group: with 2, `device.memory.capacity` and
             `device.memory.bandwidth` share a line.
     """
@@ -149,7 +144,6 @@ def print_readers(console: Console, read_by: Mapping[str, Sequence[str]]) -> Non
     """Write which fields of a profile each kind of prediction reads.
 
     Args:
-        console: From `open_terminal`.
         read_by: What reads each field, by its path.
     """
     readers = dict.fromkeys(reader for readers in read_by.values() for reader in readers)

@@ -90,7 +90,6 @@ def print_study_summary(
     """Write the counts, best rows and refusals of a run.
 
     Args:
-        console: From `open_terminal`.
         verbose: Whether to list all best rows and reasons.
     """
     left, refused = sum(results["left_out"].values()), results["failed"]

@@ -41,7 +41,6 @@ def print_tables(
     """Write tables in order; unless verbose, only rows that fit a screen, and what is omitted.
 
     Args:
-        console: From `open_terminal`.
         tables: The most important first; empty ones are skipped.
         verbose: Whether to write every row.
         used: Lines that are already on the screen.

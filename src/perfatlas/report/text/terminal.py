@@ -49,11 +49,7 @@ def open_terminal(
 
 
 def speaks_unicode(console: Console) -> bool:
-    """Return whether a console supports block characters.
-
-    Args:
-        console: From `open_terminal`.
-    """
+    """Return whether a console supports block characters."""
     return console.encoding.lower().replace("-", "") in ("utf8", "utf16", "utf32", "utf_8")
 
 
@@ -65,8 +61,6 @@ def print_plain(
     A number is never cut: a table whose words do not fit is wider than the terminal.
 
     Args:
-        console: From `open_terminal`.
-        thing: Table or text.
         style: Style, such as a color.
         wrap: Whether long lines are wrapped.
     """
@@ -117,7 +111,6 @@ def print_line(console: Console, text: str, *, style: str = "") -> None:
     """Write a line of text, wrapped at the console's width.
 
     Args:
-        console: From `open_terminal`.
         style: Style, such as a color.
     """
     print_plain(console, text, style=style)

@@ -21,9 +21,6 @@ MICROSECONDS: Final = 1e6
 def chrome_trace(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return a trace with two processes per phase: one layer, and the whole step.
 
-    Args:
-        answer: The `--json` object of an estimate; its breakdown rows carry `stream`.
-
     Returns:
         The JSON object of the Trace Event format: complete events ("X"), times in microseconds.
 
@@ -63,11 +60,7 @@ def chrome_trace(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chrome_trace_text(answer: Mapping[str, Any]) -> str:
-    """Return the trace as JSON text.
-
-    Args:
-        answer: The `--json` object of an estimate.
-    """
+    """Return the trace as JSON text."""
     return json.dumps(chrome_trace(answer), separators=(",", ":"), allow_nan=False)
 
 

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
         latencies_from_start as latencies_from_start,
         steady_state as steady_state,
     )
+    from perfatlas.scenario.deployments.energy_of_runs import (
+        Spent as Spent,
+        energy_results as energy_results,
+        known_energy as known_energy,
+        mean_power as mean_power,
+        prices_without_power as prices_without_power,
+        run_energy as run_energy,
+        spent_energy as spent_energy,
+        unknown_power as unknown_power,
+    )
     from perfatlas.scenario.deployments.engine_deployment import (
         Deployment as Deployment,
         Priced as Priced,
@@ -37,9 +47,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.heterogeneous_replicas import (
         common_entries as common_entries,
         kind_column as kind_column,
-        kind_results as kind_results,
         kinds_evidence as kinds_evidence,
-        parts_of as parts_of,
         resolved_kinds as resolved_kinds,
     )
     from perfatlas.scenario.deployments.load import (
@@ -54,12 +62,13 @@ if TYPE_CHECKING:
         required_requests as required_requests,
         too_short as too_short,
     )
-    from perfatlas.scenario.deployments.replica_results import (
-        operation_results as operation_results,
+    from perfatlas.scenario.deployments.results_of_traffic import (
+        containing_predictions as containing_predictions,
+        end_of_interval as end_of_interval,
+        traffic_results as traffic_results,
     )
     from perfatlas.scenario.deployments.services import (
         Service as Service,
-        fleet_of as fleet_of,
         holds_all as holds_all,
         reseeded as reseeded,
         run_traffic as run_traffic,
@@ -82,5 +91,6 @@ if TYPE_CHECKING:
         no_effect_remarks as no_effect_remarks,
         refuse_unused_options as refuse_unused_options,
     )
+    from perfatlas.scenario.deployments.typical_steps import typical_step_rows as typical_step_rows
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -26,7 +26,6 @@ class CacheCapacity:
 
     Args:
         blocks: Blocks, including those the engine reserves.
-        tokens: Capacity in tokens.
         cache_bytes: Memory available for the cache on the fullest rank [bytes].
         weights_bytes: Weights on that rank [bytes].
     """

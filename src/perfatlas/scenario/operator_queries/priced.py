@@ -325,7 +325,6 @@ class OperatorQuery:
     """One operator that can be asked for: how its queries are read and priced.
 
     Args:
-        schema: The fields of a query.
         operator: Returns queries that differ in sizes alone as columns of an operator.
         sizes: The fields that are its columns.
         half_formats: Formats of 16 bits by default.

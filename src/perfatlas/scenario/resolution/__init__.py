@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         is_simulated as is_simulated,
         may_be_simulated as may_be_simulated,
     )
+    from perfatlas.scenario.resolution.simulation_fields import split_fields as split_fields
     from perfatlas.scenario.resolution.spread import (
         SPREAD as SPREAD,
         spread_candidates as spread_candidates,

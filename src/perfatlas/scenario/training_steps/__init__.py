@@ -27,9 +27,7 @@ if TYPE_CHECKING:
         read_without_layout as read_without_layout,
         schedule_of as schedule_of,
     )
-    from perfatlas.scenario.training_steps.recipe import (
-        refused_by_recipe as refused_by_recipe,
-    )
+    from perfatlas.scenario.training_steps.recipe import refused_by_recipe as refused_by_recipe
     from perfatlas.scenario.training_steps.remarks import above_measured as above_measured
     from perfatlas.scenario.training_steps.results import (
         STORAGE as STORAGE,

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
         range_around as range_around,
         uniform_lengths as uniform_lengths,
     )
-    from perfatlas.serving.requests.reuse_distance import (
-        prefix_reuse as prefix_reuse,
-    )
+    from perfatlas.serving.requests.reuse_distance import prefix_reuse as prefix_reuse
     from perfatlas.serving.requests.scaling import (
         scale_lengths as scale_lengths,
         scale_rate as scale_rate,

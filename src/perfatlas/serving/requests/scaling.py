@@ -1,4 +1,4 @@
-"""Scaling of rates and lengths of requests, and selection of parts, without duplication.
+"""Scaling of rates and lengths of requests, without duplication.
 
 A duplicated request would hit its own prompt in the prefix cache, so repeating a trace to increase
 its rate would inflate prefix hits. Rates are changed only by compressing time.
@@ -119,7 +119,6 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
     Args:
         isl_factor: Factor on prompt tokens; for hashed prompts also on the block size, so that
             the shared fraction of each prompt is preserved. Prompts are then rounded up.
-        osl_factor: Factor on output tokens.
 
     Raises:
         InvalidSpecError: A factor is not positive and finite, a length is too long, or a hashed
@@ -149,62 +148,6 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
     isl_N = _scaled(requests.isl_N, isl_factor, round_up=bool(block))
     osl_N = _scaled(requests.osl_N, osl_factor, round_up=False)
     return requests._replace(isl_N=isl_N, osl_N=osl_N, hash_block=round(block))
-
-
-def take_window(
-    requests: Requests, *, first: int | None = None, start_s: float = 0.0, end_s: float = math.inf
-) -> Requests:
-    """Return the requests of a time span, with its start at time 0.
-
-    Args:
-        first: Maximum number of requests.
-        start_s: Start of the span [s].
-        end_s: End of the span, exclusive [s].
-
-    Raises:
-        InvalidSpecError: No requests are left.
-
-    Limits: A turn whose previous turn was removed arrives at its own time of arrival.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.requests import constant_arrivals
-        >>> from perfatlas.serving.requests import plain_requests
-        >>> from perfatlas.serving.requests.scaling import take_window
-        >>> one = np.ones(9, np.int64)
-        >>> all_of_them = plain_requests(constant_arrivals(9, 4.0), one, one)
-        >>> take_window(all_of_them, start_s=1.0, end_s=1.75).arrival_N.tolist()
-        [0, 250000000000, 500000000000]
-    """
-    after_s_N = requests.arrival_N / TICKS_PER_SECOND
-    low, high = (int(np.searchsorted(after_s_N, edge)) for edge in (start_s, end_s))
-    if first is not None:
-        high = min(high, low + first)
-    if not low < high:
-        raise InvalidSpecError(
-            f"no request arrives from {start_s:g} s to {end_s:g} s"
-            f"{f' among the first {first}' if first is not None else ''}; the "
-            f"{after_s_N.shape[0]} requests arrive from {after_s_N[0]:g} to {after_s_N[-1]:g} s"
-        )
-    begin, end = (int(requests.hash_first_N[edge]) for edge in (low, high))
-    session_N = requests.session_N[low:high]
-    return requests._replace(
-        arrival_N=requests.arrival_N[low:high] - round(start_s * TICKS_PER_SECOND),
-        isl_N=requests.isl_N[low:high],
-        osl_N=requests.osl_N[low:high],
-        session_N=session_N,
-        think_N=np.where(_begins(session_N), -1, requests.think_N[low:high]),
-        hash_first_N=requests.hash_first_N[low : high + 1] - begin,
-        hash_H=requests.hash_H[begin:end],
-    )
-
-
-def _begins(session_N: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which requests are the first of their session (N,)."""
-    begins_N = np.zeros(session_N.shape[0], np.bool_)
-    begins_N[np.unique(session_N, return_index=True)[1]] = True
-    begins_N[session_N < 0] = True
-    return begins_N
 
 
 def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> NDArray[np.int64]:

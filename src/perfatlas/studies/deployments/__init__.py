@@ -45,6 +45,10 @@ if TYPE_CHECKING:
         RATE as RATE,
         percentile_name as percentile_name,
     )
+    from perfatlas.studies.deployments.plan_nodes import (
+        crossing_of as crossing_of,
+        placement_of as placement_of,
+    )
     from perfatlas.studies.deployments.pools import find_pools as find_pools
     from perfatlas.studies.deployments.question import (
         SearchInputs as SearchInputs,

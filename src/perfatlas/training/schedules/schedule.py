@@ -110,7 +110,6 @@ def whole_backward_bubble_s(size: PipelineSize, stages: UniformStages) -> NDArra
     """Return (P - 1)(F + B + W), the bubble of GPipe and 1F1B [s] (C,).
 
     Args:
-        size: Sizes of the pipelines.
         stages: Durations of the equal stages.
 
     Source: Huang et al., GPipe, arXiv 1811.06965; Narayanan et al., arXiv 2104.04473, section 2.2.

@@ -40,7 +40,6 @@ def adapters_of(operator: Operator, rank: int, targets: str) -> tuple[Gemm, ...]
     The layer computes Y = X W + (X A) B with A of k x r and B of r x n.
 
     Args:
-        operator: An operator of a rank.
         targets: "qkv", "attention" or "all".
 
     Source: Hu et al. 2021 (arXiv 2106.09685), section 4.1.

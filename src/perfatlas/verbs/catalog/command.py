@@ -71,7 +71,7 @@ def _file(kind: Kind, action: Action, name: str | None, base: str | None) -> int
     from pathlib import Path
 
     from perfatlas.files import check_writable, write_atomic
-    from perfatlas.verbs.catalog.file_kinds import FILES
+    from perfatlas.verbs.catalog.facts import FILES
 
     if kind not in FILES:
         raise UsageError(

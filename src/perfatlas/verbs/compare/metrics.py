@@ -34,7 +34,6 @@ declare_metrics(
             shown=METRICS[name].shown,
             better=METRICS[name].better,
             has_interval=METRICS[name].has_interval,
-            verbs=COMPARE,
             description=METRICS[name].description,
         )
         for name in (*COMPARED, *FACILITY)
@@ -43,7 +42,6 @@ declare_metrics(
         name="rows.gpus",
         label="GPUs",
         holds="count",
-        verbs=COMPARE,
         description="GPUs of the deployment.",
     ),
     Metric(
@@ -51,28 +49,24 @@ declare_metrics(
         label="KV cache capacity",
         holds="count",
         unit="tokens",
-        verbs=COMPARE,
         description="Tokens that the KV cache of a replica holds.",
     ),
     Metric(
         name="rows.label",
         label="scenario",
         holds="text",
-        verbs=COMPARE,
         description="Name of a compared scenario; the first is the base.",
     ),
     Metric(
         name="rows.tier",
         label="tier",
         holds="text",
-        verbs=COMPARE,
         description="Pricing tier of the scenario; times of tier bound are lower limits.",
     ),
     Metric(
         name="rows.tier_note",
         label="comparison of tiers",
         holds="text",
-        verbs=COMPARE,
         description="Says that a lower limit stands beside a prediction, if the tiers of the"
         " scenario and the base differ so.",
     ),
@@ -80,44 +74,36 @@ declare_metrics(
         name="rows.error",
         label="error",
         holds="text",
-        verbs=COMPARE,
         description="Why a scenario cannot be answered.",
     ),
     Metric(
         name="differences",
         label="differences",
         holds="rows",
-        verbs=COMPARE,
         description="Operators of each compared scenario beside those of the base.",
     ),
     Metric(
         name="differences.label",
         label="scenario",
         holds="text",
-        verbs=COMPARE,
         description="The compared scenario.",
     ),
     Metric(
         name="differences.phase",
         label="phase",
         holds="text",
-        verbs=COMPARE,
         description="Phase of the request: prefill or decode.",
     ),
     Metric(
         name="differences.name",
         label="operator",
         holds="text",
-        verbs=COMPARE,
         description="The operator.",
     ),
     *(
         Metric(
             name=f"differences.{name}",
             label=label,
-            unit="s",
-            shown="scaled",
-            verbs=COMPARE,
             description=text,
         )
         for name, label, text in (
@@ -131,10 +117,11 @@ declare_metrics(
         )
     ),
     *(
-        Metric(name=f"differences.{name}", label=label, holds="text", verbs=COMPARE, description=t)
+        Metric(name=f"differences.{name}", label=label, holds="text", description=t)
         for name, label, t in (
             ("base_bound", "bound in the base", "What bounds the operator in the base."),
             ("bound", "bound", "What bounds the operator in the compared scenario."),
         )
     ),
+    verbs=COMPARE,
 )

@@ -19,7 +19,7 @@ from perfatlas.report.charts import (
     BarPart,
     StackedBars,
 )
-from perfatlas.report.pages import Chart, Section, Table, Value, answer_page
+from perfatlas.report.pages import Section, Table, Value, answer_page
 from perfatlas.report.text import (
     format_share,
     format_value,
@@ -52,12 +52,7 @@ MOST_SCENARIOS: Final = 8
 
 
 def comparison_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return a comparison as an HTML page.
-
-    Args:
-        answer: The `--json` object of `compare`.
-        reproduce: The command line that reproduces it.
-    """
+    """Return a comparison as an HTML page."""
     results = answer["results"]
     rows: Rows = results["rows"]
     differences: Rows = results["differences"]
@@ -162,8 +157,7 @@ def _by_bound(phase: str, rows: Rows, differences: Rows) -> Section:
     ]
     title = f"{PHASES.get(phase, phase)} by what bounds its operators"
     axis = Axis(f"time{_at_least(rows)}", "s")
-    chart = Chart(figure=StackedBars(labels, parts, axis), title=title)
-    return Section(title=title, blocks=[chart, Table(head=head, rows=cells)])
+    return Section.charted(title, StackedBars(labels, parts, axis), Table(head=head, rows=cells))
 
 
 def _add(found: dict[str, float], bound: str | None, time_s: float) -> None:
@@ -213,9 +207,8 @@ def _by_operator(phase: str, label: str, differences: Rows, note: str) -> Sectio
         for row in moved
     ]
     head = ("operator", "first", label, "difference", "share of it", "first bound by", "bound by")
-    chart = Chart(figure=BarChart(bars, Axis("difference of time", "s")), title=title)
     table = Table(head=head, rows=cells, text_columns=(0, 5, 6))
-    return Section(title=title, blocks=[chart, table])
+    return Section.charted(title, BarChart(bars, Axis("difference of time", "s")), table)
 
 
 def _signed(seconds: float) -> str:

@@ -37,9 +37,6 @@ def print_comparison(
     """Write a comparison.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all operators and evidence.
     """
     results = answer["results"]

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.estimate.answer import estimate as estimate
+    from perfatlas.verbs.estimate.answer import estimate as estimate, explain as explain
     from perfatlas.verbs.estimate.frontiers import Frontier as Frontier, frontier as frontier
-    from perfatlas.verbs.estimate.sensitivities import explain as explain
-    from perfatlas.verbs.estimate.sensitivities_text import print_explanation as print_explanation
     from perfatlas.verbs.estimate.table import (
         TableAnswer as TableAnswer,
         estimate_columns as estimate_columns,
         estimate_table as estimate_table,
     )
-    from perfatlas.verbs.estimate.text import print_frontier as print_frontier
+    from perfatlas.verbs.estimate.text import (
+        print_explanation as print_explanation,
+        print_frontier as print_frontier,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

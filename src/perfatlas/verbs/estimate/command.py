@@ -234,8 +234,8 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags, extra: EstimateFl
 
 
 def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
-    from perfatlas.verbs.estimate.sensitivities import explain
-    from perfatlas.verbs.estimate.sensitivities_text import print_explanation
+    from perfatlas.verbs.estimate.answer import explain
+    from perfatlas.verbs.estimate.text import print_explanation
 
     with _with_memory_answer(set_fields):
         answer = explain(**extra.of_explain, **set_fields).to_dict()

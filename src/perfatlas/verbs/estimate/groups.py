@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.fields import (
-    ESTIMATED,
-)
+from perfatlas.vocabulary.fields import ESTIMATED
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "estimate": ESTIMATED,

@@ -16,7 +16,6 @@ declare_metrics(
         label="elasticities",
         holds="object",
         parts={one.name: one.label for one in metrics_of("estimate") if one.has_interval},
-        verbs=EXPLAIN,
         description="By metric and factor: change of the metric in percent for 1% of the factor.",
     ),
     Metric(
@@ -24,21 +23,18 @@ declare_metrics(
         label="Sobol indices",
         holds="object",
         parts={name: METRICS[name].label for name in LATENCIES},
-        verbs=EXPLAIN,
         description="By latency and factor: first-order and total share of its variance.",
     ),
     Metric(
         name="next_bottleneck",
         label="next bottlenecks",
         holds="rows",
-        verbs=EXPLAIN,
         description="What limits a latency most after its first bottleneck is improved.",
     ),
     Metric(
         name="break_even",
         label="break-even values",
         holds="rows",
-        verbs=EXPLAIN,
         description="Value of each factor, alone, at which a latency meets its target.",
     ),
     *(
@@ -46,7 +42,6 @@ declare_metrics(
             name=f"{rows}.metric",
             label="metric",
             holds="text",
-            verbs=EXPLAIN,
             description="The latency.",
         )
         for rows in ROWS
@@ -56,7 +51,6 @@ declare_metrics(
             name=f"{rows}.field",
             label="factor",
             holds="text",
-            verbs=EXPLAIN,
             description="Hardware field, or engine.host and engine.front for times of the engine.",
         )
         for rows in ROWS
@@ -66,7 +60,6 @@ declare_metrics(
             name=f"{rows}.ratio",
             label="ratio",
             unit="1",
-            verbs=EXPLAIN,
             description=text,
         )
         for rows, text in (
@@ -75,7 +68,7 @@ declare_metrics(
         )
     ),
     *(
-        Metric(name=f"{rows}.value", label="value", verbs=EXPLAIN, description=text)
+        Metric(name=f"{rows}.value", label="value", description=text)
         for rows, text in (
             ("next_bottleneck", "The latency with the improvement [s]."),
             ("break_even", "New value of the field in its SI unit."),
@@ -85,26 +78,23 @@ declare_metrics(
         name="next_bottleneck.improved",
         label="improved factor",
         holds="text",
-        verbs=EXPLAIN,
         description="What limits the latency most without improvement.",
     ),
     Metric(
         name="next_bottleneck.elasticity",
         label="elasticity",
         unit="1",
-        verbs=EXPLAIN,
         description="Elasticity of the latency to `field`.",
     ),
     Metric(
         name="break_even.target",
         label="target",
-        verbs=EXPLAIN,
         description="Target of the latency [s].",
     ),
     Metric(
         name="break_even.limit",
         label="limit",
-        verbs=EXPLAIN,
         description="The latency with the factor at its furthest value, at most 64x better [s].",
     ),
+    verbs=EXPLAIN,
 )

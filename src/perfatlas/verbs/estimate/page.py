@@ -44,12 +44,7 @@ WATTS: Final = Axis("power of a GPU [W]")
 
 
 def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return throughput against speed by batch as an HTML page.
-
-    Args:
-        answer: The `--json` object of the frontier.
-        reproduce: The command line that reproduces it.
-    """
+    """Return throughput against speed by batch as an HTML page."""
     rows: Rows = answer["results"]["frontier"]
     known = [row for row in rows if row.get(SPEED) and row.get(RATE)]
     limits = limits_of(rows[0], tier=str(rows[0].get("tier") or ""))
@@ -72,7 +67,7 @@ def batch_frontier_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
             for name in (SPEED, RATE)
         ],
         sections=[
-            Section(title=title, blocks=[Chart(figure=LineChart([curve], x, y), title=title)]),
+            Section.charted(title, LineChart([curve], x, y)),
             _points(rows, names),
         ],
         reproduce=reproduce,
@@ -83,9 +78,7 @@ def clock_frontier_page(answer: Mapping[str, Any], over: str, *, reproduce: str)
     """Return the latency-energy curve as an HTML page, with its point of least energy.
 
     Args:
-        answer: The `--json` object of the frontier.
         over: What is swept: clock_ratio or power_cap_w.
-        reproduce: The command line that reproduces it.
     """
     rows: Rows = answer["results"]["frontier"]
     least = min(rows, key=lambda row: (row[ENERGY], row[over]))

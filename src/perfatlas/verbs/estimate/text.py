@@ -17,6 +17,7 @@ from perfatlas.report.text import (
     print_question,
     speaks_unicode,
 )
+from perfatlas.studies import print_sensitivities
 from perfatlas.verbs.estimate.frontiers import ONE_PLAN
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -74,9 +75,6 @@ def print_frontier(
     """Write the chart, the points as a table, and the common end of answers.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object of the frontier.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print a larger chart, more points and all evidence.
     """
     points = answer["results"]["frontier"]
@@ -108,9 +106,6 @@ def print_clock_frontier(
     """Write energy against latency at lower clocks or power limits, and where energy is least.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object of the frontier.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print a larger chart, more points and all evidence.
     """
     results = answer["results"]
@@ -242,3 +237,16 @@ def _thinned(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, 
         return list(rows)
     picked = {round(i * (len(rows) - 1) / (most - 1)) for i in range(most)}
     return [rows[i] for i in sorted(picked)]
+
+
+def print_explanation(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write the sensitivities of an estimate.
+
+    Args:
+        verbose: Whether to print all factors, metrics and evidence.
+    """
+    print_question(console, answer)
+    print_sensitivities(console, answer["results"], verbose=verbose)
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)

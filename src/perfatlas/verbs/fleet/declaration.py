@@ -30,7 +30,7 @@ DECLARATION: Final = Declaration(
         Command(
             name="fleet report",
             help="Report on a fleet or a history as an HTML page.",
-            run="report_command:report",
+            run="command:report",
             example="fleet report fleet.toml --output page.html",
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import counted
+from perfatlas.quantities import DAY_S, HOUR_S, counted
 from perfatlas.report.pages import Section, Table
 from perfatlas.report.text import format_number
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 # unit to its seconds and the smallest number shown in it
 LENGTHS: Final = {
-    "year": (365.25 * 86400.0, 2.0),
-    "day": (86400.0, 1.0),
-    "hour": (3600.0, 1.0),
+    "year": (365.25 * DAY_S, 2.0),
+    "day": (DAY_S, 1.0),
+    "hour": (HOUR_S, 1.0),
     "minute": (60.0, 1.0),
     "second": (1.0, 0.0),
 }
@@ -87,7 +87,7 @@ def spelled_time(seconds: float, unit: str = "") -> str:
 
     Example:
         >>> from perfatlas.verbs.fleet.glossary import spelled_time
-        >>> spelled_time(86400.0), spelled_time(11000.0), spelled_time(11000.0, "day")
+        >>> spelled_time(DAY_S), spelled_time(11000.0), spelled_time(11000.0, "day")
         ('1 day', '3.06 hours', '0.127 days')
     """
     unit = unit or unit_of(seconds)

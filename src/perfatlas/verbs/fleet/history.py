@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
 from perfatlas.report.pages import Page, Section, Table, Value
-from perfatlas.verbs.fleet.charts import days_of
 from perfatlas.verbs.fleet.glossary import glossary, in_words, spelled_time
+from perfatlas.verbs.fleet.page import days_of
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def history_page(name: str, facts: Facts, *, reproduce: str) -> Page:
 
     Args:
         facts: Result of `history_facts`.
-        reproduce: The command line that reproduces it.
     """
     told = [
         text for row in facts["causes"] for text in (row["component"], row["cause"], row["meaning"])

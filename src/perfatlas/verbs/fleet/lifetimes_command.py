@@ -128,7 +128,7 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
         print_json(envelope("fleet fit", results=results, scenario=scenario))
         return 0
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.fleet.lifetime_text import print_lifetimes
+    from perfatlas.verbs.fleet.text import print_lifetimes
 
     line = reproduce_fit(
         set_fields | {k: v for k, v in changed_flags(rest).items() if k not in SHOWN}

@@ -5,11 +5,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import counted
-from perfatlas.report.pages import Command, Page, Section, Table, Value
+from perfatlas.quantities import DAY_S, counted
+from perfatlas.report.charts import (
+    BLUE,
+    ORANGE,
+    Axis,
+    Bar,
+    BarChart,
+    DaysChart,
+    Line,
+    LineChart,
+)
+from perfatlas.report.pages import Chart, Command, Page, Section, Table, Value
 from perfatlas.report.text import format_number, share_text
-from perfatlas.verbs.fleet.charts import lives_of, shares_of
 from perfatlas.verbs.fleet.glossary import (
+    LENGTHS,
     glossary,
     in_words,
     spelled_rate,
@@ -26,7 +36,6 @@ if TYPE_CHECKING:
 
     Facts = Mapping[str, Any]
 
-DAY_S: Final = 86400.0
 EFFECTS: Final = {
     "stops": "stops the job",
     "corrupts": "corrupts results silently",
@@ -69,7 +78,6 @@ def fleet_page(
     Args:
         facts: Result of `fleet_facts`.
         evidence: Evidence of a fitted fleet; None for none.
-        reproduce: The command line that reproduces it.
     """
     causes, jobs = facts["causes"], facts["jobs"]
     return Page(
@@ -331,3 +339,60 @@ def _ageing(causes: Sequence[Facts]) -> list[str]:
         for cause in causes
         if cause["ages"]
     ]
+
+
+MOST_BARS: Final = 20
+
+
+def shares_of(causes: Sequence[Facts]) -> list[Section]:
+    """Return the chart of failure causes, None for a single cause.
+
+    Args:
+        causes: Causes of `fleet_facts`, most frequent first.
+    """
+    if len(causes) < 2:
+        return []
+    bars = [
+        Bar(row["name"], row["share"], share_text(row["share"]), ORANGE)
+        for row in causes[:MOST_BARS]
+    ]
+    left = len(causes) - len(bars)
+    title = "Share of failures by cause"
+    chart = Chart(figure=BarChart(bars, Axis("share of all failures", "%")), title=title)
+    note = [f"The {MOST_BARS} most frequent; the table has {left} more."] if left else []
+    return [Section(title=title, blocks=[*note, chart])]
+
+
+def lives_of(jobs: Sequence[Facts]) -> list[Section]:
+    """Return the chart of MTTI by job size, None for fewer than two points.
+
+    Args:
+        jobs: Jobs of `fleet_facts`.
+    """
+    rows = [row for row in jobs if math.isfinite(row["mtti_s"])]
+    if len(rows) < 2:
+        return []
+    unit = unit_of(rows[-1]["mtti_s"])  # as in the table and the text of the largest job
+    line = Line(
+        "mean time to interruption",
+        [row["gpus"] for row in rows],
+        [row["mtti_s"] / LENGTHS[unit][0] for row in rows],
+        BLUE,
+    )
+    y = Axis(f"mean time to interruption [{unit}s]", log=True)
+    title = "Mean time to interruption by job size"
+    figure = LineChart([line], Axis("GPUs of the job", log=True), y)
+    return [Section.charted(title, figure)]
+
+
+def days_of(facts: Facts) -> list[Section]:
+    """Return the chart of failures per day, None for a single day.
+
+    Args:
+        facts: Result of `history_facts`.
+    """
+    if len(facts["days"]) < 2:
+        return []
+    title = "Failures per day"
+    figure = DaysChart(facts["days"], facts["failures_per_day"], Axis("failures per day", "count"))
+    return [Section.charted(title, figure)]

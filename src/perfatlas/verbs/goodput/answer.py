@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, significant
 from perfatlas.reliability.fleet.closed_form import (
-    daly_higher_order_s,
-    linear_goodput,
-    meta_ettr,
-    optimal_interval_s,
+    CLOSED_FORMS,
     renewal_efficiency,
-    saxena_availability,
-    saxena_interval_s,
-    young_interval_s,
+    renewal_shares,
 )
-from perfatlas.reliability.fleet.laws import Validity
 from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
-from perfatlas.verbs.goodput.energy import with_energy
-from perfatlas.verbs.goodput.interruptions import (
+from perfatlas.scenario.interrupted_jobs import (
+    Goodput,
     Interruptions,
+    PredictedStep,
+    SimpleGoodput,
     bucket_rows,
     frequency,
     interruptions_of,
     lost_hours,
+    measured_step,
+    of_system,
+    over_seeds,
+    predicted_step,
+    seeds_of,
     simple_assumptions,
+    topology_notes,
+    with_energy,
+    with_training,
 )
-from perfatlas.verbs.goodput.predicted_step import PredictedStep, predicted_step, with_training
-from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
-from perfatlas.verbs.goodput.seeds import over_seeds, seeds_of
-from perfatlas.verbs.goodput.topology import of_system, topology_notes
-from perfatlas.verbs.goodput.training_step import measured_step
+from perfatlas.verbs.goodput.metrics import COMMAND
 from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
+
+    from perfatlas.reliability.fleet.laws import Validity
+
+
+MOST_SEEDS: Final = 1000  # of one row
 
 
 @signature_of("goodput")
@@ -72,7 +75,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     predicted, fields = predicted_step(fields)
     whole = Goodput.read(fields)
     facts = measured_step(whole)
-    refuse_unused(dict(whole), verb_fields("goodput"))
+    refuse_unused(dict(whole), verb_fields(COMMAND))
     derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0} | of_system(whole)
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
@@ -87,8 +90,33 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         decided["num_seeds"] = inputs.num_seeds
     notes = (*answer.evidence.assumptions, *facts.notes, *topology_notes(whole))
     evidence = replace(answer.evidence, assumptions=notes)
-    scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
+    scenario = complete_scenario(verb_fields(COMMAND), whole, **decided)
     return with_training(replace(answer, evidence=evidence, scenario=scenario), predicted)
+
+
+def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row; a simulated one without a seed has its number as seed.
+
+    Rows are then independent, also with several seeds each. Rows with the same seed, set by a
+    column or for all rows, meet the same failures.
+
+    Args:
+        number: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    if "seed" in fields:
+        return goodput(**fields)
+    try:
+        inputs = Goodput.read(fields)
+    except PerfatlasError:
+        return goodput(**fields)  # raises the same error
+    if not is_simulated(inputs):
+        return goodput(**fields)
+    first = number if inputs.num_seeds == 1 else (1 + number) * MOST_SEEDS
+    return goodput(**fields, seed=first)
 
 
 def _not_before_saved(inputs: SimpleGoodput, predicted: PredictedStep | None) -> SimpleGoodput:
@@ -128,7 +156,7 @@ def _answered(inputs: SimpleGoodput) -> Answer:
     interruptions = interruptions_of(inputs)
     beyond = _beyond_closed_forms(inputs)
     if is_simulated(inputs):
-        from perfatlas.verbs.goodput.simulated import simulated_goodput
+        from perfatlas.scenario.interrupted_jobs import simulated_goodput
 
         return simulated_goodput(inputs, interruptions, beyond)
     if beyond:
@@ -150,58 +178,9 @@ def _beyond_closed_forms(inputs: Goodput) -> str:
     return ""
 
 
-class _Form(NamedTuple):
-    """A closed form.
-
-    Args:
-        interval: Its optimum from write, MTTI and restart [s].
-        value: Its goodput from interval, write, restart, MTTI and detection [s].
-        note: Its description.
-    """
-
-    interval: Callable[[float, float, float], Validity]
-    value: Callable[[float, float, float, float, float], Validity]
-    note: str
-
-
-def _exact_interval(write_s: float, mtti_s: float, _: float) -> Validity:
-    value = optimal_interval_s(write_s, mtti_s)
-    return Validity(value, np.ones(value.shape, np.bool_), np.zeros(value.shape, "U1"))
-
-
-_FORMS: Final[dict[str, _Form]] = {
-    "exact": _Form(
-        _exact_interval,
-        renewal_efficiency,
-        "exact renewal efficiency (Daly 2006): exponential failures, also during restart,"
-        " constant times, unlimited spares, steady state",
-    ),
-    "young": _Form(
-        lambda write_s, mtti_s, _: young_interval_s(write_s, mtti_s),
-        lambda tau, write, restart, mtti, lag: linear_goodput(tau, write, restart + lag, mtti),
-        "Young 1974: lost time to first order, 1 - write/interval - (restart + interval/2)/MTTI",
-    ),
-    "daly": _Form(
-        lambda write_s, mtti_s, _: daly_higher_order_s(write_s, mtti_s),
-        renewal_efficiency,
-        "Daly 2006: his higher-order interval in his complete model",
-    ),
-    "saxena": _Form(
-        saxena_interval_s,
-        lambda tau, write, restart, mtti, lag: saxena_availability(tau, write, restart + lag, mtti),
-        "Saxena et al., arXiv 2410.18124: availability to first order",
-    ),
-    "meta": _Form(
-        lambda write_s, mtti_s, _: young_interval_s(write_s, mtti_s),
-        lambda tau, write, restart, mtti, lag: meta_ettr(tau, write, restart + lag, mtti),
-        "expected ETTR of arXiv 2410.21680 without queue time",
-    ),
-}
-
-
 def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
     method = "exact" if inputs.method == "auto" else inputs.method
-    form = _FORMS[method]
+    form = CLOSED_FORMS[method]
     write_s, restart_s = inputs.checkpoint_write_s, inputs.restart_s
     best = form.interval(write_s, interruptions.mtti_s, restart_s) if write_s > 0.0 else None
     interval_s = inputs.checkpoint_interval_s
@@ -225,7 +204,7 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
     warnings += [str(middle.reason_C), *_instead(method, middle, inputs, interruptions, interval_s)]
     simulated = Missing("a closed form is used", "set method = simulate")
     warnings += unused_warnings(
-        dict(inputs), verb_fields("goodput"), {"simulation": lambda: simulated}
+        dict(inputs), verb_fields(COMMAND), {"simulation": lambda: simulated}
     )
     results = {
         "goodput": float(middle.value_C),
@@ -237,12 +216,10 @@ def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
         "method": method,
     }
     return Answer(
-        command="goodput",
+        command=COMMAND,
         scenario={},
         results=results | lost_hours(inputs, results["goodput"]),
-        breakdown=_buckets(inputs, interruptions, interval_s)
-        if method in ("exact", "daly")
-        else [],
+        breakdown=_buckets(inputs, interruptions, interval_s) if form.renewal else [],
         evidence=Evidence(
             tier=method, assumptions=(form.note, *simple_assumptions(inputs, interruptions))
         ),
@@ -270,40 +247,15 @@ def _instead(
     return [f"method {method} is not valid here; method exact gives {float(exact.value_C):.3g}"]
 
 
-def _cut_short_s(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> float:
-    """Return the mean time in an interrupted write, per failure [s].
-
-    Source: after a successful restart (e^(-R/M)) the time into a segment at the failure is a
-        truncated exponential; its part beyond the work is the write.
-    """
-    write = inputs.checkpoint_write_s / mtti_s
-    segment = (interval_s + inputs.checkpoint_write_s) / mtti_s
-    into = -float(np.expm1(-write)) - write * float(np.exp(-write))
-    reached = float(np.exp(-(inputs.restart_s + interval_s) / mtti_s))
-    return mtti_s * reached * into / -float(np.expm1(-segment))
-
-
 def _buckets(
     inputs: SimpleGoodput, interruptions: Interruptions, interval_s: float
 ) -> list[dict[str, Any]]:
-    """Return the time by category, exact in steady state.
-
-    Source: failures come once per MTTI and detection; each is followed by one attempt to restart,
-        of mean M (1 - e^(-R/M)); one write per completed interval, and interrupted writes; the rest
-        is lost.
-    """
-    mtti_s, cycle_s = interruptions.mtti_s, interruptions.mtti_s + inputs.detection_s
-    productive = float(
-        renewal_efficiency(
-            interval_s, inputs.checkpoint_write_s, inputs.restart_s, mtti_s, inputs.detection_s
-        ).value_C
+    """Return the time by category as rows."""
+    shares = renewal_shares(
+        interval_s,
+        inputs.checkpoint_write_s,
+        inputs.restart_s,
+        interruptions.mtti_s,
+        inputs.detection_s,
     )
-    shares = {
-        "productive": productive,
-        "checkpoint": productive * inputs.checkpoint_write_s / interval_s
-        + _cut_short_s(inputs, mtti_s, interval_s) / cycle_s,
-        "detection": inputs.detection_s / cycle_s,
-        "restart": mtti_s * -float(np.expm1(-inputs.restart_s / mtti_s)) / cycle_s,
-    }
-    shares["lost_work"] = max(1.0 - sum(shares.values()), 0.0)
     return bucket_rows(shares, None if inputs.gpus is None else inputs.gpus * inputs.duration_s)

@@ -13,7 +13,7 @@ DECLARATION: Final = Declaration(
             help="Goodput of a job under failures, with checkpoints and spares.",
             run="command:goodput",
             example="goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300",
-            row="rows:goodput_row",
+            row="answer:goodput_row",
             is_numbered=True,
         ),
         Command(

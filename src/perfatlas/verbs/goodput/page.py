@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import DAY_S
 from perfatlas.report.charts import (
     BLUE,
     GREEN,
@@ -16,7 +17,6 @@ from perfatlas.report.charts import (
     shares_of_bins,
 )
 from perfatlas.report.pages import (
-    Chart,
     Section,
     Table,
     Value,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 MOST_BINS: Final = 40
 MOST_VALUES: Final = 4  # that the page begins with
-DAY_S: Final = 86400.0
 
 
 def goodput_page(
@@ -51,9 +50,7 @@ def goodput_page(
     """Return goodput as an HTML page.
 
     Args:
-        answer: The `--json` object of `goodput`.
         columns: Replicas: goodput, ended_s; empty for a closed form.
-        reproduce: The command line that reproduces it.
     """
     lines = result_lines(answer["results"])
     rows = [(typeset(label), value, interval) for label, value, interval in lines]
@@ -76,7 +73,7 @@ def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[Se
     if rows := answer["breakdown"]:
         title = "Where the time goes"
         figure = Waterfall(rows, BUCKETS, [share_text(row["share"]) for row in rows])
-        sections.append(Section(title=title, blocks=[Chart(figure=figure, title=title)]))
+        sections.append(Section.charted(title, figure))
     if columns:
         sections.append(_spread(results, columns))
     if factors := results.get("factors"):
@@ -100,7 +97,7 @@ def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Sectio
         values = list(columns["goodput"])
     centres, shares = shares_of_bins(values, MOST_BINS)
     figure = Histogram(centres, shares, axis, Axis("share of simulated runs", "%"))
-    return Section(title=title, blocks=[Chart(figure=figure, title=title)])
+    return Section.charted(title, figure)
 
 
 def _factors(factors: Mapping[str, float]) -> Section:
@@ -110,7 +107,7 @@ def _factors(factors: Mapping[str, float]) -> Section:
         for name, value in factors.items()
     ]
     figure = BarChart(bars, Axis("share", "%", top=1.0))
-    return Section(title=title, blocks=[Chart(figure=figure, title=title)])
+    return Section.charted(title, figure)
 
 
 def _changes(changes: Sequence[Answered]) -> Section:
@@ -125,7 +122,7 @@ def _changes(changes: Sequence[Answered]) -> Section:
         for row in changes
     ]
     figure = BarChart(bars, Axis("useful GPU-hours gained, with 90% intervals"))
-    return Section(title=title, blocks=[Chart(figure=figure, title=title), *_assumed(changes)])
+    return Section.charted(title, figure, *_assumed(changes))
 
 
 def _money(row: Answered) -> str:

@@ -2,64 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
-from perfatlas.reliability.fleet.closed_form import blocked_probability, failed_nodes, spares_for
+from perfatlas.quantities import HOUR_S, InfeasibleError, InvalidSpecError, counted, significant
+from perfatlas.reliability.fleet.closed_form import NodePool, spares_for
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model import cause_rate_per_s, mean_repair_s, resolve_fleet
 from perfatlas.scenario.fields import complete_scenario, refuse_unused, unused_warnings
+from perfatlas.scenario.interrupted_jobs import SpareNodes
 from perfatlas.studies import smallest_number
-from perfatlas.verbs.goodput.question import SpareNodes
 
 if TYPE_CHECKING:
-    from perfatlas.reliability.fleet.laws import FloatArray
     from perfatlas.reliability.fleet.model import Cause, Fleet
 
 
-class Pool(NamedTuple):
-    """Nodes of a job with their failures and repairs.
-
-    Args:
-        per_s: By number of nodes that fail together, the rate at which one is the first [1/s].
-        repair_s: Mean repair time [s].
-        crews: Maximum concurrent repairs; None for no limit.
-        warm: Whether spares fail too.
-        notes: Assumptions about a fleet.
-        left_out: Features of the fleet that no closed form models.
-        units: Nodes of the fleet; None without a fleet.
-    """
-
-    nodes: int
-    per_s: dict[int, float]
-    repair_s: float
-    crews: int | None
-    warm: bool
-    notes: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    units: int | None = None
-
-    @property
-    def rate_per_s(self) -> float:
-        """Failure rate of one node [1/s]."""
-        return sum(size * rate for size, rate in self.per_s.items())
-
-    @property
-    def plain(self) -> bool:
-        """Whether Erlang's formula applies: single failures, unlimited crews, cold spares."""
-        return self.crews is None and not self.warm and set(self.per_s) == {1}
-
-    @property
-    def repairing(self) -> float:
-        """Mean nodes under repair with unlimited crews and a job that never waits."""
-        return self.nodes * self.rate_per_s * self.repair_s
-
-
-def pool_of(inputs: SpareNodes) -> Pool:
+def pool_of(inputs: SpareNodes) -> NodePool:
     """Return the nodes described by fields.
 
     Raises:
@@ -72,10 +31,10 @@ def pool_of(inputs: SpareNodes) -> Pool:
         missing = ", ".join(name for name, value in values.items() if value is None)
         raise InvalidSpecError(f"{missing} missing: set them, or fleet with gpus")
     rates = {1: 1.0 / inputs.node_mtbf_s}
-    return Pool(inputs.nodes, rates, inputs.repair_s, inputs.crews, inputs.warm)
+    return NodePool(inputs.nodes, rates, inputs.repair_s, inputs.crews, inputs.warm)
 
 
-def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> Pool:
+def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> NodePool:
     """Return the nodes of a job on a fleet.
 
     Source: the superposition of causes is one stream with a mixture of repairs, whose mean is
@@ -113,12 +72,12 @@ def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> Pool:
         events = cause_rate_per_s(cause, nodes) / nodes
         per_s[cause.units] = per_s.get(cause.units, 0.0) + events
     names = ", ".join(cause.name for cause in out)
-    hours = repair_s / 3600.0
+    hours = repair_s / HOUR_S
     notes = [f"nodes fail by {names}, and return after {significant(hours)} h on average"]
     if many := [cause for cause in out if cause.units > 1]:
         named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)
         notes.append(f"nodes that fail together: {named}; each is repaired separately")
-    pool = Pool(nodes, per_s, repair_s, crews, inputs.warm, tuple(notes))
+    pool = NodePool(nodes, per_s, repair_s, crews, inputs.warm, tuple(notes))
     left_out = _left_out(fleet, out, plain=pool.plain)
     return pool._replace(left_out=left_out, units=fleet.units)
 
@@ -182,11 +141,11 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         spares = _fewest(pool, 1.0 - (inputs.target or 0.0))
     results: dict[str, Any] = {
         "spares": spares,
-        "blocked_probability": _blocked(pool, spares),
-        **_means(pool, spares),
+        "blocked_probability": pool.blocked(spares),
+        **pool.mean_failed(spares),
     }
     if inputs.target is not None and spares:
-        results["blocked_probability_one_fewer"] = _blocked(pool, spares - 1)
+        results["blocked_probability_one_fewer"] = pool.blocked(spares - 1)
     return Answer(
         command="goodput spares",
         scenario=complete_scenario(verb_fields("goodput spares"), inputs),
@@ -203,34 +162,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     )
 
 
-def _blocked(pool: Pool, spares: int) -> float:
-    if pool.plain:
-        return float(blocked_probability(pool.nodes, spares, pool.rate_per_s, pool.repair_s))
-    return float(_failed(pool, spares)[spares + 1 :].sum())
-
-
-def _failed(pool: Pool, spares: int) -> FloatArray:
-    return failed_nodes(
-        pool.nodes, spares, pool.per_s, pool.repair_s, crews=pool.crews, warm=pool.warm
-    )
-
-
-def _means(pool: Pool, spares: int) -> dict[str, float]:
-    """Return the mean nodes under repair, including those waiting for a crew.
-
-    Source: means of the chain. With unlimited crews they do not depend on the repair distribution.
-    """
-    chance_J = _failed(pool, spares)
-    out_J = np.arange(chance_J.size)
-    if pool.crews is None:
-        return {"nodes_under_repair": float(chance_J @ out_J)}
-    return {
-        "nodes_under_repair": float(chance_J @ np.minimum(out_J, pool.crews)),
-        "nodes_out": float(chance_J @ out_J),
-    }
-
-
-def _fewest(pool: Pool, blocked: float) -> int:
+def _fewest(pool: NodePool, blocked: float) -> int:
     """Return the fewest spares with which a job waits at most a given share of the time.
 
     Source: blocking decreases with spares, so bisection finds the first.
@@ -240,17 +172,17 @@ def _fewest(pool: Pool, blocked: float) -> int:
     """
     if pool.plain:
         return spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
-    found = smallest_number(lambda spares: _blocked(pool, spares) <= blocked, 0, MOST_SPARES)
+    found = smallest_number(lambda spares: pool.blocked(spares) <= blocked, 0, MOST_SPARES)
     if found is None:
         raise InfeasibleError(
             f"even {counted(MOST_SPARES, 'spare')} leave the job waiting"
-            f" {_blocked(pool, MOST_SPARES):.1%} of the time.",
+            f" {pool.blocked(MOST_SPARES):.1%} of the time.",
             advice=("more crews, a shorter repair or spares that do not fail",),
         )
     return found
 
 
-def _warnings(inputs: SpareNodes, pool: Pool, spares: int) -> tuple[str, ...]:
+def _warnings(inputs: SpareNodes, pool: NodePool, spares: int) -> tuple[str, ...]:
     notes = []
     need = pool.nodes + spares
     short = pool.units is not None and need > pool.units

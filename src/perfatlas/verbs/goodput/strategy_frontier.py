@@ -7,198 +7,32 @@ Shape legend: N strategies, R replicas.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from scipy.special import pdtr
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of
 from perfatlas.quantities import InvalidSpecError, counted, two_digits
-from perfatlas.reliability.fleet.closed_form import likely_interval_s
-from perfatlas.reliability.fleet.model import (
-    NARROWER,
-    cause_rate_per_s,
-    check_strategy,
-    mean_repair_s,
-    recovery_policies,
-    under_policy,
-    with_policy,
+from perfatlas.reliability.fleet.model import NARROWER
+from perfatlas.reliability.fleet.simulator import simulate_until
+from perfatlas.scenario.interrupted_jobs import (
+    FleetGoodput,
+    Strategies,
+    Tried,
+    ended_shares,
+    fleet_job,
+    measured_step,
+    most_replicas,
+    predicted_step,
+    tried_strategies,
 )
-from perfatlas.reliability.fleet.simulator import chosen_interval_s, simulate_until
 from perfatlas.studies import pareto_points
-from perfatlas.verbs.goodput.fleet_answer import decided_fields, ended_shares, most_replicas
-from perfatlas.verbs.goodput.fleet_job import check_spare_kind, fleet_job
-from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
-from perfatlas.verbs.goodput.predicted_step import predicted_step
-from perfatlas.verbs.goodput.question import FleetGoodput
-from perfatlas.verbs.goodput.training_step import measured_step
+from perfatlas.verbs.goodput.fleet_answer import decided_fields
+from perfatlas.verbs.goodput.metrics import FRONTIER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from perfatlas.reliability.fleet.model import Fleet, Level, RecoveryPolicy, Strategy
     from perfatlas.reliability.fleet.simulator import Outcome
-    from perfatlas.verbs.goodput.fleet_job import FleetJob
-
-AROUND: Final = (0.5, 1.0, 2.0)  # intervals, times the optimum
-COVERED: Final = (0.5, 0.9, 0.99, 0.999)  # of the time, as many nodes or fewer are under repair
-MOST_SPARES: Final = 100_000
-
-
-class Tried(NamedTuple):
-    """A strategy to price.
-
-    Args:
-        policy: Name of its recovery policy.
-        fleet: The fleet, with the detection times of the policy and room for the spares.
-    """
-
-    policy: str
-    fleet: Fleet
-    strategy: Strategy
-
-
-class Strategies(NamedTuple):
-    """Strategies to price.
-
-    Args:
-        skipped: Rows of reason and count of combinations that no policy documents.
-        varied: What was varied, as sentences.
-    """
-
-    tried: list[Tried]
-    skipped: list[dict[str, Any]]
-    varied: tuple[str, ...]
-
-
-def tried_strategies(inputs: FleetGoodput, ready: FleetJob) -> Strategies:
-    """Return the strategies of a job that its recovery policies allow.
-
-    Raises:
-        InvalidSpecError: No policy applies.
-    """
-    policies = recovery_policies()
-    names = [inputs.response] if inputs.response is not None else list(policies)
-    levels, counts = _level_sets(ready.strategy), _spare_counts(inputs, ready)
-    tried: list[Tried] = []
-    skipped: Counter[str] = Counter()
-    per_level = len(counts) * len(AROUND)
-    for name in names:
-        fleet = with_policy(ready.job.fleet, policies[name])
-        for kept in levels:
-            try:
-                check_spare_kind(inputs, policies[name])
-                draft = _under(ready, policies[name], kept, inputs.step_time_s)
-                intervals = _intervals(inputs, ready, fleet, draft)
-            except InvalidSpecError as problem:
-                skipped[str(problem)] += per_level
-                continue
-            for count in counts:
-                if not count and policies[name].spares:
-                    why = f"response = {name} needs spares in its allocation"
-                    skipped[why] += len(intervals)
-                    continue
-                spares = replace(draft.spares, count=count)
-                units = max(fleet.units, ready.job.units + count)
-                room = replace(fleet, units=units)
-                tried += [
-                    Tried(name, room, replace(draft, spares=spares, interval_s=interval_s))
-                    for interval_s in intervals
-                ]
-    if not tried:
-        raise InvalidSpecError("; ".join(skipped))
-    rows = [{"reason": reason, "count": count} for reason, count in skipped.items()]
-    return Strategies(tried, rows, _varied(inputs, names, levels, counts))
-
-
-def _under(
-    ready: FleetJob, policy: RecoveryPolicy, levels: tuple[Level, ...], step_s: float | None
-) -> Strategy:
-    """Return the strategy of a job under a policy, which shrinks only where the policy does."""
-    shrink = None if policy.elastic == "never" else ready.strategy.shrink
-    draft = replace(ready.strategy, levels=levels, shrink=shrink)
-    draft = under_policy(draft, policy, step_s)
-    check_strategy(draft, ready.job.units)
-    return draft
-
-
-def _intervals(inputs: FleetGoodput, ready: FleetJob, fleet: Fleet, draft: Strategy) -> list[float]:
-    """Return the intervals to try [s]: around the optimum, and the set one."""
-    job = replace(ready.job, fleet=fleet)
-    best_s, note = chosen_interval_s(job, draft, inputs.seed)
-    if best_s is None:
-        best_s, _ = likely_interval_s(fleet, job.units, draft)
-    set_s = [draft.interval_s] if ready.interval_is_given else []
-    if best_s is None:
-        if not set_s:
-            raise InvalidSpecError(f"{note}; set checkpoint_interval_s")
-        return set_s
-    return sorted({*set_s, *(factor * best_s for factor in AROUND)})
-
-
-def _level_sets(strategy: Strategy) -> list[tuple[Level, ...]]:
-    """Return the sets of checkpoint levels with the most durable one, the first one every time."""
-    *near, last = strategy.levels
-    sets = []
-    for size in range(len(near), -1, -1):
-        for kept in combinations(near, size):
-            first = (*kept, last)[0].every
-            chosen = tuple(replace(level, every=level.every // first) for level in (*kept, last))
-            sets.append(chosen)
-    return sets
-
-
-def _spare_counts(inputs: FleetGoodput, ready: FleetJob) -> list[int]:
-    """Return the numbers of spares to try: none, the set one, and enough for `COVERED`.
-
-    Source: the number of units under repair is Poisson with its mean where repairs are independent
-        and the job seldom waits (M/G/infinity).
-    """
-    fleet, units = ready.job.fleet, ready.job.units
-    repairs = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
-    mean = sum(
-        cause_rate_per_s(cause, units)
-        * cause.units
-        * repairs[cause.repair or fleet.repairs[0].name]
-        for cause in fleet.causes
-        if cause.effect == "stops" and cause.takes == "unit" and fleet.repairs
-    )
-    found = {0, *([ready.strategy.spares.count or 0] if inputs.spares is not None else [])}
-    if 0.0 < mean < MOST_SPARES:
-        highest = math.ceil(mean + 10.0 * math.sqrt(mean) + 10.0)
-        for covered in COVERED:
-            found.add(next(k for k in range(highest) if pdtr(k, mean) >= covered))
-    return sorted(found)
-
-
-def _varied(
-    inputs: FleetGoodput,
-    names: Sequence[str],
-    levels: Sequence[tuple[Level, ...]],
-    counts: Sequence[int],
-) -> tuple[str, ...]:
-    """Return what was varied, as sentences."""
-    sets = " or ".join(" + ".join(level.name for level in kept) for kept in levels)
-    set_count = "" if inputs.spares is None else ", and the number set"
-    return (
-        f"varied: recovery policy {', '.join(names)}",
-        f"varied: checkpoint levels {sets}",
-        (
-            f"varied: spares {', '.join(map(str, counts))}: none, as many as are under repair"
-            f" {', '.join(f'{100.0 * share:g}%' for share in COVERED)} of the time (Poisson)"
-            f"{set_count}"
-        ),
-        (
-            "varied: work between checkpoints,"
-            f" {', '.join(f'{factor:g}' for factor in AROUND)} times the optimum of each strategy,"
-            " and the interval set, if any"
-        ),
-    )
-
+    from perfatlas.scenario.interrupted_jobs import FleetJob
 
 MOST_REPLICAS: Final = 16_384  # replicas of a strategy
 WHOLE_TIME: Final = 1.0  # strategies are compared as shares of the time of the job

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
-from perfatlas.quantities import counted, format_quantity
+from perfatlas.quantities import HOUR_S, counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
     MOST_BUCKETS,
@@ -16,7 +16,9 @@ from perfatlas.report.text import (
     format_value,
     line_chart,
     print_closing,
+    print_heading,
     print_line,
+    print_more,
     print_plain,
     print_rows,
     print_waterfall,
@@ -24,8 +26,7 @@ from perfatlas.report.text import (
     speaks_unicode,
     time_text,
 )
-from perfatlas.verbs.goodput.energy import SECONDS_PER_HOUR
-from perfatlas.verbs.goodput.frontier_metrics import FRONTIER
+from perfatlas.verbs.goodput.metrics import FRONTIER
 from perfatlas.vocabulary.metrics import HIGH_ENDING, LOW_ENDING, METRICS, find_metric
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or resul
         '1.00 GWh'
     """
     if name in ENERGIES and isinstance(value, int | float):
-        return format_quantity(value / SECONDS_PER_HOUR, "Wh", exact=False)
+        return format_quantity(value / HOUR_S, "Wh", exact=False)
     if find_metric(name) is not None or not isinstance(value, int | float):
         return format_value(name, value)
     if "bytes" in name.split("_"):
@@ -97,9 +98,6 @@ def print_goodput(
     """Write an answer of any form of goodput to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all results, factors and changes, and all evidence.
     """
     print_line(console, goodput_headline(answer), style="bold")
@@ -108,8 +106,7 @@ def print_goodput(
     lines = result_lines(results, brief=not verbose)
     _print_results(console, lines)
     if answer["breakdown"]:
-        console.print()
-        print_line(console, f"where the time goes{_default_period(answer)}", style="bold")
+        print_heading(console, f"where the time goes{_default_period(answer)}")
         most = None if verbose else MOST_BUCKETS - bool(results.get("changes"))
         print_waterfall(console, answer["breakdown"], BUCKETS, most=most)
     if factors := results.get("factors"):
@@ -119,9 +116,7 @@ def print_goodput(
             print_line(console, texts)
     if changes := results.get("changes"):
         _print_changes(console, changes if verbose else changes[:MOST_CHANGES])
-        if len(changes) > MOST_CHANGES and not verbose:
-            left = f"{len(changes) - MOST_CHANGES:,} more, shown by --verbose"
-            print_line(console, left, style="dim")
+        print_more(console, len(changes) - MOST_CHANGES, verbose=verbose)
     if verbose and changes:
         _print_assumed(console, changes)
     if choices := results.get("choices"):
@@ -156,9 +151,6 @@ def _default_period(answer: Answered) -> str:
 
 def goodput_headline(answer: Answered) -> str:
     """Return the scenario in one line.
-
-    Args:
-        answer: The `--json` object.
 
     Example:
         >>> from perfatlas.verbs.goodput.text import goodput_headline
@@ -324,8 +316,7 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
 
 def _print_assumed(console: Console, changes: Sequence[Answered]) -> None:
     """Write what the changes assume."""
-    console.print()
-    print_line(console, "assumptions", style="bold")
+    print_heading(console, "assumptions")
     for row in changes:
         if row["assumes"]:
             notes = f"{row['name']}: {row['assumes']}"
@@ -342,9 +333,6 @@ def print_strategies(
     """Write the frontier of recovery strategies to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print why combinations were skipped, and all evidence.
     """
     results = answer["results"]

@@ -27,7 +27,6 @@ def print_inspection(
     """Write the kernels of a file.
 
     Args:
-        console: Console from `open_terminal`.
         rows: Kernels, as of `--json`.
         verbose: Whether to print all kernels and instructions.
     """

@@ -21,7 +21,6 @@ declare_metrics(
         name="limiting_unit",
         label="limiting unit",
         holds="text",
-        verbs=DESIGNS,
         description=(
             "What limits the kernel: the busiest unit of an SM, the device memory, the launch, or"
             " latency where every unit waits most of the time."
@@ -31,17 +30,14 @@ declare_metrics(
         name="kernel_time_s",
         label="time of measured kernels",
         short="measured kernels",
-        unit="s",
-        shown="scaled",
         has_interval=True,
-        verbs=DESIGNS,
         description=(
             "Time of `kernel attention` or `kernel gemm`, fitted to measured kernels; a roofline"
             " has no interval."
         ),
     ),
     *(
-        Metric(name=name, label=label, holds="count", verbs=DESIGNS, description=text)
+        Metric(name=name, label=label, holds="count", description=text)
         for name, label, text in (
             ("tile_m", "tile rows", "Rows of the tile of a thread block."),
             ("tile_n", "tile columns", "Columns of the tile of a thread block."),
@@ -53,14 +49,14 @@ declare_metrics(
         )
     ),
     *(
-        Metric(name=name, label=label, holds="rows", verbs=DESIGNS, description=text)
+        Metric(name=name, label=label, holds="rows", description=text)
         for name, label, text in (
             ("units", "units", "Units of an SM and the device memory, with their mean work."),
             ("what_if", "what if", "The kernel with one change."),
         )
     ),
     *(
-        Metric(name=name, label=label, holds="text", verbs=DESIGNS, description=text)
+        Metric(name=name, label=label, holds="text", description=text)
         for name, label, text in (
             ("units.unit", "unit", "The unit; exponentials occupy a part of the vector units."),
             ("what_if.change", "change", "The change of the tile or of the device."),
@@ -69,7 +65,7 @@ declare_metrics(
         )
     ),
     *(
-        Metric(name=name, label=label, unit=unit, verbs=DESIGNS, description=text)
+        Metric(name=name, label=label, unit=unit, description=text)
         for name, label, unit, text in (
             ("tile_cycles", "cycles of a tile", "cycles", "Mean cycles of a tile on its SM."),
             ("units.cycles", "cycles", "cycles", "Mean cycles of its work for a tile."),
@@ -79,17 +75,13 @@ declare_metrics(
     Metric(
         name="units.share",
         label="share",
-        unit="1",
         shown="share",
-        verbs=DESIGNS,
         description="Share of the kernel's time in which the unit works, mean of all SMs.",
     ),
     Metric(
         name="what_if.time_s",
         label="time",
-        unit="s",
-        shown="scaled",
-        verbs=DESIGNS,
         description="Time with the change; null if it is impossible.",
     ),
+    verbs=DESIGNS,
 )

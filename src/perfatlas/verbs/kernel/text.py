@@ -30,9 +30,6 @@ def print_design(
     """Write a kernel under design to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all evidence.
     """
     results = answer["results"]

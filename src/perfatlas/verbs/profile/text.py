@@ -50,7 +50,6 @@ def print_profile(console: Console, results: Facts, *, verbose: bool = False) ->
     """Write where the time of a profile went.
 
     Args:
-        console: Console from `open_terminal`.
         results: As of `--json`.
         verbose: Whether to print all operators.
     """
@@ -202,7 +201,6 @@ def print_changes(console: Console, changes: Facts, *, verbose: bool = False) ->
     """Write what changed against another profile.
 
     Args:
-        console: Console from `open_terminal`.
         changes: `against` of the results.
         verbose: Whether to print all operators.
     """
@@ -234,7 +232,6 @@ def print_on_system(console: Console, results: Facts, *, verbose: bool = False) 
     """Write how long a profile takes on another system.
 
     Args:
-        console: Console from `open_terminal`.
         results: As of `--json`, with `on`.
         verbose: Whether to print all operators.
     """

@@ -124,7 +124,7 @@ def compare(
         json: Print one JSON object.
         verbose: Show all results, also those that are equal.
     """
-    from perfatlas.verbs.runs.compare import compared_runs
+    from perfatlas.studies import compared_runs
 
     runs = find_run(first), find_run(second)
     results = compared_runs(*runs)

@@ -29,7 +29,6 @@ def print_run(
     """Write the description of a run, and its summary.
 
     Args:
-        console: From `open_terminal`.
         results: The results of `runs show`.
         verbose: Whether to show versions, hashes, all best rows and reasons.
     """
@@ -76,7 +75,6 @@ def print_comparison(console: Console, results: Mapping[str, Any], *, verbose: b
     """Write how two runs differ.
 
     Args:
-        console: From `open_terminal`.
         results: From `compared_runs`.
         verbose: Whether to show results that are equal at all points, too.
     """

@@ -1,26 +1,35 @@
-"""`fleet schedule`: simulation of jobs on a cluster under one or several policies.
-
-Shape legend: J jobs.
-"""
+"""`fleet schedule`: simulation of jobs on a cluster under one or several policies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.energy import idle_power_remarks
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import DAY_S, InvalidSpecError
 from perfatlas.reliability.jobs.model import SOURCES, TICKS_PER_SECOND
+from perfatlas.reliability.jobs.run import measured_jobs
+from perfatlas.scenario.cluster_schedules import (
+    JOB_NAMES,
+    Prepared,
+    energy_notes,
+    energy_results,
+    is_stream,
+    largest_job,
+    parse_schedule,
+    prepare,
+    response_of,
+    sized_stream,
+    transient_note,
+    unfilled_warning,
+    unused_system,
+    variants,
+    with_energy,
+)
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
-from perfatlas.verbs.schedule.cluster import unused_system
-from perfatlas.verbs.schedule.energy import energy_notes, energy_results, with_energy
-from perfatlas.verbs.schedule.jobs import largest_job, offered
-from perfatlas.verbs.schedule.prepared import Prepared, prepare, response_of
-from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
+from perfatlas.verbs.schedule.metrics import COMMAND
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
@@ -29,24 +38,14 @@ from perfatlas.verbs.schedule.results import (
     failed_jobs_remark,
     results_of,
 )
-from perfatlas.verbs.schedule.steady_stream import (
-    is_stream,
-    measured_jobs,
-    sized_stream,
-    transient_note,
-    unfilled_warning,
-)
 from perfatlas.vocabulary.fields import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from perfatlas.reliability.jobs.model import Cluster, Jobs, Response
     from perfatlas.reliability.jobs.run import ScheduleOutcome
-    from perfatlas.verbs.schedule.question import Schedule
-    from perfatlas.verbs.schedule.steady_stream import Stream
+    from perfatlas.scenario.cluster_schedules import Schedule, Stream
 
 FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
@@ -68,7 +67,7 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     Raises:
         InvalidSpecError: All jobs define the option, or checkpoints have no effect.
     """
-    fields = verb_fields("fleet schedule")
+    fields = verb_fields(COMMAND)
     for name, column, seconds_field in FIELD_COLUMNS:
         needs = fields[name].row.needs
         given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
@@ -80,7 +79,7 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
                 f" {given[0].jobs} has a column {seconds_field}; omit {name}"
             )
-    if any(_killed(jobs) for _, jobs in ones):
+    if any(jobs.limits_end_jobs for _, jobs in ones):
         return
     inputs = [{**one.values, "jobs": None} for one, _ in ones]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
@@ -89,34 +88,25 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
 
 def draws(one: Schedule) -> bool:
     """Return whether a schedule has random draws, so that the seed has an effect."""
-    needs = verb_fields("fleet schedule")["seed"].row.needs
+    needs = verb_fields(COMMAND)["seed"].row.needs
     return needs is None or not needs.missing(one.values, {})
-
-
-def _killed(jobs: Jobs) -> bool:
-    """Return whether a time limit ends a job."""
-    return jobs.limit_J is not None and bool((jobs.limit_J < np.asarray(jobs.run_J)).any())
 
 
 def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
     """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences."""
     notes: dict[str, None] = {}
     for one, jobs in ones:
-        if one.order == "priority" and _one_value(jobs.priority_J):
+        if one.order == "priority" and jobs.values_of("priority_J") == 1:
             also = "" if one.preemption == "none" else f", nor does preemption = {one.preemption}"
             notes[
                 f"order = priority has no effect{also}: all jobs have the same priority (column"
                 " priority of a job table)"
             ] = None
-        if one.order == "fair_share" and _one_value(jobs.user_J):
+        if one.order == "fair_share" and jobs.values_of("user_J") == 1:
             notes["order = fair_share has no effect: all jobs belong to the same user"] = None
         if unused := unused_system(one):
             notes[unused] = None
     return list(notes)
-
-
-def _one_value(value_J: NDArray[np.int64] | None) -> bool:
-    return value_J is None or np.unique(value_J).size == 1
 
 
 def schedule_scenario(
@@ -134,7 +124,7 @@ def schedule_scenario(
         compare: Compared fields and values, as given.
         seeded: Whether anything is drawn at random.
     """
-    fields = verb_fields("fleet schedule")
+    fields = verb_fields(COMMAND)
     first, *others = decided
     known = {name: v for name, v in first.items() if all(one.get(name) == v for one in others)}
     if seeded:
@@ -175,6 +165,7 @@ def decided_fields(
     return {name: value for name, value in found.items() if value is not None}
 
 
+ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # results without a table column
 MOST_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
 SLACK: Final = 1.5
 
@@ -191,48 +182,8 @@ class FleetSchedule(AnsweredRun):
     outcome: ScheduleOutcome
 
     def per_job(self) -> dict[str, list[Any]]:
-        """Return the results of every job, as columns: times [s] from the first submission.
-
-        `attempts` are starts from the queue, `restarts` those of the work, including in place;
-        `work_gpu_hours` is work done and not lost, of useful jobs or others.
-        """
-        outcome = self.outcome
-        jobs, names = outcome.jobs, outcome.state_names
-
-        def seconds(name: str, *, missing: bool = False) -> list[float | None]:
-            value_J = outcome.column(name)
-            seconds_J = (value_J / TICKS_PER_SECOND).tolist()
-            return [
-                None if missing and n < 0 else s for n, s in zip(value_J, seconds_J, strict=True)
-            ]
-
-        def texts(code_J: Any, known: Sequence[str]) -> list[str]:  # noqa: ANN401 - None or codes
-            if code_J is None:
-                return [known[0]] * jobs.size
-            return [known[code] for code in np.asarray(code_J).tolist()]
-
-        lost_J = outcome.column("lost_work") / TICKS_PER_SECOND / 3600.0
-        work_J = outcome.work_done_J / TICKS_PER_SECOND / 3600.0
-        return {
-            "row": [jobs.row(j) for j in range(jobs.size)],
-            "submit_s": seconds("submit"),
-            "start_s": seconds("started", missing=True),
-            "end_s": seconds("ended", missing=True),
-            "wait_s": [None if np.isnan(wait) else wait for wait in outcome.wait_s_J.tolist()],
-            "queued_s": seconds("waited"),
-            "run_s": seconds("run"),
-            "gpus": np.asarray(jobs.gpus_J).tolist(),
-            "nodes": outcome.column("nodes").tolist(),
-            "domains": outcome.column("spread").tolist(),
-            "user": texts(jobs.user_J, jobs.users),
-            "kind": texts(jobs.kind_J, jobs.kinds),
-            "state": texts(outcome.column("state"), names),
-            "attempts": outcome.column("attempts").tolist(),
-            "restarts": outcome.column("restarts").tolist(),
-            "preemptions": outcome.column("preempted").tolist(),
-            "work_gpu_hours": work_J.tolist(),
-            "lost_gpu_hours": lost_J.tolist(),
-        }
+        """Return the results of every job, as columns: times [s] from the first submission."""
+        return self.outcome.per_job()
 
 
 @signature_of("fleet schedule")
@@ -263,7 +214,7 @@ def fleet_schedule(
     inputs = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
-    refuse_unused(inputs.values, verb_fields("fleet schedule"), others=[x.values for x in compared])
+    refuse_unused(inputs.values, verb_fields(COMMAND), others=[x.values for x in compared])
     stream = sized_stream(inputs) if is_stream(inputs) else None
     if is_stream(inputs) and stream is None:
         raise KeyboardInterrupt
@@ -276,7 +227,7 @@ def fleet_schedule(
     if stream is not None:
         outcomes = stream.all_measured([base, *others], outcomes)
     outcome = outcomes[0]
-    load = offered(base.jobs, base.cluster, stream=base.inputs.jobs is None)
+    load = base.jobs.offered_load(base.cluster, stream=base.inputs.jobs is None)
     results = results_of(outcome, base.job_source.trace, load)
     base, found = _steady_state(base, stream, outcome, results)
     results |= found
@@ -294,6 +245,21 @@ def fleet_schedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
+
+
+def schedule_row(_: int, fields: Mapping[str, Any]) -> Answer:
+    """Return an answer with results as table cells.
+
+    Args:
+        _: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    answer = fleet_schedule(**fields).answer
+    kept = {name: value for name, value in answer.results.items() if name not in ROWS_LEFT_OUT}
+    return replace(answer, results=kept)
 
 
 def _steady_state(
@@ -407,7 +373,7 @@ def _answer(
             [SOURCES[run.inputs.response]] if failing and run.inputs.response in SOURCES else []
         )
     if ready.node_failures.fleet is not None and to:
-        notes.append(f"failures drawn for {to / 86400.0:.4g} d, seed {inputs.seed}")
+        notes.append(f"failures drawn for {to / DAY_S:.4g} d, seed {inputs.seed}")
     notes += energy_notes(inputs)
     notes, sources = list(dict.fromkeys(notes)), list(dict.fromkeys(sources))
     tail = drain_remark(outcome)
@@ -426,7 +392,7 @@ def _answer(
         )
     rows = with_energy(inputs, breakdown(outcome))
     return Answer(
-        command="fleet schedule",
+        command=COMMAND,
         scenario=dict(given),
         results=results | energy_results(inputs, rows),
         breakdown=rows,

@@ -32,7 +32,6 @@ from perfatlas.commands.output import (
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_table
 from perfatlas.quantities import UsageError, printable
-from perfatlas.verbs.schedule.rows import schedule_row
 
 if TYPE_CHECKING:
     from perfatlas.verbs.schedule.answer import FleetSchedule
@@ -78,7 +77,7 @@ def schedule(
         flags: Jobs, cluster, policy and failures.
         extra: Scenario file, comparison and further files.
     """
-    from perfatlas.verbs.schedule.answer import fleet_schedule
+    from perfatlas.verbs.schedule.answer import fleet_schedule, schedule_row
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
     extra.page.check(CHART_TITLES["fleet schedule"])

@@ -13,7 +13,7 @@ DECLARATION: Final = Declaration(
             help="Schedule many jobs on a cluster: waits, GPU time, failures, policy comparison.",
             run="command:schedule",
             example="fleet schedule --load 0.9 --nodes 256",
-            row="rows:schedule_row",
+            row="answer:schedule_row",
             is_numbered=True,
         ),
     ),

@@ -6,22 +6,15 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
-VERBS: Final = ("fleet schedule",)
+COMMAND: Final = "fleet schedule"
 POWER: Final = {"power_w": 600.0, "idle_power_w": 80.0}
 PRICED: Final = {**POWER, "usd_per_kwh": 0.1}
-PARTS: Final = (
-    *("work_energy_j", "lost_work_energy_j", "stalled_energy_j", "idle_gpu_energy_j"),
-    "repair_energy_j",
-)
 RESULTS: Final = declare_metrics(
     Metric(
         name="cluster_energy_j",
         label="energy of the cluster",
         short="cluster energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=VERBS,
         asked_with=POWER,
         description="Energy of all GPU boards over the schedule; the five parts below sum to it.",
     ),
@@ -29,10 +22,7 @@ RESULTS: Final = declare_metrics(
         name="work_energy_j",
         label="energy of work that is kept",
         short="energy of work",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=VERBS,
         asked_with=POWER,
         description="Part of `cluster_energy_j` spent on work that was not lost.",
     ),
@@ -40,10 +30,7 @@ RESULTS: Final = declare_metrics(
         name="stalled_energy_j",
         label="energy of jobs that wait",
         short="stalled energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=VERBS,
         asked_with=POWER,
         description="Part of `cluster_energy_j` of jobs in detection, restart or wait for a node.",
     ),
@@ -51,10 +38,7 @@ RESULTS: Final = declare_metrics(
         name="idle_gpu_energy_j",
         label="energy of GPUs without a job",
         short="idle GPU energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=VERBS,
         asked_with=POWER,
         description="Part of `cluster_energy_j` of GPUs without a job, draining nodes among them.",
     ),
@@ -62,10 +46,7 @@ RESULTS: Final = declare_metrics(
         name="repair_energy_j",
         label="energy of nodes under repair",
         short="repair energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=VERBS,
         asked_with=POWER,
         description="Part of `cluster_energy_j` of nodes under repair, at `repair_power_w`.",
     ),
@@ -73,10 +54,7 @@ RESULTS: Final = declare_metrics(
         name="cluster_electricity_usd",
         label="cost of electricity of the cluster",
         short="cluster bill",
-        unit="USD",
-        shown="money",
         better="lower",
-        verbs=VERBS,
         asked_with=PRICED,
         description="Cost of `cluster_energy_j`, times the PUE.",
     ),
@@ -84,11 +62,9 @@ RESULTS: Final = declare_metrics(
         name="lost_work_electricity_usd",
         label="electricity of lost work",
         short="bill of lost work",
-        unit="USD",
-        shown="money",
         better="lower",
-        verbs=VERBS,
         asked_with=PRICED,
         description="Cost of `lost_work_energy_j`, times the PUE.",
     ),
+    verbs=(COMMAND,),
 )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import Waterfall
 from perfatlas.report.pages import (
-    Chart,
     Section,
     Table,
     Value,
@@ -49,12 +48,7 @@ TERMS: Final = (
 
 
 def schedule_page(answer: Answered, *, reproduce: str) -> Page:
-    """Return a schedule as an HTML page.
-
-    Args:
-        answer: The `--json` object of `fleet schedule`.
-        reproduce: The command line that reproduces it.
-    """
+    """Return a schedule as an HTML page."""
     return answer_page(
         answer,
         title=schedule_headline(answer),
@@ -90,7 +84,7 @@ def _sections(answer: Answered) -> list[Section]:
     figure = Waterfall(rows, SCHEDULE_BUCKETS, [share_text(row["share"]) for row in rows])
     sections = [
         Section(title="Results", blocks=blocks),
-        Section(title=title, blocks=[Chart(figure=figure, title=title)]),
+        Section.charted(title, figure),
     ]
     if classes := results["classes"]:
         sections.append(Section(title="Classes of jobs", blocks=[_table(class_rows(classes))]))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perfatlas.reliability.jobs.model import Response
     from perfatlas.reliability.jobs.run import ScheduleOutcome
-    from perfatlas.verbs.schedule.question import Schedule
+    from perfatlas.scenario.cluster_schedules import Schedule
 
 TAIL: Final = 0.1  # share of time after the last submission for a remark
 BURST: Final = 0.01  # share of time: all jobs arrive at once, so that no remark is useful

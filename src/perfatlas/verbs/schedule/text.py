@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
-from perfatlas.quantities import counted, format_quantity
+from perfatlas.quantities import HOUR_S, counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
     MOST_BUCKETS,
     SHORT_NAMES,
     format_value,
+    print_aligned,
     print_closing,
+    print_heading,
     print_line,
-    print_plain,
+    print_more,
     print_rows,
     print_waterfall,
     share_text,
     time_text,
 )
-from perfatlas.verbs.schedule.energy import SECONDS_PER_HOUR
-from perfatlas.verbs.schedule.metrics import PARTS
+from perfatlas.scenario.cluster_schedules import PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -73,30 +74,24 @@ def print_schedule(
     """Write an answer of `fleet schedule` to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all results, classes of jobs and evidence.
     """
     results = answer["results"]
     print_line(console, schedule_headline(answer), style="bold")
     console.print()
     _print_results(console, results, brief=not verbose)
-    console.print()
-    print_line(console, "where the GPU time goes", style="bold")
+    print_heading(console, "where the GPU time goes")
     compared = results.get("compared")
     most = None if verbose else MOST_BUCKETS - bool(compared)
     print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS, most=most)
     if len(results["classes"]) > 1 and verbose:
         classes = class_rows(results["classes"])
-        console.print()
-        print_line(console, METRICS["classes"].label, style="bold")
+        print_heading(console, METRICS["classes"].label)
         print_rows(console, classes)
     if compared:
-        console.print()
-        print_line(console, METRICS["compared"].label, style="bold")
+        print_heading(console, METRICS["compared"].label)
         print_rows(console, compared_rows(compared[: None if verbose else FEW_COMPARED]))
-        _print_more(console, len(compared) - FEW_COMPARED, verbose=verbose)
+        print_more(console, len(compared) - FEW_COMPARED, verbose=verbose)
     method = METHODS[answer["evidence"]["tier"]]
     covered = ONE_RUN + (SEEDED if "seed" in answer["scenario"] else "")
     print_closing(
@@ -104,17 +99,8 @@ def print_schedule(
     )
 
 
-def _print_more(console: Console, left: int, *, verbose: bool) -> None:
-    """Write how many rows a brief answer leaves out."""
-    if left > 0 and not verbose:
-        print_line(console, f"{left:,} more, shown by --verbose", style="dim")
-
-
 def schedule_headline(answer: Answered) -> str:
     """Return the scenario in one line.
-
-    Args:
-        answer: The `--json` object.
 
     Example:
         >>> from perfatlas.verbs.schedule.text import schedule_headline
@@ -207,7 +193,7 @@ def _energy_text(name: str, value: float) -> str:
     """Return an energy in Wh, as electricity is sold, or its cost."""
     if name in COSTS:
         return format_value(name, value)
-    return format_quantity(value / SECONDS_PER_HOUR, "Wh", exact=False)
+    return format_quantity(value / HOUR_S, "Wh", exact=False)
 
 
 def statistics(name: str, told: Answered) -> list[str]:
@@ -216,30 +202,18 @@ def statistics(name: str, told: Answered) -> list[str]:
 
 
 def _print_results(console: Console, results: Answered, *, brief: bool) -> None:
-    from rich.text import Text
-
-    lines = schedule_lines(results, brief=brief)
     growing = results.get("stability") == "overloaded"
     waits = [
-        (METRICS[name].label, [GROWS] * len(SHOWN) if growing else statistics(name, results[name]))
+        (
+            METRICS[name].label,
+            *([GROWS] * len(SHOWN) if growing else statistics(name, results[name])),
+        )
         for name in WAITS
     ]
-    names = max(len(label) for label, _ in lines)
-    short = max(len(label) for label, _ in waits)
-    values = max(len(value) for _, value in lines)
-    text = Text()
-    for label, value in lines:
-        text.append(f"  {label:<{names}}   ")
-        text.append(f"{value:>{values}}\n", "bold")
-    cells = max(len(cell) for row in (SHOWN, *(row for _, row in waits)) for cell in row)
-    heads = "".join(f"   {part:>{cells}}" for part in SHOWN)
-    text.append("" if brief else "\n")
-    text.append(f"  {' ' * short}{heads}\n", "dim")
-    for label, row in waits:
-        text.append(f"  {label:<{short}}")
-        text.append("".join(f"   {cell:>{cells}}" for cell in row) + "\n", "bold")
-    text.rstrip()
-    print_plain(console, text, wrap=False)
+    print_aligned(console, schedule_lines(results, brief=brief))
+    if not brief:
+        console.print()
+    print_aligned(console, waits, SHOWN)
 
 
 def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:

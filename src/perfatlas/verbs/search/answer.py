@@ -39,6 +39,7 @@ from perfatlas.studies.deployments import (
     frontier_rows,
     launch_rules,
     place_of_plan,
+    placement_of,
     plan_row,
     ranked,
     read_search,
@@ -58,7 +59,6 @@ from perfatlas.verbs.search.launch import (
     needed_checkpoint,
 )
 from perfatlas.verbs.search.metrics import RESULTS
-from perfatlas.verbs.search.plan_nodes import placement_of
 from perfatlas.verbs.search.text import plan_name, plan_text
 from perfatlas.verbs.search.why import (
     SIMULATION,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from perfatlas.studies.deployments import POOL_SIZES, percentile_name
@@ -46,13 +47,42 @@ TEXTS: Final = {
     "kv_format": "format of the KV cache",
 }
 ROWS: Final = ("plans", "frontier")
+OF_BOTH: Final = (  # of the best plans and of the frontier
+    Metric(
+        name="slo_probability",
+        label="probability of meeting all SLOs",
+        short="P(SLO)",
+        shown="share",
+        better="higher",
+        description="Least probability with which an SLO or the request rate is met.",
+    ),
+    Metric(
+        name="prefix_hit_rate",
+        label="prefix hit rate",
+        short="hits",
+        shown="share",
+        better="higher",
+        description="Share of the prompt tokens of a trace that its prefix caches have.",
+    ),
+    Metric(
+        name="prefix_caching",
+        label="prefix caching",
+        holds="flag",
+        description="Whether KV blocks of the cached part of prompts are reused.",
+    ),
+    Metric(
+        name="availability",
+        label="availability",
+        shown="share",
+        better="higher",
+        description="Share of time in which as many replicas work as serve the request rate.",
+    ),
+)
 RESULTS: Final = declare_metrics(
     Metric(
         name="plans.tier",
         label="tier",
-        short="tier",
         holds="text",
-        verbs=("search",),
         description="Pricing tier of the deployment; times of tier bound are lower limits.",
     ),
     Metric(
@@ -60,7 +90,6 @@ RESULTS: Final = declare_metrics(
         label="best plans",
         short="plans",
         holds="rows",
-        verbs=("search",),
         description="The deployments with the best objective that meet all SLOs, best first.",
     ),
     *(
@@ -69,7 +98,6 @@ RESULTS: Final = declare_metrics(
             label=label,
             short=name,
             holds="count",
-            verbs=("search",),
             description=f"{label[0].upper()}{label[1:]} of the deployment.",
         )
         for rows in ROWS
@@ -82,61 +110,12 @@ RESULTS: Final = declare_metrics(
             label=label,
             short=name,
             holds="text",
-            verbs=("search",),
             description=f"{label[0].upper()}{label[1:]} of the deployment.",
         )
         for rows in ROWS
         for name, label in TEXTS.items()
     ),
-    *(
-        Metric(
-            name=f"{rows}.slo_probability",
-            label="probability of meeting all SLOs",
-            short="P(SLO)",
-            unit="1",
-            shown="share",
-            better="higher",
-            verbs=("search",),
-            description="Least probability with which an SLO or the request rate is met.",
-        )
-        for rows in ROWS
-    ),
-    *(
-        Metric(
-            name=f"{rows}.prefix_hit_rate",
-            label="prefix hit rate",
-            short="hits",
-            unit="1",
-            shown="share",
-            better="higher",
-            verbs=("search",),
-            description="Share of the prompt tokens of a trace that its prefix caches have.",
-        )
-        for rows in ROWS
-    ),
-    *(
-        Metric(
-            name=f"{rows}.prefix_caching",
-            label="prefix caching",
-            holds="flag",
-            verbs=("search",),
-            description="Whether KV blocks of the cached part of prompts are reused.",
-        )
-        for rows in ROWS
-    ),
-    *(
-        Metric(
-            name=f"{rows}.availability",
-            label="availability",
-            short="availability",
-            unit="1",
-            shown="share",
-            better="higher",
-            verbs=("search",),
-            description="Share of time in which as many replicas work as serve the request rate.",
-        )
-        for rows in ROWS
-    ),
+    *(replace(one, name=f"{rows}.{one.name}") for one in OF_BOTH for rows in ROWS),
     *(
         Metric(
             name=f"plans.{percentile_name(name)}",
@@ -146,7 +125,6 @@ RESULTS: Final = declare_metrics(
             shown="scaled",
             better="lower",
             has_interval=True,
-            verbs=("search",),
             description=f"The percentile slo_percentile of {label} over the simulated requests.",
         )
         for name, label in {
@@ -159,14 +137,12 @@ RESULTS: Final = declare_metrics(
         name="plans.closed_form_rank",
         label="rank by closed forms",
         holds="count",
-        verbs=("search",),
         description="Rank of the plan before the simulation of the best plans.",
     ),
     Metric(
         name="plans.rank_change",
         label="change by the simulation",
         holds="text",
-        verbs=("search",),
         description="How the simulation changed the rank, load and metrics of a plan, or why not.",
     ),
     Metric(
@@ -174,7 +150,6 @@ RESULTS: Final = declare_metrics(
         label="launch commands",
         short="launch",
         holds="texts",
-        verbs=("search",),
         description="Commands that launch the best plan, one for each kind of worker.",
     ),
     Metric(
@@ -182,51 +157,43 @@ RESULTS: Final = declare_metrics(
         label="changes of the ranking",
         short="ranking",
         holds="texts",
-        verbs=("search",),
         description="How the simulation of the best plans changed their ranking, and why.",
     ),
     Metric(
         name="plans.binding_constraint",
         label="binding constraint",
         holds="text",
-        verbs=("search",),
         description="What prevents a higher load: an SLO, a limit of the engine, or the objective.",
     ),
     Metric(
         name="plans.placement",
         label="placement",
         holds="text",
-        verbs=("search",),
         description="Nodes of the plan, or larger scale-up domains, and what crosses them.",
     ),
     Metric(
         name="plans.why",
         label="why",
         holds="text",
-        verbs=("search",),
         description="The binding constraint and what bounds both phases, in a sentence.",
     ),
     Metric(
         name="plans.runner_up_deficit",
         label="deficit of the next plan",
         short="next plan",
-        unit="1",
         shown="share",
-        verbs=("search",),
         description="How much worse the objective of the next plan is, relative to this plan.",
     ),
     Metric(
         name="plans.runner_up_lacks",
         label="what the next plan lacks",
         holds="text",
-        verbs=("search",),
         description="Why the objective of the next plan is worse, empty if its plan tells it.",
     ),
     Metric(
         name="candidates",
         label="candidates",
         holds="count",
-        verbs=("search",),
         description="Legal combinations of plan, formats and limits, each priced at all its loads.",
     ),
     Metric(
@@ -234,7 +201,6 @@ RESULTS: Final = declare_metrics(
         label="candidates that meet all SLOs",
         short="meet all SLOs",
         holds="count",
-        verbs=("search",),
         description="Candidates that meet all SLOs with the required probability at some load.",
     ),
     Metric(
@@ -274,7 +240,6 @@ RESULTS: Final = declare_metrics(
             "load_within_max_num_seqs": "load above max_num_seqs",
             "load_within_max_num_batched_tokens": "load above max_num_batched_tokens",
         },
-        verbs=("search",),
         description="Combinations that are not candidates, by the rule that refuses them.",
     ),
     Metric(
@@ -282,15 +247,12 @@ RESULTS: Final = declare_metrics(
         label="candidates at loads",
         short="points",
         holds="count",
-        verbs=("search",),
         description="Priced combinations of a candidate and a load.",
     ),
     Metric(
         name="candidates_per_cpu_s",
         label="candidates per CPU-second",
         short="candidates/CPU s",
-        unit="candidates/cpu s",
-        verbs=("search",),
         description="Candidates over the CPU time of their pricing; of --json and --verbose.",
     ),
     Metric(
@@ -300,4 +262,5 @@ RESULTS: Final = declare_metrics(
         verbs=("search --explain",),
         description="Results of estimate --explain for the best plan, with the SLOs as targets.",
     ),
+    verbs=("search",),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import BLUE, GREY, ORANGE, Axis, Line, LineChart
 from perfatlas.report.pages import (
-    Chart,
     Section,
     Table,
     Value,
@@ -32,7 +33,7 @@ from perfatlas.verbs.search.text import (
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.report.pages import Page
 
@@ -42,17 +43,13 @@ X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 SHOWN: Final = (Y, X, "ttft_s", "tpot_s", "request_latency_s")
 COST: Final = "usd_per_million_output_tokens"
+TEXTS: Final = ("plan", "tier")  # columns of text
 FRONTIERS: Final = ("best deployment at each speed", "non-dominated deployments")
 LOADS: Final = ("concurrency", "batch", "decode_batch")
 
 
 def search_page(answer: Mapping[str, Any], *, reproduce: str) -> Page:
-    """Return a search as an HTML page.
-
-    Args:
-        answer: The `--json` object of a search.
-        reproduce: The command line that reproduces it.
-    """
+    """Return a search as an HTML page."""
     results = answer["results"]
     plans: Rows = results["plans"]
     # pages of one search are the same bytes
@@ -88,39 +85,34 @@ def _values(best: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[Value]
     ]
 
 
+def _columns_of(
+    scenario: Mapping[str, Any], metrics: Iterable[str], *, limited: bool = False
+) -> dict[str, Callable[[Mapping[str, Any]], str]]:
+    """Return the columns of a table of plans: title, and cell of a plan.
+
+    Args:
+        limited: Whether to show the probability of all limits.
+    """
+    return {
+        "plan": partial(plan_name, scenario=scenario),
+        "GPUs": lambda row: f"{row['gpus']:,}",
+        "load": lambda row: f"{_load(row):,}",
+        **{label_of(name, short=True): partial(marked_metric, name) for name in metrics},
+        **({"P(SLO)": lambda row: format_share(row["slo_probability"])} if limited else {}),
+        "tier": itemgetter("tier"),
+    }
+
+
 def _plans(plans: Rows, ranking: Sequence[str], scenario: Mapping[str, Any]) -> Section:
     """Return the best plans, and why each is where it is."""
-    names = (label_of(name, short=True) for name in SHOWN)
-    limited = has_limits(scenario)
-    head = ["plan", "GPUs", "load", *names, *(["P(SLO)"] if limited else []), "tier"]
-    rows = [
-        [
-            plan_name(plan, scenario),
-            f"{plan['gpus']:,}",
-            f"{_load(plan):,}",
-            *(marked_metric(name, plan) for name in SHOWN),
-            *([format_share(plan["slo_probability"])] if limited else []),
-            plan["tier"],
-        ]
-        for plan in plans
-    ]
-    reasons = [
-        [
-            plan_name(plan, scenario),
-            plan["why"],
-            plan.get("runner_up_lacks") or "-",
-            plan.get("rank_change", "-"),
-        ]
-        for plan in plans
-    ]
-    tables = [
-        Table(head=head, rows=rows, text_columns=(0, len(head) - 1)),
-        Table(
-            head=["plan", "why not a higher load", "what the next plan lacks", "simulation"],
-            rows=reasons,
-            text_columns=(0, 1, 2, 3),
-        ),
-    ]
+    columns = _columns_of(scenario, SHOWN, limited=has_limits(scenario))
+    reasons: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "plan": columns["plan"],
+        "why not a higher load": itemgetter("why"),
+        "what the next plan lacks": lambda plan: plan.get("runner_up_lacks") or "-",
+        "simulation": lambda plan: plan.get("rank_change", "-"),
+    }
+    tables = [Table.of(plans, columns, TEXTS), Table.of(plans, reasons, tuple(reasons))]
     if ranking:
         tables.append(Table(head=["ranking"], rows=[[note] for note in ranking]))
     return Section(title="Best plans", blocks=tables)
@@ -137,21 +129,9 @@ def _frontier(answer: Mapping[str, Any]) -> list[Section]:
     if not known:
         return []
     metrics = dict.fromkeys((*SHOWN, *(n for n in (y, x) if n in METRICS and n != "gpus")))
-    head = ["plan", "GPUs", "load", *(label_of(name, short=True) for name in metrics), "tier"]
-    cells = [
-        [
-            plan_name(row, answer["scenario"]),
-            f"{row['gpus']:,}",
-            f"{_load(row):,}",
-            *(marked_metric(name, row) for name in metrics),
-            row["tier"],
-        ]
-        for row in known
-    ]
     title = f"Frontier of {'throughput and speed' if x == X else 'the objectives'}"
-    table = Table(head=head, rows=cells, text_columns=(0, len(head) - 1))
-    chart = Chart(figure=_frontier_chart(answer, known), title=title)
-    return [Section(title=title, blocks=(chart, table))]
+    table = Table.of(known, _columns_of(answer["scenario"], metrics), TEXTS)
+    return [Section.charted(title, _frontier_chart(answer, known), table)]
 
 
 def _frontier_chart(answer: Mapping[str, Any], known: Rows) -> LineChart:

@@ -27,10 +27,10 @@ from perfatlas.studies.deployments import (
     MOST_OBJECTIVES,
     ROLES,
     SIZES,
+    crossing_of,
     listed_names,
     percentile_name,
 )
-from perfatlas.verbs.search.plan_nodes import crossing_of
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -115,9 +115,6 @@ def print_search(
     """Write the plans, the frontier and the common end of answers.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object of a search.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print a larger chart, all rules and all evidence.
     """
     results = answer["results"]

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         SimulatedRun as SimulatedRun,
         traffic_page as traffic_page,
     )
-    from perfatlas.verbs.simulate.question import split_fields as split_fields
     from perfatlas.verbs.simulate.searched_sizes import (
         max_request_rate as max_request_rate,
         required_replicas as required_replicas,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.answer import (
@@ -13,32 +13,45 @@ from perfatlas.answer import (
     half_widths,
     merged_evidence,
     plan_note,
+    step_bounds,
     step_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
+    Spent,
     client_note,
     common_entries,
+    containing_predictions,
     draws,
+    end_of_interval,
+    energy_results,
     interval_note,
     kind_column,
     kinds_evidence,
+    known_energy,
+    mean_power,
     no_effect_remarks,
     price_ends,
+    prices_without_power,
     refuse_unused_options,
     reseeded,
     reserved_blocks_note,
     resolve_traffic,
     resolved_kinds,
+    run_energy,
     run_traffic,
     seeds_note,
     slowed,
+    spent_energy,
+    traffic_results,
     traffic_warnings,
+    typical_step_rows,
+    unknown_power,
 )
 from perfatlas.scenario.fields import Traffic, plain_values
-from perfatlas.scenario.resolution import pool_plan, resolved_plan, with_formats
+from perfatlas.scenario.resolution import pool_plan, resolved_plan, split_fields, with_formats
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
@@ -52,36 +65,22 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.studies import sized_run, slow_load
-from perfatlas.verbs.simulate.arrival_spread import arrival_spread, draws_traffic, widened
-from perfatlas.verbs.simulate.energy import (
-    Spent,
-    energy_results,
-    known_energy,
-    mean_power,
-    prices_without_power,
-    run_energy,
-    spent_energy,
-    unknown_power,
-)
-from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.results import (
-    containing_predictions,
-    end_of_interval,
-    traffic_results,
-)
-from perfatlas.verbs.simulate.steady_results import (
+from perfatlas.studies.traffic import (
+    arrival_spread,
+    draws_traffic,
     gaps_between,
     length_note,
     load_results,
+    sized_run,
+    slow_load,
     stable_probability,
     steady_rates,
     steady_warnings,
+    widened,
     window_results,
     without_steady_mean,
     without_upper_limit,
 )
-from perfatlas.verbs.simulate.typical_steps import typical_step_rows
 from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ if TYPE_CHECKING:
     from perfatlas.answer import Evidence
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.studies import TrafficRun
-    from perfatlas.verbs.simulate.arrival_spread import Spread
+    from perfatlas.studies.traffic import Spread, TrafficRun
 
     OnProgress = Callable[[float], bool]
 
@@ -256,6 +254,33 @@ def simulate(
     known: Priced = {}
     run = sized_run(inputs, scenario, known, _part(progress, 0, 1 + inputs.num_seeds))
     return simulation_of(run, scenario, fields, known, progress)
+
+
+def simulate_row(**fields: object) -> Answer:
+    """Return the answer of a row of `simulate`.
+
+    Args:
+        **fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    return simulated_row(simulate, fields)
+
+
+def simulated_row(function: Callable[..., Simulation], fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row, with its tier and what binds its steps.
+
+    Args:
+        function: `simulate`, or a search for a rate or a number of replicas.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    answer = function(**fields).answer
+    told = {"tier": answer.evidence.tier, **step_bounds(answer.breakdown)}
+    return replace(answer, results={**answer.results, **told})
 
 
 def simulation_of(

@@ -179,7 +179,7 @@ def _simulate_table(
     set_fields: dict[str, Any], output: OutputFlags, verb_function: Callable[..., Simulation]
 ) -> int:
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
-    from perfatlas.verbs.simulate.rows import simulated_row
+    from perfatlas.verbs.simulate.answer import simulated_row
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
     asked = TableQuestion(

@@ -16,7 +16,7 @@ DECLARATION: Final = Declaration(
                 "simulate --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm "
                 "--request-rate 20 --isl 1024 --osl 256"
             ),
-            row="rows:simulate_row",
+            row="answer:simulate_row",
         ),
     ),
     functions=(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.fields import (
-    SIMULATED,
-)
+from perfatlas.vocabulary.fields import SIMULATED
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "simulate": SIMULATED,

@@ -112,9 +112,7 @@ def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str
     """Return a simulation as an HTML page.
 
     Args:
-        answer: The `--json` object of `simulate`.
         run: The run shown in charts.
-        reproduce: The command line that reproduces it.
     """
     results = answer.get("results") or {}
     limits = limits_of(results, tier=str(answer["evidence"]["tier"]))
@@ -213,7 +211,7 @@ def _tails(results: Mapping[str, Any]) -> list[Section]:
         rows = [[part.label, part.value, format_share(part.share)] for part in tail.parts]
         colours = [part.colour for part in parts]
         table = Table(head=("part", "mean time", "share"), rows=rows, colours=colours)
-        sections.append(Section(title=title, blocks=[Chart(figure=figure, title=title), table]))
+        sections.append(Section.charted(title, figure, table))
     return sections
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InvalidSpecError, significant
 from perfatlas.scenario.deployments import (
+    containing_predictions,
     price_ends,
     prices_at,
     refuse_unused_options,
@@ -19,8 +20,9 @@ from perfatlas.scenario.deployments import (
     service,
 )
 from perfatlas.scenario.fields import plain_values
+from perfatlas.scenario.resolution import split_fields
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.studies import (
+from perfatlas.studies.traffic import (
     FIRST,
     ONE_POOL,
     PROBABLE,
@@ -42,8 +44,6 @@ from perfatlas.studies import (
     smallest_size,
 )
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, simulation_of
-from perfatlas.verbs.simulate.question import split_fields
-from perfatlas.verbs.simulate.results import containing_predictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.requests import Requests
-    from perfatlas.studies import Size, TrafficRun
+    from perfatlas.studies.traffic import Size, TrafficRun
 
 RATE_RUNS: Final = 40  # expected runs of a search for a rate with its interval, for the progress
 SIZE_RUNS: Final = 20  # of a search for a size

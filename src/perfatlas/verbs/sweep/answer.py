@@ -1,7 +1,4 @@
-"""`sweep`: a study answered in blocks, each kept as soon as it is finished.
-
-Shape legend: N points of a block, K of them kept.
-"""
+"""`sweep`: a study answered in blocks, each kept as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -19,13 +16,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
-
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.commands.output import table_function
 from perfatlas.files import (
     DictionaryCells,
-    NumberCells,
     arrow_column,
     content_hash,
     exists,
@@ -41,6 +35,7 @@ from perfatlas.quantities import (
 )
 from perfatlas.studies import (
     STATS,
+    PointColumns,
     RunFolder,
     check_versions,
     dask_results,
@@ -48,34 +43,32 @@ from perfatlas.studies import (
     file_hashes,
     local_results,
     put_run,
-    refused_by_rule,
     runs_folder,
     shipped_studies,
     usable_processors,
     versions,
 )
-from perfatlas.verbs.sweep.base_rows import base_key
-from perfatlas.verbs.sweep.names import (
+from perfatlas.studies.sweeps import (
+    RESULT_PREFIX,
     STATUS,
+    Study,
+    Tally,
+    base_key,
     is_hardware,
     is_higher_better,
     is_override,
     overridden,
+    read_study,
 )
-from perfatlas.verbs.sweep.study import Study, read_study
-from perfatlas.verbs.sweep.summary import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-
-    from numpy.typing import NDArray
 
     Watch = Callable[[Tally], None]
 
 Columns = dict[str, Sequence[Any]]
 POINT: Final = "point"
 MET: Final = "meets_constraints"
-RESULT_PREFIX: Final = "result_"  # prefix of a result whose name varies in the study
 BEST_ROWS: Final = 10  # kept of each block
 LONGEST_REASON: Final = 160  # characters
 _NUMBER: Final = re.compile(r"(?<![A-Za-z_0-9.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -87,18 +80,24 @@ class _Block:
 
     Attributes:
         study: The study.
-        columns: Its columns so far (K).
+        points: Its columns so far.
         stats: What it adds to the summary.
     """
 
     study: Study
-    columns: Columns
+    points: PointColumns
     stats: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def rows(self) -> int:
-        """Number of points K."""
-        return len(self.columns[POINT])
+    def columns(self) -> Columns:
+        """The columns of its points."""
+        return self.points.columns
+
+    @property
+    def objective(self) -> str:
+        """The column that ranks rows."""
+        name = RESULT_PREFIX + self.study.objective
+        return name if name in self.columns else self.study.objective
 
 
 def answer_block(run: str, number: int) -> tuple[bytes, dict[str, Any]]:
@@ -116,16 +115,25 @@ def answer_block(run: str, number: int) -> tuple[bytes, dict[str, Any]]:
     size = described["block_points"]
     first, last = number * size, min((number + 1) * size, described["points"])
     columns: Columns = {POINT: range(first, last)}
-    block = _Block(study, columns | study.points.columns(first, last))
+    columns |= study.points.columns(first, last)
+    block = _Block(study, PointColumns(columns, study.inputs, last - first))
     known = [name for name, one in study.derived.items() if study.is_known_before(one)]
-    _derive(block, known)
-    _constrain(block, [one for one in study.constraints if study.is_known_before(one)])
-    if block.rows:
+    before = [one for one in study.constraints if study.is_known_before(one)]
+    after = [one for one in study.constraints if one not in before]
+    for name in known:
+        block.points.derive(name, study.derived[name])
+    if before:
+        block.stats["left_out"] = block.points.constrain(before)
+    if block.points.rows:
         answers = table_function(study.command)(_questions(block), block.columns[POINT])
         taken = {name: RESULT_PREFIX + name if name in block.columns else name for name in answers}
-        block.columns |= {taken[name]: cells for name, cells in answers.items()}
-        _derive(block, [name for name in study.derived if name not in known])
-        _judge(block, [one for one in study.constraints if not study.is_known_before(one)])
+        block.points.columns |= {taken[name]: cells for name, cells in answers.items()}
+        for name in study.derived:
+            if name not in known:
+                block.points.derive(name, study.derived[name])
+        if after:
+            failed = [bool(code) for code in block.columns["error_code"]]
+            block.columns[MET], block.stats["not_met"] = block.points.met(after, failed)
     _count(block)
     return _parquet(block), block.stats
 
@@ -140,12 +148,8 @@ def _read_run(run: str) -> tuple[dict[str, Any], Study]:
 
 def _questions(block: _Block) -> dict[str, Sequence[Any]]:
     """Return the columns of the verb's fields (K); overrides are part of systems and models."""
-    study, rows = block.study, block.rows
-    same_K = np.zeros(rows, np.int32)
-    asked: dict[str, Sequence[Any]] = {
-        name: DictionaryCells(values=(value,), codes_N=same_K)
-        for name, value in study.fixed.items()
-    }
+    study = block.study
+    asked = block.points.same(study.fixed)
     changes: dict[str, dict[str, Sequence[Any]]] = {}
     fields = study.fields
     for name, cells in block.columns.items():
@@ -183,104 +187,6 @@ def _with_overrides(names: Sequence[Any], changes: Mapping[str, Sequence[Any]]) 
     return found
 
 
-class _Read(Mapping[str, Any]):
-    """The names that expressions read, as arrays (K), made when they are first read."""
-
-    def __init__(self, block: _Block) -> None:
-        self._block = block
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - numbers or texts
-        if name not in self._made:
-            columns, rows = self._block.columns, self._block.rows
-            if name in columns:
-                self._made[name] = _array(columns[name])
-            else:
-                value = self._block.study.inputs.get(name)
-                self._made[name] = _array([value] * rows)
-        return self._made[name]
-
-    def __iter__(self) -> Any:  # noqa: ANN401 - an iterator of names
-        return iter(self._block.columns)
-
-    def __len__(self) -> int:
-        return len(self._block.columns)
-
-
-def _array(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - an array
-    """Return cells as floats with NaN for empty ones, or as objects if any is text."""
-    if isinstance(cells, NumberCells):
-        return np.where(cells.empty, np.nan, cells.values_N)
-    if isinstance(cells, range):
-        return np.array(cells, np.float64)
-    if any(isinstance(cell, (str, list, dict)) for cell in cells):
-        found = np.empty(len(cells), object)
-        found[:] = cells
-        return found
-    return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
-
-
-def _derive(block: _Block, names: Sequence[str]) -> None:
-    """Add derived columns (K)."""
-    for name in names:
-        found = block.study.derived[name].of(_Read(block))
-        values = np.broadcast_to(np.asarray(found), (block.rows,))
-        if values.dtype == object or values.dtype.kind == "U":
-            block.columns[name] = [None if cell is None else str(cell) for cell in values]
-            continue
-        kind = bool if values.dtype == np.bool_ else _number_kind(values)
-        block.columns[name] = NumberCells(values_N=values.astype(np.float64), kind=kind)
-
-
-def _number_kind(values_N: NDArray[np.float64]) -> type:
-    """Return int if all numbers are integers, so that a derived field of integers can be asked."""
-    finite = values_N[np.isfinite(values_N)]
-    whole = bool(finite.size and np.all(finite == np.round(finite)) and np.all(abs(finite) < 2**53))
-    return int if whole else float
-
-
-def _constrain(block: _Block, constraints: Sequence[Any]) -> None:
-    """Leave out points that break a constraint, counted for the first that they break."""
-    if not constraints:
-        return
-    kept_N, counts = _met(block, constraints)
-    block.stats["left_out"] = counts
-    places = np.flatnonzero(kept_N)
-    for name, cells in block.columns.items():
-        if isinstance(cells, NumberCells):
-            block.columns[name] = NumberCells(values_N=cells.values_N[places], kind=cells.kind)
-        else:
-            block.columns[name] = [cells[place] for place in places.tolist()]
-
-
-def _met(block: _Block, constraints: Sequence[Any]) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    read = _Read(block)
-    rules = {}
-    for one in constraints:
-        value = np.asarray(one.of(read))
-        if value.dtype != np.bool_:
-            raise InvalidSpecError(
-                f"constraint {one.text!r} is a number or a text; compare it, as in {one.text} <= 8"
-            )
-        rules[one.text] = ~np.broadcast_to(value, (block.rows,))
-    return refused_by_rule(rules.items(), block.rows)
-
-
-def _judge(block: _Block, constraints: Sequence[Any]) -> None:
-    """Say which answered points meet the constraints on results."""
-    if not constraints:
-        return
-    failed_K = np.array([bool(code) for code in block.columns["error_code"]])
-    met_K, counts = _met(block, constraints)
-    read = _Read(block)
-    block.stats["not_met"] = {
-        one.text: int(np.sum(~np.broadcast_to(one.of(read), (block.rows,)) & ~failed_K))
-        for one in constraints
-        if one.text in counts
-    }
-    block.columns[MET] = (met_K & ~failed_K).tolist()
-
-
 def _count(block: _Block) -> None:
     """Add rows, refusals and the best rows to what the block adds to the summary."""
     columns, stats = block.columns, block.stats
@@ -294,7 +200,7 @@ def _count(block: _Block) -> None:
                 reason = reasons[text] = _NUMBER.sub("N", str(text))[:LONGEST_REASON]
             refusals.setdefault(f"{code}: {reason}", [0, point, str(text)])[0] += 1
     stats |= {
-        "rows": block.rows,
+        "rows": block.points.rows,
         "failed": sum(map(bool, codes)),
         "refusals": refusals,
         "bound": list(columns.get("tier", ())).count("bound"),
@@ -306,20 +212,14 @@ def _count(block: _Block) -> None:
 
 def _best(block: _Block) -> list[dict[str, Any]]:
     """Return the best rows by the objective: varied and derived values and the objective."""
-    study, columns = block.study, block.columns
-    name = study.objective
-    name = RESULT_PREFIX + name if RESULT_PREFIX + name in columns else name
+    study, columns, name = block.study, block.columns, block.objective
     if name not in columns:
         return []
-    values_K = _array(columns[name])
-    if values_K.dtype == object:
-        raise InvalidSpecError(f"objective = {study.objective!r} is a text and ranks no rows")
-    if MET in columns:
-        values_K = np.where(np.array(columns[MET]), values_K, np.nan)
     sign = 1.0 if is_higher_better(study.objective) else -1.0
-    known = np.flatnonzero(np.isfinite(values_K))
-    score_K = sign * values_K
-    best = heapq.nsmallest(BEST_ROWS, known.tolist(), key=lambda row: (-score_K[row], row))
+    score = {
+        row: sign * value for row, value in block.points.finite(name, columns.get(MET)).items()
+    }
+    best = heapq.nsmallest(BEST_ROWS, score, key=lambda row: (-score[row], row))
     shown = [POINT, *study.points.names, *study.derived, name, f"{name}_low", f"{name}_high"]
     shown = [one for one in dict.fromkeys((*shown, "tier")) if one in columns]
     return [{one: columns[one][row] for one in shown} for row in best]
@@ -328,19 +228,13 @@ def _best(block: _Block) -> list[dict[str, Any]]:
 def _base(block: _Block) -> dict[str, float]:
     """Return the objective of the base rows, by what other rows have in common with them."""
     study, columns = block.study, block.columns
-    name = (
-        RESULT_PREFIX + study.objective
-        if RESULT_PREFIX + study.objective in columns
-        else study.objective
-    )
-    if name not in columns:
+    if block.objective not in columns:
         return {}
     found = {}
-    values_K = _array(columns[name])
-    for place in np.flatnonzero(np.isfinite(values_K)).tolist():
+    for place, value in block.points.finite(block.objective).items():
         row = {one: columns[one][place] for one in study.points.names}
         if all(row[one] == study.base[one] for one in study.base):
-            found[base_key(row, study.points.names, study.base)] = float(values_K[place])
+            found[base_key(row, study.points.names, study.base)] = value
     return found
 
 
@@ -351,31 +245,13 @@ def _parquet(block: _Block) -> bytes:
 
     last = [name for name in (MET, *STATUS) if name in block.columns]
     order = [*(name for name in block.columns if name not in last), *last]
-    columns = {name: arrow_column(name, _cells(block.columns[name])) for name in order}
+    columns = {name: arrow_column(name, block.points.stored(name)) for name in order}
     table = pa.table(columns)
     text = json.dumps(block.stats, default=_plain, allow_nan=False)
     table = table.replace_schema_metadata({STATS: text.encode()})
     content = io.BytesIO()
     pq.write_table(table, content, compression="zstd", write_page_checksum=True)
     return content.getvalue()
-
-
-def _cells(cells: Sequence[Any]) -> Sequence[Any]:
-    """Return cells that a Parquet column can have: empty text is null, lists become JSON."""
-    if isinstance(cells, NumberCells):
-        return cells
-    if isinstance(cells, DictionaryCells):
-        return cells.mapped(lambda cell: None if cell == "" else cell)
-    if isinstance(cells, range):
-        return list(cells)
-    return [
-        None
-        if cell == "" or (isinstance(cell, float) and not np.isfinite(cell))
-        else json.dumps(cell)
-        if isinstance(cell, (list, dict))
-        else cell
-        for cell in cells
-    ]
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a numpy number

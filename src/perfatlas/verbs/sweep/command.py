@@ -15,8 +15,8 @@ from perfatlas.files import check_writable, table_format
 from perfatlas.quantities import UsageError, counted, printable
 
 if TYPE_CHECKING:
+    from perfatlas.studies.sweeps import Tally
     from perfatlas.verbs.sweep.answer import Sweep
-    from perfatlas.verbs.sweep.summary import Tally
 
 TOLD_EVERY_S: Final = 0.5  # on a terminal
 LOGGED_EVERY_S: Final = 10.0  # in a file

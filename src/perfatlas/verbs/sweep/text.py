@@ -25,8 +25,6 @@ def print_sweep(
     """Write the summary of a sweep.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object.
         output: The file with all rows, if one was written.
         verbose: Whether to list all best rows and reasons.
     """

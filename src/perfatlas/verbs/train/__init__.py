@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.train.answer import train as train, train_columns as train_columns
+    from perfatlas.verbs.train.answer import (
+        train as train,
+        train_columns as train_columns,
+        training_timeline as training_timeline,
+    )
     from perfatlas.verbs.train.page import training_page as training_page
     from perfatlas.verbs.train.search.answer import search_training as search_training
-    from perfatlas.verbs.train.timeline import training_timeline as training_timeline
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

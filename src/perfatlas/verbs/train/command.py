@@ -99,7 +99,7 @@ def _write_files(
     """Write the page and the trace."""
     if not extra.files():
         return
-    from perfatlas.verbs.train.timeline import training_timeline
+    from perfatlas.verbs.train.answer import training_timeline
 
     sys.stdout.flush()  # print the answer even if the files cannot be written
     timeline = training_timeline(**set_fields)

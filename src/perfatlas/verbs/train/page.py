@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import (
@@ -41,7 +42,7 @@ from perfatlas.verbs.train.metrics import ENERGY, PARTS
 from perfatlas.verbs.train.text import batch_line, layout_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.report.pages import Page
     from perfatlas.training.step import StepTimeline
@@ -72,9 +73,7 @@ def training_page(
     """Return a training step as an HTML page.
 
     Args:
-        answer: The `--json` object of `train`.
         timeline: The course of the same step.
-        reproduce: The command line that reproduces it.
     """
     scenario, results = answer["scenario"], answer["results"]
     return answer_page(
@@ -143,7 +142,7 @@ def _parts(
     table = Table(
         head=("part", of, "share"), rows=[*cells, [last, format_value(metric, total), "100%"]]
     )
-    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+    return Section.charted(title, figure, table)
 
 
 def _memory(memory: Mapping[str, Any]) -> Section:
@@ -166,7 +165,7 @@ def _memory(memory: Mapping[str, Any]) -> Section:
     table = Table(
         head=("part", "memory", "share"), rows=rows, colours=[colours[name] for name in amounts]
     )
-    return Section(title=title, blocks=[Chart(figure=figure, title=title), table])
+    return Section.charted(title, figure, table)
 
 
 def _memory_over_step(memory: Mapping[str, Any], timeline: StepTimeline) -> Section:
@@ -200,7 +199,7 @@ def _pipeline(timeline: StepTimeline) -> Section:
     title = "Passes of the pipeline"
     count = passes["start_s"].size
     if count <= MOST_PASSES:
-        return Section(title=title, blocks=[Chart(figure=PipelineChart(passes), title=title)])
+        return Section.charted(title, PipelineChart(passes))
     half = MOST_PASSES // 2
     parts = zip(("beginning", "end"), first_and_last(passes, half), strict=True)
     charts = [
@@ -217,16 +216,12 @@ def _pipeline(timeline: StepTimeline) -> Section:
 def _operators(answer: Mapping[str, Any]) -> Section:
     """Return the operators and collectives that take most time on the busiest rank."""
     rows = sorted(answer["breakdown"], key=lambda row: -row["time_s"])[:MOST_ROWS]
-    cells = [
-        [
-            str(row["name"]),
-            str(row["phase"]),
-            str(row["bound"]),
-            format_value("time_s", row["time_s"]),
-            share_text(row["share"]),
-        ]
-        for row in rows
-    ]
-    head = ("operator", "part", "bound", "time", "share")
-    table = Table(head=head, rows=cells, text_columns=(0, 1, 2))
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "operator": itemgetter("name"),
+        "part": itemgetter("phase"),
+        "bound": lambda row: str(row["bound"]),
+        "time": lambda row: format_value("time_s", row["time_s"]),
+        "share": lambda row: share_text(row["share"]),
+    }
+    table = Table.of(rows, columns, ("operator", "part", "bound"))
     return Section(title="Longest operators on the busiest rank", blocks=[table])

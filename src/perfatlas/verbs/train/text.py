@@ -10,6 +10,7 @@ from perfatlas.report.text import (
     interval_text,
     memory_bar,
     print_closing,
+    print_heading,
     print_labelled,
     print_line,
     print_plain,
@@ -42,9 +43,6 @@ def print_training(
     """Write a training step to a console.
 
     Args:
-        console: Console from `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         verbose: Whether to print all parts, kernels and evidence.
     """
     scenario, results = answer["scenario"], answer["results"]
@@ -66,15 +64,13 @@ def print_training(
         value = format_value(name, results[name])
         rows.append((METRICS[name].label, f"{value}  ({interval})" if interval else value))
     print_labelled(console, rows)
-    console.print()
-    print_line(console, "where the time goes", style="bold")
+    print_heading(console, "where the time goes")
     total = results["step_time_s"]
     parts = [{"name": k, "share": v / total} for k, v in results["waterfall"].items()]
     shown = [row for row in parts if row["share"] > 0 or row["name"] == "compute"]
     print_waterfall(console, shown, PARTS, most=None if verbose else MOST_PARTS)
     if verbose and results["energy_parts"] is not None:
-        console.print()
-        print_line(console, "where the energy goes", style="bold")
+        print_heading(console, "where the energy goes")
         total_j = results["energy_per_step_j"]
         energy = [{"name": k, "share": v / total_j} for k, v in results["energy_parts"].items()]
         print_waterfall(console, [row for row in energy if row["share"] > 0.0], ENERGY, most=None)
@@ -109,8 +105,7 @@ def _print_kernels(console: Console, answer: Mapping[str, Any], *, most: int | N
     """Write the kernels and collectives that take most time."""
     rows = [row for row in answer["breakdown"] if row["phase"] != "step"]
     longest = sorted(rows, key=lambda row: -row["time_s"])[:most]
-    console.print()
-    print_line(console, "longest operators on the busiest rank", style="bold")
+    print_heading(console, "longest operators on the busiest rank")
     print_labelled(
         console,
         [

@@ -1,15 +1,10 @@
-"""Predictions compared with a user's serving benchmarks, row by row.
-
-Shape legend: U rows with predictions.
-"""
+"""Predictions compared with a user's serving benchmarks, row by row."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from perfatlas.commands.output import table_function
 from perfatlas.fitting import error_statistics, share_inside
@@ -326,7 +321,7 @@ def _totals(rows: Sequence[Row]) -> Row:
         if not known:
             continue
         predicted, measured, low, high = (
-            np.array([row[f"{name}{end}"] for row in known], np.float64)
+            [row[f"{name}{end}"] for row in known]
             for end in (unit, f"_measured{unit}", f"{unit}_low", f"{unit}_high")
         )
         errors = error_statistics(predicted, measured)

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.serving import ESTIMATE, SERVING_VERBS, SIMULATE
 
-POOLS: Final = (
+POOLS: Final = reported_by(
     Metric(
         name="prefill_utilization",
         label="prefill worker busy time",
         short="prefill busy time",
-        unit="1",
         shown="share",
-        verbs=SIMULATE,
         description="Share of the makespan in which a prefill worker runs steps, the mean.",
     ),
     Metric(
         name="decode_utilization",
         label="decode worker busy time",
         short="decode busy time",
-        unit="1",
         shown="share",
-        verbs=SIMULATE,
         description="Share of the makespan in which a decode worker runs steps, the mean.",
     ),
     Metric(
@@ -33,7 +29,6 @@ POOLS: Final = (
         unit="tokens",
         better="higher",
         holds="count",
-        verbs=SIMULATE,
         description="KV cache capacity of one prefill worker, in tokens.",
     ),
     Metric(
@@ -42,81 +37,69 @@ POOLS: Final = (
         short="prefill KV blocks",
         better="higher",
         holds="count",
-        verbs=SIMULATE,
         description="Blocks of that KV cache.",
     ),
+    verbs=SIMULATE,
 )
-KINDS: Final = (
+KINDS: Final = reported_by(
     Metric(
         name="kind",
         label="kind of replicas",
         short="kind",
         holds="object",
-        verbs=SIMULATE,
         description="Results of one kind of replicas, as kind_1, kind_2 and so on.",
     ),
     Metric(
         name="kind.system",
         label="system",
         holds="text",
-        verbs=SIMULATE,
         description="System of the kind.",
     ),
     Metric(
         name="kind.engine",
         label="engine",
         holds="text",
-        verbs=SIMULATE,
         description="Engine of the kind, with its version.",
     ),
     Metric(
         name="kind.tier",
         label="tier",
         holds="text",
-        verbs=SIMULATE,
         description="Pricing tier of the kind; times of tier bound are lower limits.",
     ),
     Metric(
         name="kind.replicas",
         label="replicas",
         holds="count",
-        verbs=SIMULATE,
         description="Number of replicas of the kind.",
     ),
     Metric(
         name="kind.requests",
         label="requests",
         holds="count",
-        verbs=SIMULATE,
         description="Number of requests routed to the kind.",
     ),
     Metric(
         name="kind.request_share",
         label="share of requests",
-        unit="1",
         shown="share",
-        verbs=SIMULATE,
         description="Share of all routed requests that went to the kind.",
     ),
+    verbs=SIMULATE,
 )
-OPERATED: Final = (
+OPERATED: Final = reported_by(
     Metric(
         name="replica_time_s",
         label="total replica time",
         short="replica time",
-        unit="s",
-        shown="scaled",
-        verbs=SIMULATE,
         description="Time in which replicas were provisioned or in service, over all replicas.",
     ),
     Metric(
         name="replica_availability",
         label="replica availability",
         short="availability",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of the time in which a replica is in service, the mean over replicas.",
     ),
     Metric(
@@ -124,16 +107,13 @@ OPERATED: Final = (
         label="average replicas",
         short="replicas mean",
         better="lower",
-        verbs=SIMULATE,
         description="Replicas provisioned by the autoscaler, averaged over time.",
     ),
     Metric(
         name="replicas_at_most",
         label="peak replicas",
-        short="peak replicas",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Maximum of replicas provisioned by the autoscaler.",
     ),
     Metric(
@@ -142,7 +122,6 @@ OPERATED: Final = (
         short="retried",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests sent to another replica after theirs failed.",
     ),
     Metric(
@@ -151,7 +130,6 @@ OPERATED: Final = (
         short="lost",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests lost with a replica that failed.",
     ),
     Metric(
@@ -160,103 +138,80 @@ OPERATED: Final = (
         short="never served",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests that no replica had served by the end.",
     ),
     Metric(
         name="output_tokens_wasted",
         label="wasted output tokens",
         short="wasted tokens",
-        unit="",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Output tokens of attempts that failed with their replica.",
     ),
+    verbs=SIMULATE,
 )
-CACHE_TIERS: Final = (
+CACHE_TIERS: Final = reported_by(
     Metric(
         name="gpu_hit_rate",
         label="GPU cache hit rate",
         short="GPU hit rate",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of prompt tokens found in the KV cache of a GPU.",
     ),
     Metric(
         name="host_hit_rate",
         label="host memory cache hit rate",
         short="host hit rate",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of prompt tokens found in host memory.",
     ),
     Metric(
         name="ssd_hit_rate",
         label="SSD cache hit rate",
         short="SSD hit rate",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of prompt tokens found on the SSD.",
     ),
     Metric(
         name="host_loaded_bytes",
         label="loaded from host memory",
         short="from host",
-        unit="B",
-        shown="scaled",
-        verbs=SIMULATE,
         description="KV cache copied from host memory to GPUs.",
     ),
     Metric(
         name="ssd_loaded_bytes",
         label="loaded from the SSD",
         short="from SSD",
-        unit="B",
-        shown="scaled",
-        verbs=SIMULATE,
         description="KV cache copied from the SSD to GPUs.",
     ),
     Metric(
         name="stored_bytes",
         label="offloaded from the GPU",
         short="offloaded",
-        unit="B",
-        shown="scaled",
-        verbs=SIMULATE,
         description="KV cache copied from GPUs to host memory or the SSD.",
     ),
     Metric(
         name="host_held_bytes",
         label="in host memory at the end",
         short="in host",
-        unit="B",
-        shown="scaled",
-        verbs=SIMULATE,
         description="KV cache in host memory at the end of the run.",
     ),
     Metric(
         name="ssd_held_bytes",
         label="on the SSD at the end",
         short="on SSD",
-        unit="B",
-        shown="scaled",
-        verbs=SIMULATE,
         description="KV cache on the SSD at the end of the run.",
     ),
+    verbs=SIMULATE,
 )
-MEMORY: Final = (
+MEMORY: Final = reported_by(
     Metric(
         name="memory",
         label="memory",
         holds="object",
-        verbs=(*SERVING_VERBS, "train"),
         description="Memory of the fullest GPU of a replica, a decode worker or a training job.",
     ),
     Metric(
@@ -269,54 +224,37 @@ MEMORY: Final = (
     Metric(
         name="memory.weights_bytes",
         label="weights",
-        unit="B",
-        shown="scaled",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="Weights of the model on the GPU.",
     ),
     Metric(
         name="memory.kv_bytes",
         label="KV cache",
-        unit="B",
-        shown="scaled",
         verbs=SERVING_VERBS,
         description="KV cache of the sequences in flight; in a simulation the whole cache.",
     ),
     Metric(
         name="memory.activation_bytes",
         label="activations",
-        unit="B",
-        shown="scaled",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="Activation memory at the peak of a step.",
     ),
     Metric(
         name="memory.other_bytes",
         label="other",
-        unit="B",
-        shown="scaled",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="CUDA context, communication buffers, CUDA graphs, sampler, gathered weights.",
     ),
     Metric(
         name="memory.total_bytes",
         label="total",
-        unit="B",
-        shown="scaled",
         better="lower",
-        verbs=(*SERVING_VERBS, "train"),
         description="Weights, KV cache, activations and other memory.",
     ),
     Metric(
         name="memory.capacity_bytes",
         label="capacity",
-        unit="B",
-        shown="scaled",
         better="higher",
-        verbs=(*SERVING_VERBS, "train"),
         description="GPU memory that the engine may use.",
     ),
     Metric(
@@ -335,9 +273,9 @@ MEMORY: Final = (
         label="fits",
         better="higher",
         holds="flag",
-        verbs=(*SERVING_VERBS, "train"),
         description="Whether the total is within the capacity.",
     ),
+    verbs=(*SERVING_VERBS, "train"),
 )
 FRONTIER: Final = (
     Metric(
@@ -365,8 +303,6 @@ FRONTIER: Final = (
     Metric(
         name="frontier.power_cap_w",
         label="limit [W]",
-        unit="W",
-        shown="scaled",
         verbs=("estimate --frontier",),
         description="Power limit of every GPU.",
     ),

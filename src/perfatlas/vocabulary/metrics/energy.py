@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.goodput import GOODPUT
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.operators import KERNELS
 from perfatlas.vocabulary.metrics.serving import SERVING_VERBS, SIMULATE
 
 TRAIN: Final = ("train",)
-ENERGY: Final = (
+ENERGY: Final = reported_by(
     Metric(
         name="power_w",
         label="power per GPU",
         short="power",
-        unit="W",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=(*SERVING_VERBS, *KERNELS, *TRAIN),
@@ -29,8 +27,6 @@ ENERGY: Final = (
         name="energy_per_output_token_j",
         label="energy per output token",
         short="J/token",
-        unit="J",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=(*SERVING_VERBS, "search"),
@@ -42,8 +38,6 @@ ENERGY: Final = (
         name="prefill_energy_per_output_token_j",
         label="energy of prefill per output token",
         short="prefill J/token",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=SERVING_VERBS,
         description=(
@@ -55,8 +49,6 @@ ENERGY: Final = (
         name="decode_energy_per_output_token_j",
         label="energy of decode per output token",
         short="decode J/token",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=SERVING_VERBS,
         description="Part of `energy_per_output_token_j`: dynamic energy of decode steps.",
@@ -65,8 +57,6 @@ ENERGY: Final = (
         name="awake_energy_per_output_token_j",
         label="energy of boards beside kernels per output token",
         short="awake J/token",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=SERVING_VERBS,
         description=(
@@ -78,8 +68,6 @@ ENERGY: Final = (
         name="bubble_energy_per_output_token_j",
         label="energy of bubbles per output token",
         short="bubble J/token",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=SERVING_VERBS,
         description=(
@@ -91,8 +79,6 @@ ENERGY: Final = (
         name="energy_per_request_j",
         label="energy per request",
         short="J/request",
-        unit="J",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=SERVING_VERBS,
@@ -102,8 +88,6 @@ ENERGY: Final = (
         name="node_power_w",
         label="power per node",
         short="node power",
-        unit="W",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=(*SERVING_VERBS, *TRAIN),
@@ -116,8 +100,6 @@ ENERGY: Final = (
         name="facility_power_w",
         label="power of the facility",
         short="facility power",
-        unit="W",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=(*SERVING_VERBS, *TRAIN),
@@ -128,8 +110,6 @@ ENERGY: Final = (
         name="electricity_usd_per_hour",
         label="electricity per hour",
         short="electricity",
-        unit="USD/hour",
-        shown="money",
         better="lower",
         verbs=(*SERVING_VERBS, *TRAIN),
         asked_with={"usd_per_kwh": 0.1},
@@ -139,8 +119,6 @@ ENERGY: Final = (
         name="electricity_usd_per_million_output_tokens",
         label="electricity per million output tokens",
         short="kWh cost/M tokens",
-        unit="USD/million output tokens",
-        shown="money",
         better="lower",
         verbs=SERVING_VERBS,
         asked_with={"usd_per_kwh": 0.1},
@@ -149,8 +127,6 @@ ENERGY: Final = (
     Metric(
         name="energy_j",
         label="energy",
-        unit="J",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=(*KERNELS, *SIMULATE),
@@ -163,8 +139,6 @@ ENERGY: Final = (
         name="job_energy_j",
         label="energy of the job",
         short="job energy",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=GOODPUT,
         asked_with={"power_w": 600.0, "gpus": 1024},
@@ -174,8 +148,6 @@ ENERGY: Final = (
         name="lost_energy_j",
         label="energy of lost time",
         short="lost energy",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=GOODPUT,
         asked_with={"power_w": 600.0, "gpus": 1024},
@@ -188,8 +160,6 @@ ENERGY: Final = (
         name="lost_work_energy_j",
         label="energy of lost work",
         short="lost work energy",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=(*GOODPUT, "fleet schedule"),
         asked_with={"power_w": 600.0, "gpus": 1024},
@@ -202,8 +172,6 @@ ENERGY: Final = (
         name="electricity_usd",
         label="cost of electricity",
         short="electricity cost",
-        unit="USD",
-        shown="money",
         better="lower",
         verbs=GOODPUT,
         asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
@@ -213,8 +181,6 @@ ENERGY: Final = (
         name="lost_electricity_usd",
         label="electricity of lost time",
         short="lost electricity",
-        unit="USD",
-        shown="money",
         better="lower",
         verbs=GOODPUT,
         asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
@@ -224,10 +190,7 @@ ENERGY: Final = (
         name="prefill_energy_j",
         label="energy of prefill",
         short="prefill energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Part of `energy_j` spent in steps with prompts, beyond what their decodes alone spend,"
             " without `bubble_energy_j`."
@@ -237,20 +200,14 @@ ENERGY: Final = (
         name="decode_energy_j",
         label="energy of decode",
         short="decode energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=SIMULATE,
         description="Part of `energy_j` spent in decode steps, without `bubble_energy_j`.",
     ),
     Metric(
         name="bubble_energy_j",
         label="energy of bubbles",
         short="bubble energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Part of `energy_j` that GPUs draw within steps while they run no kernel: they wait for"
             " the host."
@@ -260,10 +217,7 @@ ENERGY: Final = (
         name="idle_energy_j",
         label="energy of idle GPUs",
         short="idle energy",
-        unit="J",
-        shown="scaled",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Part of `energy_j` that GPUs draw between steps and in idle replicas. GPUs released by"
             " an autoscaler draw none."
@@ -273,30 +227,21 @@ ENERGY: Final = (
         name="deployment_power_w",
         label="power of all GPUs",
         short="GPU power",
-        unit="W",
-        shown="scaled",
         better="lower",
-        verbs=SIMULATE,
         description="Mean power of all GPU boards together: `energy_j` over the makespan.",
     ),
     Metric(
         name="p95_deployment_power_w",
         label="power of all GPUs, p95 over time",
         short="GPU power, p95",
-        unit="W",
-        shown="scaled",
         better="lower",
-        verbs=SIMULATE,
         description="Power of all GPU boards that is exceeded in 5% of the windows of the run.",
     ),
     Metric(
         name="peak_deployment_power_w",
         label="peak power of all GPUs",
         short="peak GPU power",
-        unit="W",
-        shown="scaled",
         better="lower",
-        verbs=SIMULATE,
         description=(
             "Highest mean power of all GPU boards together in a window of the run; windows are as"
             " many as samples, at most 2,000."
@@ -306,8 +251,6 @@ ENERGY: Final = (
         name="least_energy_per_output_token_j",
         label="least energy per output token",
         short="least J/token",
-        unit="J",
-        shown="scaled",
         better="lower",
         verbs=("estimate --frontier",),
         description="Least energy per output token of the points of the frontier.",
@@ -324,9 +267,8 @@ ENERGY: Final = (
         name="least_energy_power_cap_w",
         label="power limit of the least energy",
         short="limit, least J",
-        unit="W",
-        shown="scaled",
         verbs=("estimate --frontier",),
         description="Power limit of a GPU at which energy per output token is least.",
     ),
+    verbs=SIMULATE,
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, overload
 
 import numpy as np
 
+from perfatlas.quantities import HOUR_S
 from perfatlas.vocabulary.metrics.metric import STATISTICS
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-HOUR_S: Final = 3600.0
 MILLION: Final = 1e6
 
 

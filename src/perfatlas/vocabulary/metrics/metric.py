@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
@@ -12,9 +12,16 @@ Better = Literal["higher", "lower"]
 # "numbers" and "texts" are lists, "rows" a list of objects; an object has parts or members
 ValueType = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
 # scaled: with an SI prefix; duration: in days, hours, minutes or seconds; share: in percent
-Shown = Literal["number", "scaled", "duration", "share", "money"]
+Shown = Literal["", "number", "scaled", "duration", "share", "money"]
 
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
+UNITS: Final = (
+    *("s", "cycles", "B", "FLOP", "J", "W", "tokens", "GPU-hours", "1/d", "requests/s", "B/s"),
+    *("FLOP/s", "tokens/s", "tokens/s/GPU", "tokens/s/user", "candidates/cpu s"),
+    *("USD", "USD/hour", "USD/million tokens", "USD/million output tokens"),
+    "USD/useful GPU-hour",
+)
+SCALED: Final = ("s", "B", "FLOP", "J", "W", "B/s", "FLOP/s")  # shown with SI prefixes
 # words in names of units whose word is not their symbol in lower case
 UNIT_WORDS: Final = {"B": "bytes", "GPU-hours": "gpu_hours"}
 PER_WORDS: Final = {"B": "byte", "GPU-hour": "gpu_hour", "d": "day"}  # after a slash
@@ -28,12 +35,13 @@ class Metric:
         name: Key in `results`; for a key inside an object or a row, prefixed by its name and a dot.
         label: Label in documents and answers.
         short: Label of at most 18 characters for narrow terminals; "" uses `label`.
-        unit: SI unit or counted item: "s", "B", "tokens/s"; "1" is a ratio, "" has none.
-        shown: Number format.
+        unit: SI unit or counted item: "s", "B", "tokens/s"; "1" is a ratio. "" follows from the
+            name, which ends as its unit does; counts, texts and flags have none.
+        shown: Number format; "" follows from the unit.
         better: Better direction, if any.
         has_interval: Whether a 90% interval, `_low` and `_high`, may accompany it.
         holds: Type of its value, unless it is an object of statistics.
-        verbs: Commands that report it.
+        verbs: Commands that report it; none are those of its table.
         statistics: Statistics that it has, for the commands in `statistics_of`.
         statistics_of: Commands that report it as an object of statistics.
         rows_of: Commands that report it as a list of objects.
@@ -46,17 +54,28 @@ class Metric:
     label: str
     short: str = ""
     unit: str = ""
-    shown: Shown = "number"
+    shown: Shown = ""
     better: Better | None = None
     has_interval: bool = False
     holds: ValueType = "number"
-    verbs: tuple[str, ...]
+    verbs: tuple[str, ...] = ()
     statistics: tuple[str, ...] = STATISTICS
     statistics_of: tuple[str, ...] = ()
     rows_of: tuple[str, ...] = ()
     asked_with: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     description: str
+
+    def __post_init__(self) -> None:
+        """Take the unit from the name, and the number format from the unit."""
+        measured = self.holds in ("number", "numbers", "object")
+        if not self.unit:
+            unit = "1" if self.shown == "share" else _unit_of(self.key) if measured else ""
+            object.__setattr__(self, "unit", unit)
+        if not self.shown:
+            money = self.unit.startswith("USD")
+            shown = "scaled" if self.unit in SCALED else "money" if money else "number"
+            object.__setattr__(self, "shown", shown)
 
     @property
     def short_label(self) -> str:
@@ -67,6 +86,16 @@ class Metric:
     def key(self) -> str:
         """The key inside its parent object."""
         return self.name.rpartition(".")[2]
+
+
+def reported_by(*metrics: Metric, verbs: tuple[str, ...]) -> tuple[Metric, ...]:
+    """Return metrics of which those without commands are reported by the given ones.
+
+    Args:
+        *metrics: Rows of a table.
+        verbs: Commands that report most of them.
+    """
+    return tuple(one if one.verbs else replace(one, verbs=verbs) for one in metrics)
 
 
 def ending_of_unit(unit: str) -> str:
@@ -83,3 +112,13 @@ def ending_of_unit(unit: str) -> str:
         *qualified, symbol = one.split()
         words += ["per", *qualified, PER_WORDS.get(symbol, symbol.lower())]
     return "_".join(words)
+
+
+_ENDINGS: Final = {ending_of_unit(unit): unit for unit in UNITS}
+
+
+def _unit_of(name: str) -> str:
+    """Return the unit that a name ends as, "" for none."""
+    words = name.split("_")
+    endings = ("_".join(words[first:]) for first in range(len(words)))
+    return next((_ENDINGS[one] for one in endings if one in _ENDINGS), "")

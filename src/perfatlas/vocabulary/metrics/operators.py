@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 
 KERNELS: Final = ("kernel gemm", "kernel attention", "kernel moe", "kernel elementwise")
 OPERATORS: Final = (*KERNELS, "collective")
 DESIGNS: Final = ("kernel design attention", "kernel design gemm")
 
-OPERATOR: Final = (
+OPERATOR: Final = reported_by(
     Metric(
         name="time_s",
         label="time",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=(*OPERATORS, *DESIGNS),
@@ -28,9 +26,6 @@ OPERATOR: Final = (
         name="tabulated_low_s",
         label="90% interval as tabulated, low",
         short="as tabulated, low",
-        unit="s",
-        shown="scaled",
-        verbs=OPERATORS,
         description=(
             "Lower end of the 90% interval on the machine that was measured (repeatability)."
         ),
@@ -39,9 +34,6 @@ OPERATOR: Final = (
         name="tabulated_high_s",
         label="90% interval as tabulated, high",
         short="as tabulated, high",
-        unit="s",
-        shown="scaled",
-        verbs=OPERATORS,
         description=(
             "Upper end of the 90% interval on the machine that was measured (repeatability)."
         ),
@@ -50,14 +42,11 @@ OPERATOR: Final = (
         name="bound",
         label="bound",
         holds="text",
-        verbs=OPERATORS,
         description="What limits the time: compute, memory, network or latency.",
     ),
     Metric(
         name="bound_time_s",
         label="roofline time",
-        unit="s",
-        shown="scaled",
         better="lower",
         verbs=(*OPERATORS, *DESIGNS),
         description="Minimum time at the peak rates of the hardware.",
@@ -66,14 +55,11 @@ OPERATOR: Final = (
         name="tier",
         label="tier",
         holds="text",
-        verbs=OPERATORS,
         description="Pricing tier: bound, physics or measured.",
     ),
     Metric(
         name="flop",
         label="FLOP",
-        unit="FLOP",
-        shown="scaled",
         verbs=(*KERNELS, *DESIGNS),
         description="Floating-point operations; a multiply-add is two.",
     ),
@@ -81,24 +67,18 @@ OPERATOR: Final = (
         name="cold_bytes",
         label="weight and KV cache bytes",
         short="weight+KV bytes",
-        unit="B",
-        shown="scaled",
         verbs=KERNELS,
         description="Bytes read from device memory with cold caches: weights and KV cache.",
     ),
     Metric(
         name="activation_bytes",
         label="activation bytes",
-        unit="B",
-        shown="scaled",
         verbs=KERNELS,
         description="Bytes of activations read and written.",
     ),
     Metric(
         name="flop_per_s",
         label="FLOP/s",
-        unit="FLOP/s",
-        shown="scaled",
         better="higher",
         verbs=(*KERNELS, *DESIGNS),
         description="FLOP over the time.",
@@ -106,8 +86,6 @@ OPERATOR: Final = (
     Metric(
         name="bytes_per_s",
         label="bytes/s",
-        unit="B/s",
-        shown="scaled",
         better="higher",
         verbs=KERNELS,
         description=(
@@ -119,7 +97,6 @@ OPERATOR: Final = (
         name="peak_share",
         label="share of peak FLOP/s",
         short="share of peak",
-        unit="1",
         shown="share",
         better="higher",
         verbs=(*KERNELS, *DESIGNS),
@@ -131,7 +108,6 @@ OPERATOR: Final = (
     Metric(
         name="roofline_share",
         label="share of roofline",
-        unit="1",
         shown="share",
         better="higher",
         verbs=(*KERNELS, *DESIGNS),
@@ -155,8 +131,6 @@ OPERATOR: Final = (
     Metric(
         name="bus_bandwidth_bytes_per_s",
         label="bus bandwidth",
-        unit="B/s",
-        shown="scaled",
         better="higher",
         verbs=("collective",),
         description="Bus bandwidth as nccl-tests defines it.",
@@ -169,4 +143,5 @@ OPERATOR: Final = (
         description="Algorithm of the collective. NVLink switches reduce in nvls (the default of"
         " NCCL), with trees of nodes in nvls_tree, with the switches between nodes in nvls_sharp.",
     ),
+    verbs=OPERATORS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.serving import FIND_REPLICAS, REQUIRED, SIMULATE
 
 STEADY: Final = (*SIMULATE, "fleet schedule")
@@ -13,7 +13,6 @@ BY_PROBABILITY: Final = (
         name="slo_probability",
         label="probability of meeting all SLOs",
         short="P(SLO)",
-        unit="1",
         shown="share",
         better="higher",
         verbs=(FIND_REPLICAS,),
@@ -34,15 +33,13 @@ BY_PROBABILITY: Final = (
         for name in REQUIRED
     ),
 )
-STEADY_STATE: Final = (
+STEADY_STATE: Final = reported_by(
     Metric(
         name="stable_probability",
         label="probability of a stable load",
         short="P(stable)",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Probability that the capacity exceeds the offered rate, by the interval of"
         " step times; only where its slow end overloads the deployment.",
     ),
@@ -50,16 +47,13 @@ STEADY_STATE: Final = (
         name="capacity_requests_per_s",
         label="capacity [requests/s]",
         short="capacity",
-        unit="requests/s",
         better="higher",
-        verbs=SIMULATE,
         description="Requests/s that the deployment completes when it never runs out of requests.",
     ),
     Metric(
         name="offered_load",
         label="offered rate over capacity",
         short="load",
-        unit="1",
         shown="share",
         verbs=STEADY,
         description="Offered request rate over capacity; above 1 the queue grows without bound.",
@@ -76,7 +70,6 @@ STEADY_STATE: Final = (
         name="warm_up_requests",
         label="warm-up requests",
         holds="count",
-        verbs=SIMULATE,
         description="First requests that are warm-up by MSER-5; left out unless num_requests is"
         " set.",
     ),
@@ -84,7 +77,6 @@ STEADY_STATE: Final = (
         name="measured_requests",
         label="measured requests",
         holds="count",
-        verbs=SIMULATE,
         description="Requests between the warm-up and the time when no more arrive.",
     ),
     Metric(
@@ -95,106 +87,86 @@ STEADY_STATE: Final = (
         verbs=STEADY,
         description="Whether the half-widths are within sampling_precision.",
     ),
+    verbs=SIMULATE,
 )
-SERIES: Final = (
+SERIES: Final = reported_by(
     Metric(
         name="series.seed",
         label="seed",
         holds="count",
-        verbs=SIMULATE,
         description="Seed of the run.",
     ),
     Metric(
         name="series.bin_width_s",
         label="width of a bin",
-        unit="s",
-        shown="scaled",
-        verbs=SIMULATE,
         description="Width of a bin.",
     ),
     Metric(
         name="series.time_s",
         label="time",
-        unit="s",
-        shown="scaled",
         holds="numbers",
-        verbs=SIMULATE,
         description="Start of each bin.",
     ),
     Metric(
         name="series.running_requests",
         label="running requests",
         holds="numbers",
-        verbs=SIMULATE,
         description="Running requests, mean per bin.",
     ),
     Metric(
         name="series.running_requests_max",
         label="running requests, max",
         holds="numbers",
-        verbs=SIMULATE,
         description="Running requests, maximum per bin.",
     ),
     Metric(
         name="series.waiting_requests",
         label="waiting requests",
         holds="numbers",
-        verbs=SIMULATE,
         description="Waiting requests, mean per bin.",
     ),
     Metric(
         name="series.waiting_requests_max",
         label="waiting requests, max",
         holds="numbers",
-        verbs=SIMULATE,
         description="Waiting requests, maximum per bin.",
     ),
     Metric(
         name="series.kv_used_share",
         label="KV cache in use",
-        unit="1",
         shown="share",
         holds="numbers",
-        verbs=SIMULATE,
         description="Fraction of the KV cache in use, mean per bin.",
     ),
     Metric(
         name="series.kv_used_share_max",
         label="KV cache in use, max",
-        unit="1",
         shown="share",
         holds="numbers",
-        verbs=SIMULATE,
         description="Fraction of the KV cache in use, maximum per bin.",
     ),
     Metric(
         name="series.serving_replicas",
         label="replicas in service",
         holds="numbers",
-        verbs=SIMULATE,
         description="Replicas in service, mean per bin.",
     ),
     Metric(
         name="series.deployment_power_w",
         label="power of all GPUs",
-        unit="W",
-        shown="scaled",
         holds="numbers",
-        verbs=SIMULATE,
         description="Power of all GPU boards together, mean per bin.",
     ),
     Metric(
         name="series.deployment_power_max_w",
         label="power of all GPUs, max",
-        unit="W",
-        shown="scaled",
         holds="numbers",
-        verbs=SIMULATE,
         description="Power of all GPU boards together, maximum per bin.",
     ),
+    verbs=SIMULATE,
 )
 TABLES: Final = ("--table",)
-TABLE: Final = (
+TABLE: Final = reported_by(
     Metric(
         name="rows",
         label="rows",
@@ -207,52 +179,44 @@ TABLE: Final = (
         name="answered",
         label="answered rows",
         holds="count",
-        verbs=TABLES,
         description="Number of rows with an answer.",
     ),
     Metric(
         name="failed",
         label="rows with an error",
         holds="count",
-        verbs=TABLES,
         description="Number of rows with an error.",
     ),
     Metric(
         name="rows_in_tier_bound",
         label="rows in tier bound",
         holds="count",
-        verbs=TABLES,
         description="Number of rows whose times are lower limits and whose rates are upper limits.",
     ),
     Metric(
         name="elapsed_s",
         label="elapsed time",
-        unit="s",
-        shown="scaled",
         better="lower",
-        verbs=TABLES,
         description="Wall time of the run.",
     ),
     Metric(
         name="output",
         label="output",
         holds="text",
-        verbs=TABLES,
         description="Output file.",
     ),
     Metric(
         name="operators_priced",
         label="operators priced",
         holds="count",
-        verbs=TABLES,
         description="Operator shapes over all rows of estimate.",
     ),
     Metric(
         name="distinct_shapes",
         label="distinct shapes",
         holds="count",
-        verbs=TABLES,
         description="Distinct operator shapes; each is priced once.",
     ),
+    verbs=TABLES,
 )
 RUNS: Final = (*BY_PROBABILITY, *STEADY_STATE, *SERIES, *TABLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.time_parts import SPENT, TO_FIRST_TOKEN
 
 ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
@@ -13,16 +13,13 @@ FIND_REPLICAS: Final = "simulate --find-replicas"
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
 SERVING_VERBS: Final = (*ESTIMATE, *SIMULATE)
 
-LATENCIES: Final = (
+LATENCIES: Final = reported_by(
     Metric(
         name="ttft_s",
         label="time to first token (TTFT)",
         short="TTFT",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="From the arrival of a request to its first output token.",
     ),
@@ -30,11 +27,8 @@ LATENCIES: Final = (
         name="tpot_s",
         label="time per output token (TPOT)",
         short="TPOT",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="(request latency - TTFT) / (output tokens - 1) of a request.",
     ),
@@ -42,8 +36,6 @@ LATENCIES: Final = (
         name="itl_s",
         label="inter-token latency (ITL)",
         short="ITL",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=SIMULATE,
@@ -54,11 +46,8 @@ LATENCIES: Final = (
         name="request_latency_s",
         label="request latency",
         short="latency",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*SERVING_VERBS, "search"),
         statistics_of=SIMULATE,
         description="From the arrival of a request to its last output token.",
     ),
@@ -66,8 +55,6 @@ LATENCIES: Final = (
         name="queue_s",
         label="queueing time",
         short="queue",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=SIMULATE,
@@ -78,22 +65,19 @@ LATENCIES: Final = (
         name="kv_transfer_s",
         label="KV cache transfer time",
         short="transfer",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
         verbs=("estimate", *SIMULATE),
         statistics_of=SIMULATE,
         description="From the end of prefill to the arrival of the KV cache at a decode worker.",
     ),
+    verbs=(*SERVING_VERBS, "search"),
 )
 TAILS: Final = (
     Metric(
         name="tail_ttft_s",
         label="TTFT of the slowest 1% of requests",
         short="tail TTFT",
-        unit="s",
-        shown="scaled",
         better="lower",
         holds="object",
         parts=TO_FIRST_TOKEN,
@@ -104,8 +88,6 @@ TAILS: Final = (
         name="tail_request_latency_s",
         label="latency of the slowest 1% of requests",
         short="tail latency",
-        unit="s",
-        shown="scaled",
         better="lower",
         holds="object",
         parts=SPENT,
@@ -113,12 +95,11 @@ TAILS: Final = (
         description="Mean latency of the slowest 1% of requests by latency, by cause.",
     ),
 )
-RATES: Final = (
+RATES: Final = reported_by(
     Metric(
         name="output_tokens_per_s_per_gpu",
         label="output tokens/s per GPU",
         short="tokens/s/GPU",
-        unit="tokens/s/GPU",
         better="higher",
         has_interval=True,
         verbs=(*SERVING_VERBS, "search"),
@@ -128,7 +109,6 @@ RATES: Final = (
         name="output_tokens_per_s_per_user",
         label="output tokens/s per user",
         short="tokens/s/user",
-        unit="tokens/s/user",
         better="higher",
         has_interval=True,
         verbs=(*ESTIMATE, "search"),
@@ -138,46 +118,37 @@ RATES: Final = (
         name="output_tokens_per_s",
         label="output tokens/s",
         short="tokens/s",
-        unit="tokens/s",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Output tokens of completed requests over the makespan.",
     ),
     Metric(
         name="requests_per_s",
         label="requests/s",
-        unit="requests/s",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Completed requests over the makespan.",
     ),
     Metric(
         name="goodput_requests_per_s",
         label="goodput (requests/s within SLOs)",
         short="goodput /s",
-        unit="requests/s",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Completed requests that meet all SLOs over the makespan.",
     ),
     Metric(
         name="slo_attainment",
         label="SLO attainment",
-        unit="1",
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=SIMULATE,
         description="Share of requests that complete and meet all SLOs.",
     ),
     Metric(
         name="max_requests_per_s",
         label="largest request rate within SLOs [1/s]",
         short="largest rate /s",
-        unit="requests/s",
         better="higher",
         has_interval=True,
         verbs=(FIND,),
@@ -187,7 +158,6 @@ RATES: Final = (
         name="met_requests_per_s",
         label="largest rate known to meet SLOs [1/s]",
         short="met at /s",
-        unit="requests/s",
         better="higher",
         verbs=(FIND,),
         description="After an interrupted search: largest rate known to meet all SLOs.",
@@ -196,11 +166,11 @@ RATES: Final = (
         name="missed_requests_per_s",
         label="smallest rate known to miss SLOs [1/s]",
         short="missed at /s",
-        unit="requests/s",
         better="higher",
         verbs=(FIND,),
         description="After an interrupted search: smallest rate known to miss an SLO.",
     ),
+    verbs=SIMULATE,
 )
 REQUIRED: Final = {
     "replicas": (
@@ -231,8 +201,6 @@ SIZES: Final = (
     Metric(
         name="usd_per_hour",
         label="cost per hour",
-        unit="USD/hour",
-        shown="money",
         better="lower",
         verbs=SIMULATE,
         asked_with={"usd_per_gpu_hour": 2.0},
@@ -242,8 +210,6 @@ SIZES: Final = (
         name="usd_per_million_output_tokens",
         label="cost per million output tokens",
         short="cost/M tokens",
-        unit="USD/million output tokens",
-        shown="money",
         better="lower",
         has_interval=True,
         verbs=(*SIMULATE, "search"),
@@ -251,15 +217,12 @@ SIZES: Final = (
         description="Cost of the deployment per million output tokens at this traffic.",
     ),
 )
-RUN: Final = (
+RUN: Final = reported_by(
     Metric(
         name="makespan_s",
         label="makespan",
-        unit="s",
-        shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=SIMULATE,
         description="From the first arrival to the last output token.",
     ),
     Metric(
@@ -268,7 +231,6 @@ RUN: Final = (
         short="completed",
         better="higher",
         holds="count",
-        verbs=SIMULATE,
         description="Requests that received their last output token.",
     ),
     Metric(
@@ -277,7 +239,6 @@ RUN: Final = (
         short="rejected",
         better="lower",
         holds="count",
-        verbs=SIMULATE,
         description="Requests that need more KV cache than the capacity.",
     ),
     Metric(
@@ -292,16 +253,13 @@ RUN: Final = (
         name="steps",
         label="steps",
         holds="count",
-        verbs=SIMULATE,
         description="Number of engine steps.",
     ),
     Metric(
         name="prefix_hit_rate",
         label="prefix hit rate",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=SIMULATE,
         description="Share of the prompt tokens of completed requests found in a cache.",
     ),
     Metric(
@@ -309,7 +267,6 @@ RUN: Final = (
         label="saturated",
         better="lower",
         holds="flag",
-        verbs=SIMULATE,
         description="Whether the request rate exceeds the capacity, so that the queue grows.",
     ),
     Metric(
@@ -324,9 +281,7 @@ RUN: Final = (
         name="utilization",
         label="replica busy time",
         short="busy time",
-        unit="1",
         shown="share",
-        verbs=SIMULATE,
         description="Share of the makespan in which an engine runs steps, mean over engines. It is"
         " not the load: an engine with one request is busy too.",
     ),
@@ -342,9 +297,9 @@ RUN: Final = (
         name="series",
         label="state over time",
         holds="object",
-        verbs=SIMULATE,
         description="State of all schedulers over time, in bins of equal width.",
     ),
+    verbs=SIMULATE,
 )
 DEPLOYMENT: Final = (
     Metric(

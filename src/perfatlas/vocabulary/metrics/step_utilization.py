@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.metric import Metric, reported_by
 from perfatlas.vocabulary.metrics.serving import ESTIMATE
 
-UTILIZATION: Final = (
+UTILIZATION: Final = reported_by(
     Metric(
         name="prefill_mfu",
         label="MFU of a full prefill chunk",
         short="prefill MFU",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=ESTIMATE,
         description=(
             "Model FLOP utilization of a full prefill chunk on one GPU: FLOP of its tokens with"
             " causal attention over its time at the dense peak of the GEMM format."
@@ -25,10 +23,8 @@ UTILIZATION: Final = (
         name="prefill_mbu",
         label="MBU of a full prefill chunk",
         short="prefill MBU",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=ESTIMATE,
         description=(
             "Model bandwidth utilization of a full prefill chunk on one GPU: bytes of weights and"
             " KV cache that it reads over its time at the memory bandwidth."
@@ -38,10 +34,8 @@ UTILIZATION: Final = (
         name="decode_mfu",
         label="MFU of a decode step",
         short="decode MFU",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=ESTIMATE,
         description=(
             "Model FLOP utilization of a decode step on one GPU: FLOP of its tokens, without the"
             " padding of the batch, over its time at the dense peak of the GEMM format."
@@ -51,13 +45,12 @@ UTILIZATION: Final = (
         name="decode_mbu",
         label="MBU of a decode step",
         short="decode MBU",
-        unit="1",
         shown="share",
         better="higher",
-        verbs=ESTIMATE,
         description=(
             "Model bandwidth utilization of a decode step on one GPU: bytes of weights and"
             " KV cache that it reads over its time at the memory bandwidth."
         ),
     ),
+    verbs=ESTIMATE,
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.vocabulary.metrics.deployments import DEPLOYMENTS
 from perfatlas.vocabulary.metrics.energy import ENERGY
 from perfatlas.vocabulary.metrics.goodput import JOB
+from perfatlas.vocabulary.metrics.metric import reported_by
 from perfatlas.vocabulary.metrics.operators import OPERATOR
 from perfatlas.vocabulary.metrics.runs import RUNS
 from perfatlas.vocabulary.metrics.schedule import JOBS
@@ -50,15 +51,17 @@ _ALIKE: Final = {"prefill_memory": "memory"}
 _KIND: Final = re.compile(r"kind_[1-9]\d*")
 
 
-def declare_metrics(*metrics: Metric) -> tuple[Metric, ...]:
+def declare_metrics(*rows: Metric, verbs: tuple[str, ...] = ()) -> tuple[Metric, ...]:
     """Return the metrics that one verb alone answers, having added them to the table.
 
     Args:
-        *metrics: Of the module `metrics` in the folder of the verb.
+        *rows: Of the module `metrics` in the folder of the verb.
+        verbs: Commands that report the rows which name none.
 
     Raises:
         ValueError: Another metric has one of the names.
     """
+    metrics = reported_by(*rows, verbs=verbs)
     taken = [one.name for one in metrics if METRICS.get(one.name, one) != one]
     if taken:
         raise ValueError(f"other metrics have these names: {', '.join(taken)}")

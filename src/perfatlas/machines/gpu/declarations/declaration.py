@@ -68,7 +68,6 @@ class OperatorKernels:
     folder, with the columns `<OPERATOR>_SHAPE` and the parameters `<OPERATOR>_PARAMETERS`.
 
     Args:
-        kind: Type of the operators it prices.
         calibration_key: Returns the calibration operator of an operator and the formats whose
             fits can price it, best first; None where it has no physics.
         shape_columns: Returns its shape columns by name. In a step, weights and KV cache come

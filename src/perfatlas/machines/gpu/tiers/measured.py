@@ -162,7 +162,6 @@ def correct_rows(
     """Return the corrections of shapes priced with several calibrations.
 
     Args:
-        operator: Calibration operator of all shapes.
         matches: Calibrations (M); those without a table correct nothing.
         shape_UD: Columns of the physics (U, D).
         match_U: Position in `matches` (U,).

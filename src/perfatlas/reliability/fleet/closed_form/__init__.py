@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Plain as Plain,
         maintained_efficiency as maintained_efficiency,
     )
+    from perfatlas.reliability.fleet.closed_form.methods import CLOSED_FORMS as CLOSED_FORMS
     from perfatlas.reliability.fleet.closed_form.multilevel import (
         multilevel_efficiency as multilevel_efficiency,
     )
@@ -55,12 +56,15 @@ if TYPE_CHECKING:
         best_goodput as best_goodput,
         optimal_interval_s as optimal_interval_s,
         renewal_efficiency as renewal_efficiency,
+        renewal_shares as renewal_shares,
         what_is_lost as what_is_lost,
     )
     from perfatlas.reliability.fleet.closed_form.spares import (
+        NodePool as NodePool,
         birth_death_blocked as birth_death_blocked,
         blocked_probability as blocked_probability,
         failed_nodes as failed_nodes,
+        spares_covering as spares_covering,
         spares_for as spares_for,
     )
 else:

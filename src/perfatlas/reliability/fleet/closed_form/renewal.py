@@ -202,3 +202,51 @@ def best_goodput(
     mtti_s = node_mtbf_s / np.ceil(np.asarray(gpus, np.float64) / devices)
     interval_s = optimal_interval_s(write_s, mtti_s)
     return np.asarray(renewal_efficiency(interval_s, write_s, restart_s, mtti_s).value_C)
+
+
+def renewal_shares(
+    interval_s: float, write_s: float, restart_s: float, mtti_s: float, detection_s: float
+) -> dict[str, float]:
+    """Return the share of the time of a job by category, exact in steady state; they sum to 1.
+
+    Args:
+        interval_s: Work between checkpoints [s].
+        write_s: Blocking write of a checkpoint [s].
+        restart_s: Recovery [s].
+        mtti_s: Mean time between interruptions while the job is exposed [s].
+        detection_s: Downtime after each failure, without further failures [s].
+
+    Source: failures come once per MTTI and detection; each is followed by one attempt to restart,
+        of mean M (1 - e^(-R/M)); one write per completed interval, and interrupted writes; the rest
+        is lost.
+
+    Example:
+        >>> from perfatlas.reliability.fleet.closed_form import renewal_shares
+        >>> shares = renewal_shares(1807.6, 60.0, 300.0, 7.9 * 3600, 0.0)
+        >>> print(f"{shares['restart']:.4f} {sum(shares.values()):.1f}")
+        0.0105 1.0
+    """
+    cycle_s = mtti_s + detection_s
+    found = renewal_efficiency(interval_s, write_s, restart_s, mtti_s, detection_s)
+    productive = float(found.value_C)
+    cut_short_s = _cut_short_s(interval_s, write_s, restart_s, mtti_s)
+    shares = {
+        "productive": productive,
+        "checkpoint": productive * write_s / interval_s + cut_short_s / cycle_s,
+        "detection": detection_s / cycle_s,
+        "restart": mtti_s * -math.expm1(-restart_s / mtti_s) / cycle_s,
+    }
+    shares["lost_work"] = max(1.0 - sum(shares.values()), 0.0)
+    return shares
+
+
+def _cut_short_s(interval_s: float, write_s: float, restart_s: float, mtti_s: float) -> float:
+    """Return the mean time in an interrupted write, per failure [s].
+
+    Source: after a successful restart (e^(-R/M)) the time into a segment at the failure is a
+        truncated exponential; its part beyond the work is the write.
+    """
+    write, segment = write_s / mtti_s, (interval_s + write_s) / mtti_s
+    into = -math.expm1(-write) - write * math.exp(-write)
+    reached = math.exp(-(restart_s + interval_s) / mtti_s)
+    return mtti_s * reached * into / -math.expm1(-segment)

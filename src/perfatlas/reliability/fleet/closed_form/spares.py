@@ -6,7 +6,8 @@ lead to one more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -113,6 +114,26 @@ def spares_for(
     )
 
 
+def spares_covering(repairing: float, covered: float) -> int:
+    """Return the spares that replace all units under repair for a share of the time.
+
+    Args:
+        repairing: Mean number of units under repair.
+
+    Source: the number of units under repair is Poisson with its mean where repairs are independent
+        and the job seldom waits (M/G/infinity).
+
+    Example:
+        >>> from perfatlas.reliability.fleet.closed_form import spares_covering
+        >>> spares_covering(1.0, 0.9)  # e^-1 (1 + 1 + 1/2) = 0.92
+        2
+    """
+    from scipy.special import pdtr
+
+    highest = math.ceil(repairing + 10.0 * math.sqrt(repairing) + 10.0)
+    return next(count for count in range(highest) if pdtr(count, repairing) >= covered)
+
+
 def birth_death_blocked(
     nodes: int,
     spares: int,
@@ -215,3 +236,68 @@ def _batched(
         if weight_J[j + 1] > LARGEST_WEIGHT:
             weight_J /= LARGEST_WEIGHT
     return weight_J
+
+
+class NodePool(NamedTuple):
+    """Nodes of a job with their failures and repairs.
+
+    Args:
+        per_s: By number of nodes that fail together, the rate at which one is the first [1/s].
+        repair_s: Mean repair time [s].
+        crews: Maximum concurrent repairs; None for no limit.
+        warm: Whether spares fail too.
+        notes: Assumptions about a fleet.
+        left_out: Features of the fleet that no closed form models.
+        units: Nodes of the fleet; None without a fleet.
+    """
+
+    nodes: int
+    per_s: dict[int, float]
+    repair_s: float
+    crews: int | None
+    warm: bool
+    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    units: int | None = None
+
+    @property
+    def rate_per_s(self) -> float:
+        """Failure rate of one node [1/s]."""
+        return sum(size * rate for size, rate in self.per_s.items())
+
+    @property
+    def plain(self) -> bool:
+        """Whether Erlang's formula applies: single failures, unlimited crews, cold spares."""
+        return self.crews is None and not self.warm and set(self.per_s) == {1}
+
+    @property
+    def repairing(self) -> float:
+        """Mean nodes under repair with unlimited crews and a job that never waits."""
+        return self.nodes * self.rate_per_s * self.repair_s
+
+    def failed(self, spares: int) -> FloatArray:
+        """Return the steady-state distribution of the number of failed nodes (J,)."""
+        return failed_nodes(
+            self.nodes, spares, self.per_s, self.repair_s, crews=self.crews, warm=self.warm
+        )
+
+    def blocked(self, spares: int) -> float:
+        """Return the share of time a job waits for a node."""
+        if self.plain:
+            return float(blocked_probability(self.nodes, spares, self.rate_per_s, self.repair_s))
+        return float(self.failed(spares)[spares + 1 :].sum())
+
+    def mean_failed(self, spares: int) -> dict[str, float]:
+        """Return the mean nodes under repair, including those waiting for a crew.
+
+        Source: means of the chain. With unlimited crews they do not depend on the repair
+            distribution.
+        """
+        chance_J = self.failed(spares)
+        out_J = np.arange(chance_J.size)
+        if self.crews is None:
+            return {"nodes_under_repair": float(chance_J @ out_J)}
+        return {
+            "nodes_under_repair": float(chance_J @ np.minimum(out_J, self.crews)),
+            "nodes_out": float(chance_J @ out_J),
+        }

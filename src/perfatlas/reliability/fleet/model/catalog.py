@@ -7,13 +7,12 @@ from functools import cache
 from typing import Any, Literal
 
 from perfatlas.files import shipped_table
-from perfatlas.quantities import InvalidSpecError, resolve_name
+from perfatlas.quantities import DAY_S, InvalidSpecError, resolve_name
 from perfatlas.reliability.fleet.laws import Exponential
 from perfatlas.reliability.fleet.model.model import Cause
 from perfatlas.sampling import exact_rate_interval
 
 Evidence = Literal["read", "note", "hearsay", "derived"]
-DAY_S = 86400.0
 
 
 @dataclass(frozen=True, kw_only=True)

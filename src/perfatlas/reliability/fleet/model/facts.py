@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from perfatlas.quantities import significant
+from perfatlas.quantities import DAY_S, significant
 from perfatlas.reliability.fleet.laws import Exponential, mean_s
 from perfatlas.reliability.fleet.model.catalog import published_rates
 from perfatlas.reliability.fleet.model.checks import cause_rate_per_s
@@ -13,8 +13,6 @@ from perfatlas.reliability.telemetry.history import xid_meaning
 
 if TYPE_CHECKING:
     from perfatlas.reliability.fleet.model.model import Cause, Fleet, Repair
-
-DAY_S: Final = 86400.0
 
 
 def initial_ages_text(fleet: Fleet) -> list[str]:

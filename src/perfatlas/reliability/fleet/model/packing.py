@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.compiled import NODE
-from perfatlas.quantities import InvalidSpecError, significant
+from perfatlas.quantities import DAY_S, InvalidSpecError, significant
 from perfatlas.reliability.fleet.laws import (
     JOB,
     MEMBER,
@@ -222,7 +222,7 @@ def grown(packed: Packed) -> Packed:
         InvalidSpecError: More than 64 concurrent slowdowns, or too many failures.
     """
     if packed.job_1["full"][0] == 3:
-        days = packed.job_1["now"][0] / TICKS_PER_SECOND / 86400.0
+        days = packed.job_1["now"][0] / TICKS_PER_SECOND / DAY_S
         raise InvalidSpecError(
             f"a replica met {MOST_EVENTS:,} failures within {significant(days)} days: worn-out"
             " parts with"

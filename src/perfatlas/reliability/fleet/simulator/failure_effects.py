@@ -36,7 +36,6 @@ def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # n
 
     Args:
         job: The job, settled if it runs.
-        stores: Its tables and heaps.
         running: Whether the job is running rather than recovering.
     """
     if plan.named == 1 and plan.warm == 1:
@@ -75,7 +74,6 @@ def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa:
 
     Args:
         job: The job, settled.
-        stores: Its tables and heaps.
     """
     row = plan.cause[cause]
     draw = 1.0

@@ -30,11 +30,7 @@ REPLACED: Final = -2
 
 @part
 def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - records
-    """Draw the first event of every cause.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Draw the first event of every cause."""
     job.merged_time = ENDLESS
     if plan.memoryless > 0:
         job.merged_time = plan.mean_gap * exponential(job.key, MERGED_GAP, 0)
@@ -51,11 +47,7 @@ def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 
 
 @inlined
 def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Set the time and source of the next event.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Set the time and source of the next event."""
     best = job.merged_time
     job.source = MERGED
     for cause in range(plan.memoryless, plan.causes):
@@ -73,9 +65,6 @@ def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
     """Return the cause of the event that is due and advance; -1 where a part is not due yet.
 
     A relapse is its cause plus MOST_CAUSES.
-
-    Args:
-        stores: Its tables and heaps.
     """
     job.struck = -1
     if job.source == MERGED:
@@ -159,7 +148,6 @@ def await_failure(
     """Schedule a failure at an exposed time, unless it is past the horizon.
 
     Args:
-        stores: Its tables and heaps.
         time: Time of the failure [exposed ticks].
         failing: Birth of the part [exposed ticks] and its cause.
     """

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 def draw_lemons(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - records
     """Choose the lemons of every cause at random among all units of the job and spares.
 
-    Args:
-        stores: Its tables and heaps.
-
     Source: Floyd's algorithm for a random subset (Bentley and Floyd, CACM 30(9), 1987).
     """
     stores.lemon_Q[:] = 0
@@ -70,7 +67,6 @@ def lemon_fails(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> b
 
     Args:
         job: The job; its unit that is struck is set where units have identity.
-        stores: Its tables and heaps.
         turn: Number of earlier failures of it.
     """
     row = plan.cause[cause]
@@ -98,7 +94,6 @@ def chosen_spare(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
 
     Args:
         job: The job, with an idle unit.
-        stores: Its tables and heaps.
     """
     first, last = job.active, job.active + job.idle
     if plan.spare_order == RANDOM:

@@ -45,7 +45,6 @@ def send_to_repair(
     """Start a repair: stages until a fix or false fix; it waits for a crew.
 
     Args:
-        stores: Its tables and heaps.
         failure: Cause, number of the draw, and what returns: twice the unit, plus one for the whole
             unit; -1 where units are anonymous.
     """
@@ -113,7 +112,6 @@ def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # 
     """Return whether a failure hits the running job, and remove the failed parts or units.
 
     Args:
-        stores: Its tables and heaps.
         turn: Number of earlier failures of this cause.
     """
     row = plan.cause[cause]
@@ -183,7 +181,6 @@ def hits_work(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> boo
     """Return whether an event on the work of the full job hits a unit that works.
 
     Args:
-        stores: Its tables and heaps.
         turn: Number of earlier events of this cause.
     """
     if plan.cause[cause].shared == 1:
@@ -204,7 +201,6 @@ def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bo
     The fault of a unit that has left the job shows when it returns.
 
     Args:
-        stores: Its tables and heaps.
         cause: Cause of the failure that was not fixed.
         turn: Number of earlier failures of this cause.
     """
@@ -319,7 +315,6 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
     """Make all units repaired by now idle.
 
     Args:
-        stores: Its tables and heaps.
         now: Current time [ticks].
     """
     while job.repairing > 0 and stores.return_G[0].time <= now:
@@ -360,11 +355,7 @@ def _return(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: AN
 
 @part
 def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Assign idle units to a job with missing units.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Assign idle units to a job with missing units."""
     come_back(plan, job, stores, job.now)
     while job.active < plan.units and job.idle > 0:
         if plan.lurking > 0 or plan.named == 1:
@@ -411,11 +402,7 @@ def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN
 
 @part
 def begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
-    """Schedule the relapses of a named unit that joined the job.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Schedule the relapses of a named unit that joined the job."""
     for cause in range(plan.causes):
         lurks = plan.cause[cause].lurks
         if lurks >= 0:

@@ -42,7 +42,6 @@ def allocate_anew(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
     Args:
         job: A complete job that restarts.
-        stores: Its tables and heaps.
     """
     while job.idle > 0:
         low, high = job.active, 0
@@ -109,7 +108,6 @@ def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN4
 
     Args:
         job: The running job, settled.
-        stores: Its tables and heaps.
     """
     job.interruptions += 1
     clear(job)
@@ -132,7 +130,6 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
     Args:
         job: The job, with the requirements of its recovery.
-        stores: Its tables and heaps.
     """
     while job.now < plan.horizon and job.full == 0:
         while job.due <= job.exposed and job.full == 0:  # at the same instant
@@ -230,11 +227,7 @@ def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 @part
 def perform_maintenance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Perform the planned maintenance that is due.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Perform the planned maintenance that is due."""
     _pass(plan, job, stores, plan.maintenance, (MAINTENANCE, False))
     job.draining = 0
     while job.planned <= job.now:

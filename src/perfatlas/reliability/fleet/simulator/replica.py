@@ -158,7 +158,6 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noq
     """Run a job to its end, or until its lost time reaches a limit.
 
     Args:
-        stores: Its tables and heaps.
         most_loss: Lost time at which to stop [ticks].
     """
     while job.now < plan.horizon and job.finished == NEVER and job.full == 0:

@@ -23,11 +23,7 @@ PARTS_PER_UNIT: Final = 2**20  # parts of one unit and cause, with their own ran
 
 @inlined
 def is_powered(plan: Any, job: Any, stores: Stores, unit: int) -> bool:  # noqa: ANN401 - records
-    """Return whether a unit can fail: it is in the job, or a powered spare.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Return whether a unit can fail: it is in the job, or a powered spare."""
     return bool(stores.spot_D[unit] < job.active + plan.warm * job.idle)
 
 
@@ -37,7 +33,6 @@ def reset_units(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
     Args:
         job: A job at its start; the units at the front of the order are powered.
-        stores: Its tables and heaps.
     """
     for unit in range(stores.order_D.shape[0]):
         stores.order_D[unit] = unit
@@ -57,22 +52,14 @@ def reset_units(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @part
 def power_down(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
-    """Stop the clock of a unit.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Stop the clock of a unit."""
     if plan.members > 0:
         stores.unit_D[unit].left = job.exposed
 
 
 @part
 def power_up(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
-    """Start the clock of a unit again; the failures of its parts are due from now on.
-
-    Args:
-        stores: Its tables and heaps.
-    """
+    """Start the clock of a unit again; the failures of its parts are due from now on."""
     row = stores.unit_D[unit]
     if row.left < 0:
         row.away = job.exposed
@@ -168,7 +155,6 @@ def come_due(plan: Any, job: Any, stores: Stores, slot: int, time: float) -> int
     """Return the cause of the part that fails now, and start its next life; -1 if it does not.
 
     Args:
-        stores: Its tables and heaps.
         slot: A slot taken from the heap.
         time: Time at which it waited there [exposed ticks].
     """

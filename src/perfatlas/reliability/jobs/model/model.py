@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 
@@ -107,6 +108,45 @@ class Jobs:
         """Number of jobs."""
         return int(np.asarray(self.submit_J).shape[0])
 
+    def gpu_work(self) -> Floats:
+        """Return the run time on all GPUs without interruptions [GPU-ticks] (J,)."""
+        return np.asarray(self.run_J, np.float64) * np.asarray(self.gpus_J, np.float64)
+
+    def run_percentile(self, percent: float) -> float:
+        """Return a percentile of the run times [ticks]."""
+        return float(np.percentile(np.asarray(self.run_J, np.float64), percent))
+
+    @property
+    def limits_end_jobs(self) -> bool:
+        """Whether a time limit ends a job."""
+        return self.limit_J is not None and bool((self.limit_J < np.asarray(self.run_J)).any())
+
+    def values_of(self, name: str) -> int:
+        """Return the number of different values of a column, 1 without it.
+
+        Args:
+            name: Column, such as priority_J.
+        """
+        value_J = getattr(self, name)
+        return 1 if value_J is None else int(np.unique(value_J).size)
+
+    def offered_load(self, cluster: Cluster, *, stream: bool) -> float | None:
+        """Return the requested GPU-time over the capacity until the last submission.
+
+        Args:
+            stream: Whether jobs arrive as a stream, as generated ones do. For other jobs the
+                result is None where the last submission precedes the longest run time.
+
+        Raises:
+            InvalidSpecError: It exceeds the counters.
+        """
+        asked = float(self.gpu_work()[self.running :].sum())
+        span = float(self.submit_J[-1])
+        if not np.isfinite(asked):
+            raise InvalidSpecError("the requested GPU-time exceeds the range of the counters")
+        known = span > 0.0 and (stream or span >= np.asarray(self.run_J)[self.running :].max())
+        return asked / (cluster.gpus * span) if known else None
+
     def row(self, j: int) -> int:
         """Return the input row of a job."""
         return j + 1 if self.row_J is None else int(self.row_J[j])
@@ -117,13 +157,45 @@ class Jobs:
         Args:
             kept_J: Jobs to keep (J,).
         """
-        columns = {
+        columns: dict[str, Any] = {
             item.name: np.asarray(getattr(self, item.name))[kept_J]
             for item in dataclasses.fields(self)
             if item.name.endswith("_J") and getattr(self, item.name) is not None
         }
         running = int(np.count_nonzero(kept_J[: self.running]))
-        return dataclasses.replace(self, running=running, **columns)  # type: ignore[arg-type]
+        return dataclasses.replace(self, running=running, **columns)
+
+    def arriving_at_once(self) -> Jobs:
+        """Return the jobs that do not run at the start, all submitted at time 0."""
+        arriving = self.take(np.arange(self.size) >= self.running)
+        return dataclasses.replace(arriving, submit_J=np.zeros_like(arriving.submit_J))
+
+    def with_seconds(self, **seconds: float | None) -> Jobs:
+        """Return the same jobs with the same time in columns that they do not have.
+
+        Args:
+            **seconds: Times by column, such as restart_J [s]; None leaves a column out.
+        """
+        columns: dict[str, Any] = {
+            name: np.full(self.size, int(ticks(value)))
+            for name, value in seconds.items()
+            if value is not None and getattr(self, name) is None
+        }
+        return dataclasses.replace(self, **columns)
+
+    def shrinking_to(self, share: float, cluster: Cluster) -> Jobs:
+        """Return the same jobs that may shrink to a share of their nodes, where none says so.
+
+        Args:
+            share: Least share of the nodes of each job, rounded up.
+        """
+        if self.fewest_J is not None:
+            return self
+        nodes_J = self.nodes_J
+        if nodes_J is None:
+            nodes_J = -(-np.asarray(self.gpus_J) // cluster.gpus_per_node)
+        fewest_J = np.ceil(np.asarray(nodes_J) * share).astype(np.int64)
+        return dataclasses.replace(self, fewest_J=np.maximum(fewest_J, 1))
 
     def with_limits(self, factor: float, *, least_s: float = 60.0) -> Jobs:
         """Return the same jobs with limits above their run times, for traces without limits.
@@ -163,6 +235,11 @@ class Failures:
     repair_X: Ints
     width_X: Ints | None = None
     drain_X: NDArray[np.bool_] | None = None
+
+    def as_drains(self) -> Failures:
+        """Return them as drains: running jobs end before a repair starts."""
+        all_X = np.ones(np.asarray(self.time_X).shape, np.bool_)
+        return dataclasses.replace(self, drain_X=all_X)
 
 
 @dataclass(frozen=True, kw_only=True)

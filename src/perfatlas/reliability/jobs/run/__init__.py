@@ -9,5 +9,9 @@ from perfatlas.interface import lazy_names
 if TYPE_CHECKING:
     from perfatlas.reliability.jobs.run.outcome import ScheduleOutcome as ScheduleOutcome
     from perfatlas.reliability.jobs.run.simulate import schedule as schedule
+    from perfatlas.reliability.jobs.run.steady_state import (
+        measured_jobs as measured_jobs,
+        waiting_growth as waiting_growth,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

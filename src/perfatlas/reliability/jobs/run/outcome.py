@@ -5,7 +5,7 @@ Shape legend: J jobs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,8 @@ from perfatlas.reliability.jobs.model import BUCKETS, COMPLETED, STATES, TICKS_P
 from perfatlas.vocabulary.metrics import gpu_hours, statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfatlas.reliability.jobs.model import Cluster, Jobs, ScheduleState
@@ -50,11 +52,6 @@ class ScheduleOutcome:
         return np.asarray(self.sim.job_J[name], np.int64)
 
     @property
-    def state_names(self) -> tuple[str, ...]:
-        """Names of the codes in the column "state"."""
-        return STATES
-
-    @property
     def now(self) -> int:
         """Ticks from 0 to the end of the schedule."""
         return int(self.sim.state_1["now"][0])
@@ -68,6 +65,18 @@ class ScheduleOutcome:
     def taken_J(self) -> NDArray[np.bool_]:  # noqa: N802 - shape letters
         """Which jobs are measured (J,)."""
         return np.ones(self.jobs.size, np.bool_) if self.measured_J is None else self.measured_J
+
+    def measuring(self, first: int, last: int, before: ScheduleOutcome | None) -> ScheduleOutcome:
+        """Return the same schedule, of which a part is measured.
+
+        Args:
+            first: First job whose waiting and slowdown are measured.
+            last: First one after it that is not.
+            before: The schedule at the end of the warm-up.
+        """
+        job_J = np.arange(self.jobs.size)
+        measured_J = (job_J >= first) & (job_J < last)
+        return replace(self, before=before, measured_J=measured_J)
 
     def counter(self, name: str) -> int:
         """Return a counter of the schedule, after the warm-up."""
@@ -192,6 +201,48 @@ class ScheduleOutcome:
                 }
             )
         return rows
+
+    def per_job(self) -> dict[str, list[Any]]:
+        """Return the results of every job, as columns: times [s] from the first submission.
+
+        `attempts` are starts from the queue, `restarts` those of the work, including in place;
+        `work_gpu_hours` is work done and not lost, of useful jobs or others.
+        """
+        jobs = self.jobs
+
+        def seconds(name: str, *, missing: bool = False) -> list[float | None]:
+            value_J = self.column(name)
+            seconds_J = (value_J / TICKS_PER_SECOND).tolist()
+            return [
+                None if missing and n < 0 else s for n, s in zip(value_J, seconds_J, strict=True)
+            ]
+
+        def texts(code_J: Ints | None, known: Sequence[str]) -> list[str]:
+            if code_J is None:
+                return [known[0]] * jobs.size
+            return [known[code] for code in np.asarray(code_J).tolist()]
+
+        lost_J = self.column("lost_work") / TICKS_PER_SECOND
+        return {
+            "row": [jobs.row(j) for j in range(jobs.size)],
+            "submit_s": seconds("submit"),
+            "start_s": seconds("started", missing=True),
+            "end_s": seconds("ended", missing=True),
+            "wait_s": [None if np.isnan(wait) else wait for wait in self.wait_s_J.tolist()],
+            "queued_s": seconds("waited"),
+            "run_s": seconds("run"),
+            "gpus": np.asarray(jobs.gpus_J).tolist(),
+            "nodes": self.column("nodes").tolist(),
+            "domains": self.column("spread").tolist(),
+            "user": texts(jobs.user_J, jobs.users),
+            "kind": texts(jobs.kind_J, jobs.kinds),
+            "state": texts(self.column("state"), STATES),
+            "attempts": self.column("attempts").tolist(),
+            "restarts": self.column("restarts").tolist(),
+            "preemptions": self.column("preempted").tolist(),
+            "work_gpu_hours": gpu_hours(self.work_done_J / TICKS_PER_SECOND).tolist(),
+            "lost_gpu_hours": gpu_hours(lost_J).tolist(),
+        }
 
     def remarks(self) -> list[str]:
         """Return the remarks on the results."""

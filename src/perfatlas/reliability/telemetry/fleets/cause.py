@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from perfatlas.quantities import InfeasibleError, counted, significant
+from perfatlas.quantities import DAY_S, InfeasibleError, counted, significant
 from perfatlas.reliability.telemetry.fits import (
     LATE_S,
     CauseRow,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     Bool = NDArray[np.bool_]
 
-DAY_S: Final = 86400.0
 FEWEST: Final = 10  # failures or repairs below which no shape is fitted
 _BY_LOAD_P: Final = 0.01  # level of the test whether busy nodes fail more often
 _BEST_AIC: Final = 2.0  # AIC margin by which two parameters must beat the exponential distribution

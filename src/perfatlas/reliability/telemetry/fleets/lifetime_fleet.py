@@ -33,7 +33,6 @@ class PartsOfFleet:
 
     Args:
         component: Component of the rows: gpu, nic, host, ...
-        nodes: Nodes of the fleet.
         units: Number by component, where it is not one per GPU or per node.
         repair_s: Time from a failure until its node returns [s]; 0 for none.
         ages: Whether parts are new at the start of a job, or of mixed ages (steady state).

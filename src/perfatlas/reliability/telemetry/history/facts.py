@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.quantities import DAY_S
 from perfatlas.reliability.telemetry.history.exposure import utc
 from perfatlas.reliability.telemetry.history.history import FAILURE
 from perfatlas.reliability.telemetry.history.xid_codes import xid_meaning
@@ -17,7 +18,6 @@ from perfatlas.reliability.telemetry.history.xid_codes import xid_meaning
 if TYPE_CHECKING:
     from perfatlas.reliability.telemetry.history.history import History
 
-DAY_S: Final = 86400.0
 MOST_ROWS: Final = 20
 MOST_DAYS: Final = 4000
 

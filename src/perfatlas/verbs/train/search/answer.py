@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, AnsweredRun
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, format_quantity
-from perfatlas.scenario.fields import complete_scenario
+from perfatlas.reliability.fleet.closed_form import best_goodput
+from perfatlas.scenario.fields import InputFields, complete_scenario, refuse_unused
 from perfatlas.scenario.training_steps import (
     above_measured,
+    check_experts,
     evidence_of,
+    question_of,
+    read_without_layout,
+    refused_by_recipe,
     training_breakdown,
     training_results,
 )
 from perfatlas.studies import (
     SEARCHED,
+    LayoutQuestion,
     find_layouts,
     joined,
     rejected_counts,
@@ -24,15 +33,27 @@ from perfatlas.studies import (
 )
 from perfatlas.training.layouts import RECOMPUTE_LEVELS
 from perfatlas.training.step import training_steps
+from perfatlas.verbs.train.groups import LayoutFailures, LayoutSearch
 from perfatlas.verbs.train.metrics import PARTS
-from perfatlas.verbs.train.search.question import read_layout_search
+from perfatlas.vocabulary.fields import (
+    ModelChoice,
+    SystemChoice,
+    TierChoice,
+    TrainingBatch,
+    TrainingEngineChoice,
+    TrainingFormats,
+    TrainingLayout,
+    TrainingRecipe,
+    fields_of,
+)
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.operators import FloatArray
+    from perfatlas.scenario.training_steps import TrainInputs
     from perfatlas.studies import FoundLayouts, Priced
-    from perfatlas.verbs.train.search.question import LayoutSearchInputs
 
 SHORTEST_S: Final = 1e-9
 MOST_DOUBLINGS: Final = 10
@@ -240,3 +261,145 @@ def _more_gpus(inputs: LayoutSearchInputs) -> list[str]:
     if inputs.max_step_time_s is not None:
         return ["raise max_step_time_s, or use faster GPUs, a smaller model or a smaller batch"]
     return ["use a system with more memory, or a smaller model or batch"]
+
+
+LEAST_GOODPUT: Final = 1e-9  # a job with less makes no progress
+_OF_LAYOUT: Final = ("gpus", "pipeline_schedule", "sequence_parallel", *SEARCHED)
+_OF_SEARCH: Final = (*LayoutSearch.__annotations__, *LayoutFailures.__annotations__)
+
+
+# groups in reverse order: Python collects annotations from the last base on
+class LayoutSearchInputs(
+    InputFields,
+    LayoutFailures,
+    TrainingRecipe,
+    TrainingFormats,
+    TrainingLayout,
+    TrainingBatch,
+    LayoutSearch,
+    TierChoice,
+    TrainingEngineChoice,
+    SystemChoice,
+    ModelChoice,
+):
+    """A search among the layouts of a training job."""
+
+    @property
+    def pinned(self) -> dict[str, Any]:
+        """The sizes that are given; the search varies the others."""
+        given = self.model_fields_set.intersection(SEARCHED)
+        return {
+            name: getattr(self, name)
+            for name in SEARCHED
+            if name in given and getattr(self, name) is not None
+        }
+
+    @property
+    def most_gpus(self) -> int:
+        """The GPUs of the job, or the most it may have."""
+        return self.gpus or self.max_gpus or 0
+
+    def gpu_counts(self) -> tuple[int, ...]:
+        """Return the numbers of GPUs to search: the given one, or powers of two up to the most.
+
+        Jobs that failures leave no progress are left out where goodput is part of the objective.
+        """
+        most = self.most_gpus
+        powers = () if self.gpus is not None else (2**power for power in range(most.bit_length()))
+        counts = tuple(sorted({most, *powers}))
+        if self.objective != "effective_step_time_s":
+            return counts
+        goodputs = self.goodput(counts)
+        return tuple(
+            gpus for gpus, goodput in zip(counts, goodputs, strict=True) if goodput > LEAST_GOODPUT
+        )
+
+    def goodput(self, gpus: Sequence[int] | FloatArray) -> FloatArray:
+        """Return the goodput of jobs at their best checkpoint interval (C,).
+
+        Args:
+            gpus: GPUs (C,).
+
+        Source: `perfatlas goodput`, its exact form: nodes fail independently and without memory.
+        """
+        return best_goodput(
+            gpus,
+            devices=resolve_system(self.system).node.devices,
+            node_mtbf_s=float(self.node_mtbf_s or 0.0),
+            write_s=float(self.checkpoint_write_s or 0.0),
+            restart_s=float(self.restart_s or 0.0),
+        )
+
+    def layouts(self) -> LayoutQuestion:
+        """Return the layouts to search, and what ranks them."""
+        return LayoutQuestion(
+            base=question_of([self.on(1)]),
+            counts=self.gpu_counts(),
+            exact=self.gpus is not None,
+            pinned=self.pinned,
+            schedule=self.pipeline_schedule,
+            sequence_parallel=self.sequence_parallel,
+            sequence_length=self.sequence_length,
+            global_batch=self.global_batch,
+            objective=self.objective,
+            goodput=self.goodput,
+            refused=partial(refused_by_recipe, self),
+            max_step_time_s=self.max_step_time_s or math.inf,
+            num_layouts=self.num_layouts,
+        )
+
+    def on(self, gpus: int) -> TrainInputs:
+        """Return the step of these fields without any parallelism."""
+        left_out = (*_OF_LAYOUT, *_OF_SEARCH)
+        given = {n: getattr(self, n) for n in self.model_fields_set if n not in left_out}
+        return read_without_layout({**given, "dp": gpus, "vpp": 1})
+
+
+def read_layout_search(fields: Mapping[str, Any]) -> LayoutSearchInputs:
+    """Return the search of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        InfeasibleError: Failures leave a job no progress.
+        UnsupportedError: There is no data for the format or the tier.
+    """
+    inputs = LayoutSearchInputs.read(fields)
+    if (inputs.gpus is None) == (inputs.max_gpus is None):
+        both = f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
+        raise InvalidSpecError(
+            "set gpus, the GPUs of the job, or max_gpus, the most it may have"
+            + ("" if inputs.gpus is None else both)
+        )
+    if inputs.objective == "gpus" and inputs.max_gpus is None:
+        raise InvalidSpecError(
+            "objective = gpus finds the fewest GPUs that can run the step; set max_gpus, the most"
+            " to search, instead of gpus"
+        )
+    _check_failures(inputs)
+    check_experts(inputs)
+    inputs.on(1)
+    return inputs
+
+
+def _check_failures(inputs: LayoutSearchInputs) -> None:
+    """Refuse step time over goodput without failures or progress, and failures without it."""
+    refuse_unused(vars(inputs), fields_of(LayoutFailures))
+    missing = [name for name in LayoutFailures.__annotations__ if getattr(inputs, name) is None]
+    if inputs.objective != "effective_step_time_s":
+        return
+    if missing:
+        raise InvalidSpecError(
+            f"objective = effective_step_time_s needs {', '.join(missing)}: the goodput of a job"
+            " follows from failures of nodes, restarts and checkpoints"
+        )
+    if not inputs.gpu_counts():
+        raise InfeasibleError(
+            "jobs make no progress: goodput is 0 with node_mtbf_s ="
+            f" {inputs.node_mtbf_s:g}, restart_s = {inputs.restart_s:g} and checkpoint_write_s ="
+            f" {inputs.checkpoint_write_s:g} on {counted(inputs.gpus or 1, 'GPU')}.",
+            advice=("raise node_mtbf_s, or lower restart_s or checkpoint_write_s",),
+        )

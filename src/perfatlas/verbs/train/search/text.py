@@ -41,9 +41,6 @@ def print_layouts(
     """Write the layouts, why the first is best, and the common end of answers.
 
     Args:
-        console: From `open_terminal`.
-        answer: The `--json` object.
-        reproduce: The command line that reproduces it.
         rate_per_cpu_s: Legal layouts per CPU-second, to print with all rules and all evidence; None
             for the brief text.
     """

@@ -1,0 +1,96 @@
+"""Energy of a cluster by category of its GPU time, and its electricity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import HOUR_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
+
+PARTS: Final = (
+    *("work_energy_j", "lost_work_energy_j", "stalled_energy_j", "idle_gpu_energy_j"),
+    "repair_energy_j",
+)
+COMPUTING: Final = frozenset(("productive", "unfinished", "under_way", "lost_work"))
+STALLED: Final = frozenset(("restart", "detection", "waiting"))
+REPAIR: Final = frozenset(("down",))
+JOULES_PER_KWH: Final = 3.6e6
+
+
+def with_energy(inputs: Schedule, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a breakdown with their energy [J], unchanged without a power.
+
+    GPUs draw `power_w` while a job computes, also work that is lost later, `repair_power_w` on
+    nodes under repair, and otherwise `idle_power_w`.
+
+    Args:
+        rows: GPU-hours by category.
+
+    Limits: GPU boards; electricity counts them times the PUE, without the rest of their nodes.
+    """
+    if inputs.power_w is None:
+        return rows
+    return [{**row, "energy_j": _energy_j(inputs, row)} for row in rows]
+
+
+def _energy_j(inputs: Schedule, row: Mapping[str, Any]) -> float:
+    watts = inputs.idle_power_w or 0.0
+    if row["name"] in COMPUTING:
+        watts = inputs.power_w or 0.0
+    elif row["name"] in REPAIR:
+        watts = inputs.repair_power_w
+    return float(row["gpu_hours"] * HOUR_S * watts)
+
+
+def energy_results(inputs: Schedule, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the energy of the cluster and its parts, and their cost; empty without a power.
+
+    The parts sum to the total: jobs that compute and whose work is kept, lost work, jobs that wait,
+    idle GPUs and nodes under repair.
+
+    Args:
+        rows: GPU-hours by category.
+    """
+    if inputs.power_w is None:
+        return {}
+    parts = dict.fromkeys(PARTS, 0.0)
+    for row in rows:
+        parts[_part(row["name"])] += _energy_j(inputs, row)
+    total_j = sum(parts.values())
+    results = {"cluster_energy_j": total_j, **parts}
+    if inputs.usd_per_kwh is not None:
+        price = inputs.usd_per_kwh * (inputs.pue or 1.0) / JOULES_PER_KWH
+        results["cluster_electricity_usd"] = total_j * price
+        results["lost_work_electricity_usd"] = parts["lost_work_energy_j"] * price
+    return results
+
+
+def _part(name: str) -> str:
+    """Return the part of the energy that a category of time belongs to."""
+    if name == "lost_work":
+        return "lost_work_energy_j"
+    for names, part in (
+        (COMPUTING, "work_energy_j"),
+        (STALLED, "stalled_energy_j"),
+        (REPAIR, "repair_energy_j"),
+    ):
+        if name in names:
+            return part
+    return "idle_gpu_energy_j"
+
+
+def energy_notes(inputs: Schedule) -> list[str]:
+    """Return the assumptions on power, as sentences; empty without a power."""
+    if inputs.power_w is None:
+        return []
+    return [
+        (
+            f"energy: GPU boards, {inputs.power_w:g} W while a job computes,"
+            f" {inputs.idle_power_w:g} W while it waits or without a job,"
+            f" {inputs.repair_power_w:g} W on nodes under repair; the rest of nodes is not included"
+        )
+    ]

@@ -1,0 +1,180 @@
+"""The jobs of `fleet schedule`: read or generated, completed with defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InfeasibleError, counted
+from perfatlas.reliability.jobs.model import (
+    Jobs,
+    Mix,
+    generate_jobs,
+    never_fit,
+    with_running_jobs,
+)
+from perfatlas.reliability.jobs.traces import read_jobs, runs_as_jobs
+
+if TYPE_CHECKING:
+    from perfatlas.reliability.jobs.model import Cluster, Policy
+    from perfatlas.reliability.jobs.traces import Trace
+    from perfatlas.scenario.cluster_schedules.schedule_fields import Schedule
+
+LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by default
+SOURCES: Final = {
+    "philly": "README of msr-fiddle/philly-traces",
+    "helios": "README of S-Lab-System-Group/HeliosData",
+    "acme": "README of InternLM/AcmeTrace",
+    "alibaba_gpu_v2020": "README of alibaba/clusterdata, cluster-trace-gpu-v2020",
+    "sacct": "sacct(1) of Slurm 25.11",
+    "sacct_json": "sacct(1) of Slurm 25.11, --json",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSource:
+    """Jobs and their source.
+
+    Args:
+        jobs: Jobs in the order of submission.
+        start_s: Time of the first submission in the clock of the source [s].
+        trace: Rows read and ignored; empty for generated jobs.
+        notes: Assumptions.
+        sources: Documents.
+    """
+
+    jobs: Jobs
+    start_s: float
+    trace: dict[str, Any]
+    notes: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+
+
+def job_source(inputs: Schedule, cluster: Cluster, *, stream: bool = False) -> JobSource:
+    """Return the jobs as in their source.
+
+    Args:
+        cluster: The cluster, which scales generated jobs.
+        stream: Whether generated jobs are part of a stream in steady state.
+
+    Raises:
+        InvalidSpecError: The file cannot be read or is invalid; names the position.
+    """
+    if inputs.jobs is None:
+        return _generated(inputs, cluster, stream=stream)
+    accounting = inputs.job_format in ("sacct", "sacct_json")
+    trace = _accounting(inputs) if accounting else read_jobs(inputs.jobs, inputs.job_format)
+    facts = {
+        "file": inputs.jobs,
+        "format": inputs.job_format,
+        "rows": trace.total,
+        "jobs": trace.jobs.size,
+        "moved": trace.moved,
+        "ignored": [
+            {"reason": reason, "rows": count, "first": trace.first.get(reason)}
+            for reason, count in trace.ignored.items()
+        ],
+    }
+    if trace.ends:
+        facts["recorded_ends"] = dict(trace.ends)
+    source = SOURCES.get(inputs.job_format)
+    notes = [f"jobs of {inputs.jobs} ({inputs.job_format}): {trace.text()}"]
+    notes += [trace.ends_text()] if trace.ends_text() else []
+    return JobSource(
+        jobs=trace.jobs,
+        start_s=trace.start_s,
+        trace=facts,
+        notes=tuple(notes),
+        sources=() if source is None else (source,),
+    )
+
+
+def _accounting(inputs: Schedule) -> Trace:
+    """Return the runs of Slurm accounting; other lines are counted as ignored."""
+    from perfatlas.reliability.telemetry.formats import read_sacct, read_sacct_json
+
+    path = str(inputs.jobs)
+    if inputs.job_format == "sacct":
+        runs = read_sacct([path], zone=inputs.zone)
+    else:
+        runs = read_sacct_json([path])
+    trace = runs_as_jobs(
+        runs, ["all"] * runs.size, runs.state.text(), path=path, lines=runs.line_E.tolist()
+    )
+    ignored, first = dict(trace.ignored), dict(trace.first)
+    (file,) = runs.files
+    for reason, count in {**file.merged, **file.ignored}.items():
+        ignored[reason] = ignored.get(reason, 0) + count
+        first.setdefault(reason, file.first[reason])
+    total = trace.total + sum(file.merged.values()) + sum(file.ignored.values())
+    return replace(trace, ignored=ignored, first=first, total=total)
+
+
+def largest_job(inputs: Schedule, cluster: Cluster) -> int:
+    """Return the GPUs of the largest generated job."""
+    return inputs.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+
+
+def _generated(inputs: Schedule, cluster: Cluster, *, stream: bool) -> JobSource:
+    largest = largest_job(inputs, cluster)
+    mix = Mix(
+        jobs=inputs.num_jobs or 0,
+        job_rate=inputs.job_rate,
+        load=inputs.load,
+        run_median_s=inputs.run_median_s,
+        run_sigma=inputs.run_sigma,
+        max_job_gpus=largest,
+        seed=inputs.seed,
+    )
+    how = f"load {inputs.load:g}" if inputs.load else f"{inputs.job_rate:g} jobs/s"
+    sizes = counted(2 ** (largest.bit_length() - 1), "GPU")
+    notes = (
+        f"{counted(mix.jobs, 'generated job')}, {how}, seed {inputs.seed}: a Poisson process; run"
+        f" times lognormal, median {inputs.run_median_s:g} s, sigma {inputs.run_sigma:g}; sizes"
+        f" powers of two up to {sizes}, each half as frequent as the one before; not fitted to a"
+        " trace"
+    )
+    jobs = generate_jobs(mix, cluster)
+    if stream:
+        jobs = with_running_jobs(jobs, cluster, inputs.seed)
+        notes += f"; {counted(jobs.running, 'job')} of its steady state run at the start"
+    return JobSource(jobs=jobs, start_s=0.0, trace={}, notes=(notes,))
+
+
+def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
+    """Return the jobs with defaults for missing columns, and the assumptions."""
+    notes = []
+    jobs = jobs.with_seconds(checkpoint_J=inputs.checkpoint_interval_s, restart_J=inputs.restart_s)
+    if inputs.fewest_share is not None:
+        jobs = jobs.shrinking_to(inputs.fewest_share, cluster)
+    if inputs.backfill != "none" and jobs.limit_J is None:
+        jobs = jobs.with_limits(inputs.limit_factor)
+        notes.append(
+            f"time limits are assumed: {inputs.limit_factor:g} x the run time, at least 60 s"
+            " (limit_factor)"
+        )
+    return jobs, notes
+
+
+def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:
+    """Return the jobs that can run, and a note on excluded ones, "" for none.
+
+    Args:
+        policy: The policy, for required locality.
+
+    Raises:
+        InfeasibleError: No job can run.
+    """
+    never_J = never_fit(jobs, cluster, policy)
+    count = int(never_J.sum())
+    if not count:
+        return jobs, ""
+    row = jobs.row(int(never_J.argmax()))
+    if count == jobs.size:
+        raise InfeasibleError(
+            f"none of {counted(count, 'job')} can run on {counted(cluster.nodes, 'node')}"
+        )
+    return jobs.take(~never_J), (
+        f"excluded, as they can never run here: {count:,} of {counted(jobs.size, 'job')}, first in"
+        f" row {row}"
+    )

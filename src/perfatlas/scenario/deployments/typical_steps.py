@@ -1,0 +1,113 @@
+"""Typical steps of a simulation, priced per operator for the breakdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfatlas.answer import breakdown_rows, raised_step_notes
+from perfatlas.networks import StepTokens
+from perfatlas.scenario.deployments.heterogeneous_replicas import parts_of
+from perfatlas.step import StepCost, decode_step, prefill_step
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.deployments.services import Service
+    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.requests import Requests
+
+
+class TypicalSteps(NamedTuple):
+    """A prefill and a decode step of mean size.
+
+    Args:
+        prefill: One prompt of mean length, or as much of it as fits one step.
+        decode: The mean number of decoding sequences at their mean context; None if no output has
+            more than one token.
+        note: Description as a sentence.
+    """
+
+    prefill: StepCost
+    decode: StepCost | None
+    note: str
+
+
+def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:
+    """Return the typical steps of a simulation.
+
+    Args:
+        outcome: Results of the run, with at least one completed request.
+    """
+    done = outcome.finished_N >= 0
+    isl_N, osl_N = (requests.isl_N[done], requests.osl_N[done])
+    entry, decoding = ready.entry, ready.decoding
+    decoded = float((osl_N - 1).sum()) / decoding.question.tokens_per_step
+    schedulers = decoding.replicas.ranks  # per engine; engines step independently
+    steps = int(outcome.steps_F[-decoding.replicas.number :].sum())
+    batch = min(max(round(decoded / max(steps * schedulers, 1)), 1), decoding.limits.max_num_seqs)
+    weight_N = np.maximum(osl_N - 1, 1)
+    keys = max(round(float(np.average(isl_N + osl_N / 2, weights=weight_N))), 1)
+    prompt = min(max(round(float(isl_N.mean())), 1), entry.limits.max_num_batched_tokens)
+    one = np.ones(1)
+    return TypicalSteps(
+        prefill=prefill_step(
+            entry.question.context(),
+            StepTokens(batch=one, q_len=prompt * one, kv_len=prompt * one),
+        ),
+        decode=(
+            decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
+        ),
+        note=_description(prompt, batch if decoded else 0, keys),
+    )
+
+
+def _description(prompt: int, batch: int, keys: int) -> str:
+    tokens = "1 token" if prompt == 1 else f"{prompt:,} tokens"
+    decoding = {
+        0: "no decode step, as all outputs have one token",
+        1: f"a decode step of 1 sequence at {keys:,} tokens of context",
+    }.get(batch, f"a decode step of {batch:,} sequences at {keys:,} tokens of context")
+    return f"the breakdown shows steps of mean size in this run: a prompt of {tokens}; {decoding}"
+
+
+def typical_step_rows(
+    ready: Service, requests: Requests, outcome: Outcome
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """Return the breakdown rows of a simulation, sentences that describe them, and warnings.
+
+    There are none if no request completed. Each of several replica types has its own rows, named by
+    its number.
+
+    Args:
+        outcome: Results of the run.
+    """
+    if (outcome.finished_N < 0).all():
+        return [], ["no breakdown, as no request completed"], []
+    if not ready.heterogeneous:
+        steps = typical_steps(ready, requests, outcome)
+        return _rows(steps, ""), [steps.note], _raised(ready, steps, "")
+    rows, note, warnings = [], [], []
+    for part in parts_of(ready, outcome):
+        if (part.outcome.finished_N < 0).all():
+            note.append(f"{part.name}: no breakdown, as it completed no request")
+            continue
+        steps = typical_steps(part.ready, requests, part.outcome)
+        rows += _rows(steps, f"{part.name} ")
+        note.append(f"{part.name}: {steps.note}")
+        warnings += _raised(part.ready, steps, f"{part.name}: ")
+    return rows, note, warnings
+
+
+def _raised(ready: Service, steps: TypicalSteps, name: str) -> list[str]:
+    """Return warnings about clocks that take more power than the limit."""
+    pools = [(ready.entry, steps.prefill)]
+    pools += [] if steps.decode is None else [(ready.decoding, steps.decode)]
+    found = (raised_step_notes(cost, pool.question.placement) for pool, cost in pools)
+    return [f"{name}{text}" for notes in found for _, text in notes]
+
+
+def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:
+    return [
+        *breakdown_rows(steps.prefill, f"{name}prefill", 0),
+        *(breakdown_rows(steps.decode, f"{name}decode", 0) if steps.decode else ()),
+    ]

@@ -1,0 +1,160 @@
+"""MFU and checkpoint size of a job from a measured training step.
+
+The step time is an input: training steps are not estimated here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError, repr_for_error, significant
+from perfatlas.reliability.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMETER
+
+if TYPE_CHECKING:
+    from perfatlas.networks import ParameterCounts
+    from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
+
+FLOP_PER_PARAMETER: Final = 6.0  # per parameter and token: 2 forward, 4 backward
+_OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFacts:
+    """Quantities derived from a step.
+
+    Args:
+        flop_per_s: Model FLOP/s over all GPUs [FLOP/s]; None without a step.
+        peak_flop_per_s: Peak of one GPU [FLOP/s]; None without a step.
+        checkpoint_bytes: Size of a checkpoint [bytes]; None where unknown.
+        write_s: Write time from bytes and bandwidth [s]; None without a bandwidth.
+        notes: Assumptions.
+    """
+
+    flop_per_s: float | None = None
+    peak_flop_per_s: float | None = None
+    checkpoint_bytes: float | None = None
+    write_s: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def mfu(self, gpus: int) -> float | None:
+        """Return the share of the peak in a step; None without a step.
+
+        Raises:
+            InvalidSpecError: It exceeds the peak.
+        """
+        if self.flop_per_s is None or self.peak_flop_per_s is None:
+            return None
+        share = self.flop_per_s / (gpus * self.peak_flop_per_s)
+        if share > 1.0:
+            raise InvalidSpecError(
+                f"the step has {share:.3g} times the peak FLOP/s of {gpus:,} GPUs: check"
+                " step_time_s, tokens_per_step, system and format"
+            )
+        return share
+
+
+def measured_step(inputs: Goodput) -> StepFacts:
+    """Return the quantities derived from a step and from the checkpoint size.
+
+    Raises:
+        InvalidSpecError: The step is incomplete or overspecified.
+
+    Source: 6 FLOP per parameter and token, Kaplan et al. 2020 (arXiv 2001.08361), sec. 2.1: active
+        parameters without the input embedding. 14 bytes per parameter: ZeRO (arXiv 1910.02054),
+        sec. 3.1, mixed-precision Adam without gradients.
+
+    Limits: attention over the context is not counted: MFU is underestimated for long contexts.
+
+    Example:
+        >>> from perfatlas.scenario.interrupted_jobs.job_fields import Goodput
+        >>> from perfatlas.scenario.interrupted_jobs.step_facts import measured_step
+        >>> facts = measured_step(Goodput.read({"model": "meta-llama/Llama-3.1-405B",
+        ...     "system": "h100_sxm", "step_time_s": 6.2, "tokens_per_step": 16 * 2**20}))
+        >>> print(f"{facts.mfu(16384):.3f} {facts.checkpoint_bytes / 1e12:.2f} TB")
+        0.404 5.68 TB
+    """
+    counts = None if inputs.model is None else _counts(inputs.model)
+    notes: list[str] = []
+    state_bytes = inputs.checkpoint_bytes
+    if state_bytes is None and counts is not None:
+        each = CHECKPOINT_BYTES_PER_PARAMETER
+        state_bytes = each * counts.total
+        notes.append(
+            f"a checkpoint has {significant(state_bytes / 1e12, 4)} TB: {each:g} bytes per"
+            " parameter of"
+            f" {significant(counts.total / 1e9, 4)} billion (16-bit weights, 32-bit copy and two"
+            " moments of"
+            " Adam; arXiv 1910.02054)"
+        )
+    write_s = None
+    if inputs.checkpoint_bytes_per_s is not None:
+        write_s = _write_s(inputs, state_bytes, inputs.checkpoint_bytes_per_s)
+        notes.append(
+            f"writing it takes {significant(write_s, 4)} s at"
+            f" {inputs.checkpoint_bytes_per_s / 1e9:g} GB/s for"
+            " the whole job"
+        )
+    work, peak = _work(inputs, counts)
+    if work is not None and counts is not None:
+        notes.append(
+            f"MFU: {FLOP_PER_PARAMETER:g} FLOP per token for each of"
+            f" {significant(_multiplied(counts) / 1e9, 4)} billion active parameters (arXiv"
+            " 2001.08361),"
+            f" without attention over the context; the step time of {inputs.step_time_s:g} s is an"
+            f" input, not estimated; dense {inputs.format} peak of {inputs.system}"
+        )
+    return StepFacts(
+        flop_per_s=work,
+        peak_flop_per_s=peak,
+        checkpoint_bytes=state_bytes,
+        write_s=write_s,
+        notes=tuple(notes),
+    )
+
+
+def _counts(model: str) -> ParameterCounts:
+    from perfatlas.networks import resolve_model
+
+    return resolve_model(model).network.parameters()
+
+
+def _multiplied(counts: ParameterCounts) -> int:
+    """Return the active parameters in products, without an input embedding."""
+    return counts.active - (counts.embedding if counts.lm_head else 0)
+
+
+def _write_s(inputs: Goodput, state_bytes: float | None, bytes_per_s: float) -> float:
+    if inputs.checkpoint_write_s is not None:
+        raise InvalidSpecError(
+            "checkpoint_write_s and checkpoint_bytes_per_s are mutually exclusive"
+        )
+    if state_bytes is None:
+        raise InvalidSpecError(
+            "checkpoint_bytes_per_s needs the checkpoint size: set checkpoint_bytes or model"
+        )
+    return state_bytes / bytes_per_s
+
+
+def _work(inputs: Goodput, counts: ParameterCounts | None) -> tuple[float | None, float | None]:
+    """Return the FLOP/s of a step, and the peak of a GPU; None without a step."""
+    if inputs.step_time_s is None and inputs.tokens_per_step is None:
+        return None, None
+    missing = [name for name in ("model", "system", *_OF_A_STEP) if getattr(inputs, name) is None]
+    if missing or counts is None or inputs.system is None:
+        raise InvalidSpecError(
+            f"the MFU of a step needs model, system, step_time_s and tokens_per_step:"
+            f" {', '.join(missing)} missing"
+        )
+    if inputs.mfu is not None:
+        raise InvalidSpecError("mfu and step_time_s are mutually exclusive")
+    from perfatlas.hardware import resolve_system
+
+    peaks = resolve_system(inputs.system).device.peak_flop_per_s
+    if inputs.format not in peaks:
+        raise InvalidSpecError(
+            f"format = {repr_for_error(inputs.format)}: {inputs.system} has peaks of"
+            f" {', '.join(peaks)}"
+        )
+    tokens_per_s = float(inputs.tokens_per_step or 0) / float(inputs.step_time_s or 1.0)
+    return FLOP_PER_PARAMETER * _multiplied(counts) * tokens_per_s, peaks[inputs.format]

@@ -1,0 +1,444 @@
+"""The smallest deployment that meets its SLOs: replicas, or prefill and decode workers.
+
+Traffic with a steady rate is judged in steady state: a run is extended until the statistics are
+above or within their SLOs with 95% confidence each. Other traffic, and a fixed number of requests,
+is judged by that sample. All sizes serve the same requests.
+More workers of either pool are taken not to make latencies worse. All steps are slower or faster
+than predicted together: the probability that a size meets the SLOs is that of step times no longer
+than the longest with which it does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, significant
+from perfatlas.scenario.deployments import (
+    OfferedLoad,
+    has_steady_rate,
+    offered_load,
+    prices_at,
+    resolve_traffic,
+    service,
+    slowed,
+)
+from perfatlas.serving.config import MAX_SCHEDULERS
+from perfatlas.serving.outcome import request_latencies, saturated
+from perfatlas.studies.bisection import bisected, cheapest_pair, smallest_number
+from perfatlas.studies.traffic.run_length import FIRST, Sizing, TrafficRun, extended_run
+from perfatlas.studies.traffic.slo_checks import (
+    checks_text,
+    missed_slos,
+    slo_checks,
+    slo_statistics,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
+    from perfatlas.scenario.fields import Scenario, Traffic
+    from perfatlas.serving.outcome import Latencies, Outcome
+    from perfatlas.studies.traffic.run_length import WatchedRuns
+
+Size = tuple[int, ...]  # replicas, or prefill and decode workers
+
+ONE_POOL: Final = ("dp",)
+TWO_POOLS: Final = ("prefill_workers", "decode_workers")
+LABELS: Final = {"dp": "replica", "prefill_workers": "prefill worker"} | {
+    "decode_workers": "decode worker"
+}
+IDLE_LOAD: Final = 0.001  # of the capacity of a replica: its requests hardly ever meet
+IDLE_REQUESTS: Final = 1_000  # requests that run alone
+SPANS: Final = (
+    100.0  # duration of what is measured, in mean request latencies, if MOST_REQUESTS allows it
+)
+CONFIRMING: Final = 100_000  # requests of the run that confirms the number found
+NEAR_CAPACITY_REQUESTS: Final = 200_000  # requests of the first run within 3% of the capacity
+MOST_REQUESTS: Final = 600_000  # requests of the longest run
+GROWING: Final = (
+    1.02  # least factor on the capacity of a pool whose workers are doubled, if it limits
+)
+MOST_OTHERS: Final = 64  # workers of the pool that does not limit the capacity
+REJECTED: Final = "requests that need more KV cache than available are rejected"
+
+Verdict = Literal["met", "missed", "undecided"]
+
+
+class Judgement(NamedTuple):
+    """Whether a size meets the SLOs.
+
+    Args:
+        verdict: "undecided" where the longest run is too short to tell.
+        reason: What decides, a clause.
+        run: What ran; None where the capacity decides.
+    """
+
+    verdict: Verdict
+    reason: str
+    run: TrafficRun | None = None
+
+
+@dataclass(kw_only=True)
+class SizeSearch:
+    """State of a search.
+
+    Args:
+        scenario: The deployment, with any number of replicas.
+        known: Price tables of earlier calls.
+        each: Load of the traffic on one replica, or on one worker of each pool; empty where it has
+            no steady rate.
+        slower: How steps are slower; empty for as priced.
+    """
+
+    scenario: Scenario
+    traffic: Traffic
+    known: Priced
+    each: tuple[OfferedLoad, ...] = ()
+    runs: WatchedRuns
+    slower: tuple[StepScale, ...] = ()
+    judged: dict[Size, Judgement] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields that are searched."""
+        return TWO_POOLS if self.scenario.mode == "disaggregated" else ONE_POOL
+
+    @property
+    def one(self) -> Size:
+        """The smallest size."""
+        return (1,) * len(self.names)
+
+    def at_prices(self, slower: tuple[StepScale, ...]) -> SizeSearch:
+        """Return the same search with scaled step times."""
+        moved = replace(self, slower=slower, judged={})
+        moved.each = load_on_one(moved)
+        return moved
+
+    def of(self, size: Size) -> Scenario:
+        """Return the deployment of a size."""
+        return self.scenario.model_copy(update=dict(zip(self.names, size, strict=True)))
+
+    @property
+    def plural(self) -> str:
+        """What is counted."""
+        return "workers" if len(self.names) > 1 else "replicas"
+
+    def text(self, size: Size) -> str:
+        """Return a size in words."""
+        numbers = zip(self.names, size, strict=True)
+        return " and ".join(counted(number, LABELS[name]) for name, number in numbers)
+
+
+def load_on_one(search: SizeSearch) -> tuple[OfferedLoad, ...]:
+    """Return the load of all traffic on one replica, or on one worker of each pool.
+
+    A pool limits the capacity where twice its workers raise it; the other pool is enlarged until
+    then.
+
+    Returns:
+        Empty for traffic without a steady rate.
+
+    Raises:
+        InfeasibleError: Every request needs more KV cache than available.
+        KeyboardInterrupt: The search was stopped.
+    """
+    if not has_steady_rate(search.traffic, search.of(search.one)) or math.isinf(
+        search.traffic.request_rate or math.inf
+    ):
+        return ()
+    if len(search.one) == 1:
+        return (_load(search, search.one),)
+    return (_load_on_limiting_pool(search, 0), _load_on_limiting_pool(search, 1))
+
+
+def _load_on_limiting_pool(search: SizeSearch, pool: int) -> OfferedLoad:
+    """Return the load on one worker of a pool whose other pool is large enough."""
+    load, others = _load(search, search.one), 1
+    while 2 * others <= MOST_OTHERS:
+        others *= 2
+        more = _load(search, (1, others) if pool == 0 else (others, 1))
+        grown = more.capacity_requests_per_s / load.capacity_requests_per_s
+        load = more if grown > 1.0 else load
+        if grown < GROWING:
+            break
+    return load
+
+
+def _load(search: SizeSearch, size: Size) -> OfferedLoad:
+    """Return the load of all traffic on a size.
+
+    Raises:
+        InfeasibleError: Every request needs more KV cache than available.
+        KeyboardInterrupt: The search was stopped.
+    """
+    measured = offered_load(
+        search.of(size), search.traffic, search.known, slower=search.slower, watch=search.runs.look
+    )
+    search.runs.count(interrupted=measured.interrupted)
+    if measured.load is None:
+        raise InfeasibleError("all requests need more KV cache than available")
+    return measured.load
+
+
+def refuse_unmeetable(search: SizeSearch) -> None:
+    """Refuse SLOs that requests miss which share a replica with no others.
+
+    Args:
+        search: The search; nothing is refused where its traffic has no steady rate.
+
+    Raises:
+        InfeasibleError: No size meets the SLOs.
+        KeyboardInterrupt: The search was stopped.
+    """
+    if not search.each:
+        return
+    rate = IDLE_LOAD * load_on(search.each, search.one).capacity_requests_per_s
+    changes = {
+        "request_rate": rate,
+        "num_requests": IDLE_REQUESTS,
+        "arrival": None,
+        "burstiness": None,
+    }
+    alone = search.traffic.model_copy(update=changes)
+    resolved = resolve_traffic(alone, search.of(search.one))
+    ready, outcome = _outcome(search, alone, resolved, search.one)
+    if outcome.rejected().any():
+        raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
+    found = request_latencies(resolved.requests, outcome, ready.seen)
+    checks = [one for one in slo_checks(found, search.traffic, 1) if one.is_missed]
+    if checks:
+        raise InfeasibleError(
+            f"no number of {search.plural} meets the SLOs: of requests that run alone, the"
+            f" {checks_text(checks)}"
+        )
+
+
+def judge(search: SizeSearch, size: Size) -> Judgement:
+    """Return whether a size meets the SLOs, and remember it.
+
+    Args:
+        search: The search, updated in place.
+
+    Raises:
+        InfeasibleError: Requests are rejected, whatever the size.
+        KeyboardInterrupt: The search was stopped.
+    """
+    if size not in search.judged:
+        fixed = not search.each or search.traffic.num_requests is not None
+        judged = _judged_by_sample if fixed else _judged_in_steady_state
+        search.judged[size] = judged(search, size)
+    return search.judged[size]
+
+
+def confirmed(search: SizeSearch, size: Size) -> bool:
+    """Return whether a size that meets the SLOs does so in a long run too, and remember it.
+
+    Requests of equal length may keep replicas out of step for thousands of requests, during which
+    queues are shorter than later.
+
+    Args:
+        search: The search, updated in place.
+    """
+    judgement = judge(search, size)
+    sized = judgement.run is not None and judgement.run.window is not None
+    if sized and judgement.verdict == "met":
+        search.judged[size] = _judged_in_steady_state(search, size, CONFIRMING)
+    return search.judged[size].verdict == "met"
+
+
+def load_on(each: tuple[OfferedLoad, ...], size: Size) -> OfferedLoad:
+    """Return the load of traffic on a size: that of the fullest pool.
+
+    Args:
+        each: Its load on one replica, or on one worker of each pool.
+    """
+    rates = [load.capacity_requests_per_s * number for load, number in zip(each, size, strict=True)]
+    return each[0]._replace(capacity_requests_per_s=min(rates))
+
+
+def beyond_capacity(load: OfferedLoad) -> str:
+    """Return that a rate exceeds the capacity, a clause."""
+    return (
+        f"the rate exceeds their capacity of {significant(load.capacity_requests_per_s, 4)}"
+        " requests/s"
+    )
+
+
+def _judged_in_steady_state(search: SizeSearch, size: Size, first: int = FIRST) -> Judgement:
+    load = load_on(search.each, size)
+    if load.grows:
+        return Judgement("missed", beyond_capacity(load))
+    near = load.stability != "stable"
+    sizing = Sizing(
+        traffic=search.traffic,
+        scenario=search.of(size),
+        load=load,
+        known=search.known,
+        first=max(NEAR_CAPACITY_REQUESTS, first) if near else first,
+        most=MOST_REQUESTS,
+        slower=search.slower,
+        watch=search.runs.look,
+    )
+    run, found, rejected = extended_run(
+        sizing, lambda seen: _excess(seen, search.traffic, min(size))
+    )
+    search.runs.count(interrupted=found is None)
+    if found is None:
+        raise KeyboardInterrupt
+    if rejected:
+        raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
+    checks = slo_checks(found, search.traffic, min(size))
+    reason = checks_text(checks)
+    if any(one.is_missed for one in checks):
+        return Judgement("missed", reason, run)
+    settled = run.window is not None and run.window.settled
+    met = settled and all(one.is_met for one in checks)
+    return Judgement("met" if met else "undecided", reason, run)
+
+
+def _excess(found: Latencies, traffic: Traffic, replicas: int) -> float:
+    """Return how far a run is from telling whether the SLOs are met; at most 1 tells it."""
+    if not found.arrival_s.size:
+        return math.inf
+    span_s = float(found.arrival_s[-1] - found.arrival_s[0])
+    mean_s = float(found.request_latency_s.mean())
+    short = math.sqrt(SPANS * mean_s / span_s) if span_s else math.inf
+    checks = slo_checks(found, traffic, replicas)
+    missed = any(one.is_missed for one in checks)
+    return short if missed else max(short, *(one.excess for one in checks), 0.0)
+
+
+def _judged_by_sample(search: SizeSearch, size: Size) -> Judgement:
+    resolved = resolve_traffic(search.traffic, search.of(size))
+    if search.each and load_on(search.each, size).grows:
+        return Judgement("missed", beyond_capacity(load_on(search.each, size)))
+    ready, outcome = _outcome(search, search.traffic, resolved, size)
+    if outcome.rejected().any():
+        raise InfeasibleError(f"no number of {search.plural} meets the SLOs: {REJECTED}")
+    found = request_latencies(resolved.requests, outcome, ready.seen)
+    said = missed_slos(search.traffic, slo_statistics(found, search.traffic))
+    sampled = not search.each and not resolved.concurrency  # else the capacity tells it
+    if not said and sampled and saturated(outcome):
+        said = "the load exceeds the capacity"
+    return Judgement("missed" if said else "met", said, TrafficRun(search.traffic, resolved, ready))
+
+
+def _outcome(
+    search: SizeSearch, traffic: Traffic, resolved: ResolvedTraffic, size: Size
+) -> tuple[Service, Outcome]:
+    """Return what serves requests, and their outcome."""
+    ready = service(search.of(size), traffic, resolved, search.known)
+    ready = slowed(ready, search.slower) if search.slower else ready
+    return ready, search.runs.run(ready, resolved)
+
+
+PROBABLE: Final = 0.8  # the default of a search for deployments
+HIGHEST: Final = 0.999
+PRECISION: Final = 0.02  # of a probability
+
+
+def slo_probability(
+    search: SizeSearch, size: Size, ends: Mapping[str, tuple[StepScale, ...]]
+) -> float:
+    """Return the probability that a size meets the SLOs.
+
+    Args:
+        search: The search that found it: it meets them at the predicted step times.
+        ends: Scales of step times at the ends of their 90% interval, of which it has the upper one.
+
+    Raises:
+        KeyboardInterrupt: The search was stopped.
+
+    Limits: At least 0.5 and at most `HIGHEST`; from below, to 0.02.
+    """
+
+    def meets(probability: float) -> bool:
+        return judge(search.at_prices(prices_at(ends, probability)), size).verdict == "met"
+
+    low, high = (PROBABLE, HIGHEST) if meets(PROBABLE) else (0.5, PROBABLE)
+    return bisected(
+        meets,
+        low,
+        high,
+        lambda met, missed: (met + missed) / 2.0,
+        lambda met, missed: missed - met <= PRECISION,
+    )[0]
+
+
+LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
+
+
+def smallest_size(search: SizeSearch) -> Size:
+    """Return the smallest number of replicas, or of workers with the fewest GPUs, within the SLOs.
+
+    Args:
+        search: The search, updated in place.
+
+    Raises:
+        InfeasibleError: No number meets them.
+        InvalidSpecError: More are needed than a simulation supports.
+        KeyboardInterrupt: The search was stopped.
+    """
+    first, most = _limits(search)
+    refuse_unmeetable(search)
+    while True:
+        found = _smallest_met(search, first, most)
+        if found is None:
+            raise InfeasibleError(
+                f"no number of {search.plural} meets the SLOs, up to {search.text(most)}:"
+                f" {search.judged[most].reason}"
+            )
+        if search.slower or confirmed(search, found):
+            return found
+
+
+def _smallest_met(search: SizeSearch, first: Size, most: Size) -> Size | None:
+    """Return the smallest size that meets the SLOs, None if none does."""
+
+    def meets(size: Size) -> bool:
+        return judge(search, size).verdict == "met"
+
+    if search.names == TWO_POOLS:
+        return cheapest_pair(meets, _pair(first), _pair(most), _gpus_of_workers(search))
+    number = smallest_number(lambda number: meets((number,)), first[0], most[0])
+    return None if number is None else (number,)
+
+
+def _pair(size: Size) -> tuple[int, int]:
+    first, second = size
+    return first, second
+
+
+def _gpus_of_workers(search: SizeSearch) -> tuple[int, int]:
+    """Return the GPUs of one prefill and of one decode worker."""
+    resolved = resolve_traffic(search.traffic, search.of(search.one))
+    pools = service(search.of(search.one), search.traffic, resolved, search.known).pools
+    return _pair(tuple(int(pool.question.plan.ranks[0]) for pool in pools))
+
+
+def _limits(search: SizeSearch) -> tuple[Size, Size]:
+    """Return the numbers that the capacities ask for, and the largest that are tried."""
+    pools = len(search.one)
+    most = MAX_SCHEDULERS // pools // search.scenario.attention_dp
+    if not search.each:
+        requests = resolve_traffic(search.traffic, search.of(search.one)).requests
+        return search.one, (min(most, int(requests.isl_N.size)),) * pools
+    first = tuple(math.floor(load.share) + 1 for load in search.each)
+    if max(first) > most:
+        raise InvalidSpecError(
+            f"request_rate = {search.each[0].requests_per_s:g}: {search.text(first)} are needed,"
+            f" and a simulation supports at most {search.text((most,) * pools)}; scale the traffic"
+            " down"
+        )
+    return first, tuple(min(LARGEST * number, most) for number in first)
+
+
+def size_at(search: SizeSearch, slower: tuple[StepScale, ...]) -> Size | None:
+    """Return the smallest size with scaled step times, None if none meets the SLOs."""
+    try:
+        return smallest_size(search.at_prices(slower))
+    except InfeasibleError:
+        return None
