@@ -62,7 +62,7 @@ def test_bubbles_rise_with_the_stages(batch: int, mode: str) -> None:
 def test_a_prefill_pool_that_limits_the_rate_has_no_bubble_and_a_lone_prompt_has() -> None:
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm"}
     asked |= {"isl": 4096, "osl": 32, "mode": "disaggregated", "method": "formula"}
-    asked |= {"prefill_tp": 2, "prefill_pp": 2, "decode_tp": 4}
+    asked |= {"engine": "sglang", "prefill_tp": 2, "prefill_pp": 2, "decode_tp": 4}
     one, many = (perfatlas.estimate(**asked, concurrency=requests).results for requests in (1, 64))
     # alone, one of two stages runs: a bubble of half of the passes of one prompt
     prompt_s = one[f"bubble_{EACH}"] * asked["osl"] / (ON_W * asked["prefill_tp"])

@@ -35,7 +35,7 @@ def test_a_decode_step_by_hand() -> None:
     # one sequence: weights, the cache of 1023 earlier tokens, 65 norm weights, one embedding row
     cold = (LINEAR + HEAD) * 2 + 1023 * KV_ROW + 65 * 4096 * 2 + 4096 * 2
     step = decode_step(context(), np.ones(1), np.full(1, 1024.0))
-    assert step.total_s()[0] == pytest.approx(cold / 4.8e12, rel=1e-12)
+    assert step.total_s()[0] == pytest.approx(cold / 4.8e12, rel=2e-4)  # and norms in L2
     assert step.low_s() == step.high_s() == step.total_s()
 
 
@@ -86,7 +86,8 @@ def test_attention_reads_only_existing_caches() -> None:
 
 def test_hidden_host_time_shows_only_where_it_is_longer() -> None:
     host = resolve_engine("vllm").host
-    fast = {"system": "h200_sxm{device.memory.bandwidth=1 PB/s}"}
+    rates = "device.memory.bandwidth=1 PB/s, device.l2_bytes_per_clock=1e6"
+    fast = {"system": f"h200_sxm{{{rates}}}"}
     small = decode_step(context("vllm", **fast), np.ones(1), np.ones(1))
     assert small.total_s()[0] == pytest.approx(host.step_s + host.per_sequence_s)
     assert small.host_s_C[0] > 0
