@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from perfatlas.lab.harness.cases import (
+        LAYERS as LAYERS,
+        Case as Case,
+        suite_cases as suite_cases,
+        suite_names as suite_names,
+    )
+    from perfatlas.lab.harness.ceilings import (
+        Ceilings as Ceilings,
+        ceilings_of as ceilings_of,
+        measured_ceilings as measured_ceilings,
+    )
     from perfatlas.lab.harness.clocks import (
         Clock as Clock,
         CpuClock as CpuClock,
@@ -15,12 +26,29 @@ if TYPE_CHECKING:
         Sample as Sample,
         TorchTimer as TorchTimer,
     )
+    from perfatlas.lab.harness.comparison import compare_runs as compare_runs
+    from perfatlas.lab.harness.device import device_file as device_file
+    from perfatlas.lab.harness.layers import layer_cases as layer_cases
     from perfatlas.lab.harness.loop import (
         Arm as Arm,
         Measurement as Measurement,
         Protocol as Protocol,
         measure as measure,
         one_thread as one_thread,
+    )
+    from perfatlas.lab.harness.machine import (
+        Machine as Machine,
+        Readings as Readings,
+        Sensors as Sensors,
+        require_torch as require_torch,
+        this_machine as this_machine,
+    )
+    from perfatlas.lab.harness.records import (
+        SHAPES as SHAPES,
+        Bench as Bench,
+        collected as collected,
+        measured_rows as measured_rows,
+        run_cases as run_cases,
     )
     from perfatlas.lab.harness.statistics import (
         TEST as TEST,
