@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from perfatlas.lab.harness.comparison import compare_runs as compare_runs
     from perfatlas.lab.harness.device import device_file as device_file
+    from perfatlas.lab.harness.here import TARGETS as TARGETS, validate_here as validate_here
     from perfatlas.lab.harness.layers import layer_cases as layer_cases
     from perfatlas.lab.harness.loop import (
         Arm as Arm,

@@ -8,10 +8,12 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torch import Tensor
 
 COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 REPETITIONS: Final = 60
@@ -77,7 +79,7 @@ def run_rank(asked: Ranks, rank: int) -> list[float]:
         timeout=MAX_TIME,
     )
     device = "cpu" if asked.backend == "gloo" else f"cuda:{rank}"
-    call = _call(dist, asked, torch.randn(asked.size // 4, device=device))
+    call = _call(asked, torch.randn(asked.size // 4, device=device))
     times = torch.zeros(REPETITIONS, dtype=torch.float64, device=device)
     for at in range(-WARM_UP, REPETITIONS):
         dist.barrier()
@@ -93,7 +95,9 @@ def run_rank(asked: Ranks, rank: int) -> list[float]:
     return found
 
 
-def _call(dist: Any, asked: Ranks, data: Any) -> Callable[[], object]:  # noqa: ANN401 - of torch
+def _call(asked: Ranks, data: Tensor) -> Callable[[], object]:
+    import torch.distributed as dist
+
     part = data[: len(data) // asked.ranks].clone()
     if asked.operator == "all_reduce":
         return lambda: dist.all_reduce(data)

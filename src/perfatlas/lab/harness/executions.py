@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+    from torch import Tensor
+
     from perfatlas.lab.harness.cases import Case
 
+ON_CPUS: Final = ("numpy", "scipy", "pyarrow", "torch_sorted")
 INPUT: Final = "normal, uniform keys, seed 0"
 _TORCH: Final = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _NUMPY: Final = {"fp64": np.float64, "fp32": np.float32}
@@ -43,14 +48,17 @@ class Builder:
 
         Raises:
             InvalidSpecError: The implementation has no such operator or format.
+            UnsupportedError: It does not run on the device.
         """
+        if self.device != "cpu" and arm in ON_CPUS:
+            raise UnsupportedError(f"{arm} runs on CPUs")
         maker = _BUILDERS.get((case.operator, arm))
         if maker is None:
             raise InvalidSpecError(f"{case.operator} has no implementation {arm!r} in the harness")
         call: Callable[[], object] = maker(self, case.shape, case.format)
         return call
 
-    def tensor(self, number_format: str, *sizes: int) -> Any:  # noqa: ANN401 - a tensor
+    def tensor(self, number_format: str, *sizes: int) -> Tensor:
         """Return a random tensor.
 
         Args:
@@ -68,7 +76,7 @@ class Builder:
         kind = getattr(self.torch, _TORCH[number_format])
         return self.torch.randn(*sizes, device=self.device).to(kind)
 
-    def array(self, number_format: str, *sizes: int) -> Any:  # noqa: ANN401 - an array
+    def array(self, number_format: str, *sizes: int) -> NDArray[Any]:
         """Return a random array.
 
         Args:
@@ -194,7 +202,7 @@ def _sort_numpy(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[
     return lambda: np.sort(values)
 
 
-def _keys(make: Builder, rows: int, distinct: int) -> Any:  # noqa: ANN401 - an array
+def _keys(make: Builder, rows: int, distinct: int) -> NDArray[np.int64]:
     return make.rng.integers(0, distinct, rows)
 
 
@@ -243,7 +251,7 @@ def _group_torch(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[
     return lambda: torch.zeros(shape["groups"], dtype=values.dtype).index_add_(0, keys, values)
 
 
-def _sparse(make: Builder, shape: Mapping[str, int], fmt: str) -> tuple[Any, Any]:
+def _sparse(make: Builder, shape: Mapping[str, int], fmt: str) -> tuple[csr_array, NDArray[Any]]:
     from scipy.sparse import csr_array
 
     rows, per_row = shape["rows"], shape["per_row"]
@@ -270,7 +278,7 @@ def _spmv_torch(make: Builder, shape: Mapping[str, int], fmt: str) -> Callable[[
     return lambda: sparse @ parts[3]
 
 
-def _stencil(values: Any, out: Any) -> Callable[[], object]:  # noqa: ANN401 - of either library
+def _stencil(values: Tensor | NDArray[Any], out: Tensor | NDArray[Any]) -> Callable[[], object]:
     """Return a five-point average of a square grid."""
 
     def call() -> object:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST_CALLS: Final = 2000  # of one sample
 WARM_WINDOW: Final = 4  # samples whose medians tell that the warm-up is over
 LOOKS: Final = 5  # single executions that tell how many make a sample
+FEWEST_SLOW: Final = 8  # samples of a call so long that few fill the budget
 SHORTEST_S: Final = 1e-9  # resolution of clocks
 
 
@@ -156,11 +157,9 @@ def _warm_up(
 
 def _goes_on(found: Measurement, spent_s: float, protocol: Protocol) -> bool:
     count = len(found.samples)
-    if count < protocol.fewest:
-        return True
-    if count >= protocol.most or spent_s > protocol.budget_s:
+    if count >= protocol.most or (spent_s > protocol.budget_s and count >= FEWEST_SLOW):
         return False
-    enough = len(found.times_s) >= protocol.fewest
+    enough = count >= protocol.fewest and len(found.times_s) >= protocol.fewest
     return not enough or found.interval.half_width > protocol.half_width
 
 

@@ -33,6 +33,7 @@ MEMORY_SHARE: Final = 0.25  # of the machine, for the data of a case
 MOST_SAMPLES: Final = 200  # raw samples in a record
 FASTER_THAN_CEILING: Final = 0.05  # of the ceiling, which is itself measured
 FAMILY: Final = "torch"
+FAILURES: Final = (PerfatlasError, RuntimeError, MemoryError, ValueError)  # of a case or an arm
 SHAPES: Final = (
     *("m", "n", "k", "batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim"),
     *("tokens", "width", "hidden", "intermediate", "experts", "top_k"),
@@ -90,30 +91,29 @@ def run_cases(cases: Sequence[Case], bench: Bench) -> Iterator[list[dict[str, An
     for case in cases:
         try:
             yield _records(case, bench)
-        except (PerfatlasError, RuntimeError, MemoryError, ValueError) as problem:
-            code = getattr(problem, "error_code", "failed")
-            reason = str(problem).strip().splitlines()[0] if str(problem) else repr(problem)
-            yield [
-                {**_question(case, arm, bench), "error_code": code, "error": reason}
-                for arm in case.arms
-            ]
+        except FAILURES as problem:
+            yield [_failed(case, arm, bench, problem) for arm in case.arms]
 
 
 def _records(case: Case, bench: Bench) -> list[dict[str, Any]]:
-    copies = _copies(case, bench.machine)
+    copies, failed = _copies(case, bench.machine), []
     sensors, start_s = Sensors(bench.machine), time.perf_counter()
     if case.operator in COLLECTIVES:
-        found, clock_name, missing = _between_ranks(case), "wall time, longest of all ranks", ()
+        found, clock_name = [_between_ranks(case, bench)], "wall time, longest of all ranks"
+        missing: tuple[str, ...] = ()
     else:
-        make = Builder("cuda" if bench.machine.gpu else "cpu")
+        make, arms = Builder("cuda" if bench.machine.gpu else "cpu"), []
         with one_thread():
-            arms = [
-                Arm(name=arm, calls=[make.build(case, arm) for _ in range(copies)])
-                for arm in case.arms
-            ]
+            for arm in case.arms:
+                try:
+                    calls = [make.build(case, arm) for _ in range(copies)]
+                    calls[0]()
+                    arms.append(Arm(name=arm, calls=calls))
+                except FAILURES as problem:
+                    failed.append(_failed(case, arm, bench, problem))
             clock = _clock(arms, bench.machine)
-            found, clock_name = measure(arms, clock, bench.protocol), clock.name
-            missing = clock.unmeasured
+            found = measure(arms, clock, bench.protocol) if arms else []
+            clock_name, missing = clock.name, clock.unmeasured
     readings = sensors.read(time.perf_counter() - start_s)
     readings = replace(readings, unread=(*readings.unread, *missing))
     predicted = predict(case, bench)
@@ -130,7 +130,14 @@ def _records(case: Case, bench: Bench) -> list[dict[str, Any]]:
             "error": None,
         }
         for one in found
-    ]
+    ] + failed
+
+
+def _failed(case: Case, arm: str, bench: Bench, problem: Exception) -> dict[str, Any]:
+    """Return the record of an arm that cannot run."""
+    code = getattr(problem, "error_code", "failed")
+    reason = str(problem).strip().splitlines()[0] if str(problem).strip() else repr(problem)
+    return {**_question(case, arm, bench), "error_code": code, "error": reason}
 
 
 def _question(case: Case, arm: str, bench: Bench) -> dict[str, Any]:
@@ -185,10 +192,11 @@ def _clock(arms: Sequence[Arm], machine: Machine) -> Clock:
     return CpuClock()
 
 
-def _between_ranks(case: Case) -> list[Measurement]:
-    times_s = rank_times_s(case.operator, case.shape["bytes"], case.shape["ranks"])
+def _between_ranks(case: Case, bench: Bench) -> Measurement:
+    size, ranks = case.shape["bytes"], case.shape["ranks"]
+    times_s = rank_times_s(case.operator, size, ranks, gpu=bench.machine.gpu)
     samples = [Sample(time_s, time_s) for time_s in times_s]
-    return [Measurement(arm=case.arms[0], samples=samples)]
+    return Measurement(arm=case.arms[0], samples=samples)
 
 
 def _statistics(found: Measurement) -> dict[str, Any]:
