@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import format_toml
 from perfatlas.lab.harness.machine import Readings, cache_sizes
 from perfatlas.quantities import format_quantity
+from perfatlas.version import __version__
 
 if TYPE_CHECKING:
     from perfatlas.lab.harness.ceilings import Ceilings
@@ -28,8 +29,6 @@ def device_file(machine: Machine, ceilings: Ceilings, readings: Readings) -> str
         ceilings: What was measured on one core.
         readings: Its clock and sensors.
     """
-    from perfatlas import __version__
-
     clock_hz = readings.clock_hz or 2.5e9
     peak = ceilings.flop_per_s["bf16"]
     width = peak / clock_hz

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 Step = tuple[str, int, int, int]  # phase, batch, new tokens, keys
 COLD: Final = 3.0  # last-level caches that weights and caches rotate through
 NEIGHBOURS: Final = 3
-ROWS_WEIGHT: Final = 2.0  # of the distance in rows beside that in other sizes
+PRODUCT_SIZES: Final = 3  # m, n, k
+# Weight of the distance in rows of a product: libraries choose kernels by them. Chosen among 1 to
+# 16 by the products of calibration left out one by one.
+ROWS_WEIGHT: Final = 8.0
 BRIEF: Final = Protocol(fewest=15, most=60, budget_s=0.25, warm_up_s=0.05)
 STEADY: Final = Protocol(fewest=12, most=40, budget_s=1.0)
 SEED: Final = 1
@@ -135,7 +139,8 @@ class Fit:
 
 def _places(sizes_ND: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
     places_ND = np.log2(np.asarray(sizes_ND, np.float64))
-    places_ND[:, 0] *= ROWS_WEIGHT
+    if places_ND.shape[1] == PRODUCT_SIZES:
+        places_ND[:, 0] *= ROWS_WEIGHT
     return places_ND
 
 
@@ -144,7 +149,7 @@ def _features(sizes: tuple[int, ...]) -> NDArray[np.float64]:
     if len(sizes) == 2:
         rows, width = sizes
         return np.array([1.0, rows, rows * width])
-    if len(sizes) == 3:
+    if len(sizes) == PRODUCT_SIZES:
         m, n, k = sizes
         return np.array([1.0, m * n * k, n * k, m * k, m * n])
     batch, q_len, kv_len, heads, kv_heads = sizes
@@ -285,8 +290,7 @@ def _measured_step(sizes: Sizes, step: Step, cold_bytes: float) -> Measurement:
     _, batch, q_len, kv_len = step
     copies = int(np.ceil(cold_bytes / sizes.weight_bytes)) + 1
     models = [Transformer(sizes, batch, kv_len) for _ in range(copies)]
-    calls: list[Callable[[], object]] = [lambda one=one: one.step(q_len) for one in models]
-    return _measured(calls, STEADY)
+    return _measured([partial(one.step, q_len) for one in models], STEADY)
 
 
 def _measured(calls: Sequence[Callable[[], object]], protocol: Protocol) -> Measurement:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ class PieceCalls:
         linear, rows = self.ops.functions.linear, self.torch.randn(m, k)
         copies = max(1, len(self.pool) // (n * k))
         weights = self.pool[: copies * n * k].view(copies, n, k).unbind()
-        return [lambda one=one: linear(rows, one) for one in weights]
+        return [partial(linear, rows, one) for one in weights]
 
     def _decodes(self, *sizes: int) -> list[Callable[[], object]]:
         batch, q_len, kv_len, heads, kv_heads = sizes
@@ -242,8 +243,7 @@ class PieceCalls:
         each = 2 * batch * kv_heads * kv_len * HEAD_DIM
         copies = max(1, len(self.pool) // each)
         caches = self.pool[: copies * each].view(copies, 2, batch, kv_heads, kv_len, HEAD_DIM)
-        attend = self.ops.attend
-        return [lambda one=one: attend(query, one[0], one[1]) for one in caches.unbind()]
+        return [partial(self.ops.attend, query, *one) for one in caches.unbind()]
 
     def _warm(self, piece: Piece) -> Callable[[], object]:
         if piece.kind == "prefill_attention":
