@@ -7,6 +7,7 @@ two arms that are the same, and the 90% interval of their ratio.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -40,16 +41,16 @@ def cases() -> Iterator[tuple[str, Callable[[], object]]]:
     for (m, n, k), kind in kinds:
         rows, weights = torch.randn(m, k).to(kind), torch.randn(n, k).to(kind)
         name = f"gemm {m}x{n}x{k} {str(kind).removeprefix('torch.')}"
-        yield name, lambda rows=rows, weights=weights: functions.linear(rows, weights)
+        yield name, partial(functions.linear, rows, weights)
     for heads, tokens in ATTENTION:
         three = torch.randn(3, 1, heads, tokens, 64)
         yield (
             f"attention {heads}x{tokens}x64 float32",
-            lambda three=three: functions.scaled_dot_product_attention(*three, is_causal=True),
+            partial(functions.scaled_dot_product_attention, *three, is_causal=True),
         )
     for size in COPIES:
         one, two = torch.randn(2, size)
-        yield f"copy {size} float32", lambda one=one, two=two: two.copy_(one)
+        yield f"copy {size} float32", partial(two.copy_, one)
 
 
 def main() -> None:

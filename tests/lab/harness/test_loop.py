@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -109,7 +110,7 @@ def test_budget_ends_it() -> None:
 
 def test_warm_up_lasts_until_times_are_steady() -> None:
     def law(turn: int) -> float:
-        return 1e-3 * (1.0 + 2.0 * np.exp(-turn / 6.0))
+        return 1e-3 * (1.0 + 2.0 * math.exp(-turn / 6.0))
 
     (found,) = measure(_arms("a"), SyntheticClock(law))
     assert found.warm

@@ -19,12 +19,9 @@ if TYPE_CHECKING:
         measured_ceilings as measured_ceilings,
     )
     from perfatlas.lab.harness.clocks import (
-        Clock as Clock,
         CpuClock as CpuClock,
         GpuClock as GpuClock,
-        GpuTimer as GpuTimer,
         Sample as Sample,
-        TorchTimer as TorchTimer,
     )
     from perfatlas.lab.harness.comparison import compare_runs as compare_runs
     from perfatlas.lab.harness.device import device_file as device_file
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
     from perfatlas.lab.harness.layers import layer_cases as layer_cases
     from perfatlas.lab.harness.loop import (
         Arm as Arm,
-        Measurement as Measurement,
         Protocol as Protocol,
         measure as measure,
         one_thread as one_thread,
@@ -53,7 +49,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.lab.harness.statistics import (
         TEST as TEST,
-        MedianInterval as MedianInterval,
         clock_state as clock_state,
         different as different,
         median_interval as median_interval,

@@ -184,7 +184,7 @@ def validate_here(machine: Machine, progress: Callable[[str], None]) -> dict[str
 
     Args:
         machine: This machine, a CPU.
-        progress: Told what begins.
+        progress: Called with what begins.
     """
     start_s, cold_bytes = time.perf_counter(), COLD * machine.cache_bytes
     with one_thread():
@@ -206,7 +206,7 @@ def validate_here(machine: Machine, progress: Callable[[str], None]) -> dict[str
         progress("measuring steps of transformers")
         rows += [_step(model, sizes, step, cold_bytes) for sizes, step in _steps()]
     return {
-        "rows": [_told(row) for row in rows],
+        "rows": [_described(row) for row in rows],
         **{f"{group}_median_error": _median_error(rows, group) for group in TARGETS},
         "calibrated_shapes": len(calibration_pieces()),
         "calibration_s": calibrated_s,
@@ -301,7 +301,7 @@ def _median_error(rows: Sequence[Row], group: str) -> float:
     return float(np.median([abs(row.error) for row in rows if row.group == group]))
 
 
-def _told(row: Row) -> dict[str, Any]:
+def _described(row: Row) -> dict[str, Any]:
     interval = row.measured.interval
     return {
         "group": row.group,

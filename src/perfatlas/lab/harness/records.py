@@ -365,7 +365,7 @@ def collected(
 
     Args:
         found: Records of each case.
-        progress: What is told of each case.
+        progress: Called with the records of each case.
     """
     records: list[dict[str, Any]] = []
     try:

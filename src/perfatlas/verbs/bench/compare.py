@@ -21,7 +21,7 @@ def compare(first: File, second: File, /, *, json: Annotated[bool, SWITCH] = Fal
         json: Print one JSON object.
     """
     from perfatlas.lab.harness import TEST, compare_runs
-    from perfatlas.report.text import open_terminal, print_plain, print_rows, time_text
+    from perfatlas.report.text import format_value, open_terminal, print_plain, print_rows
 
     found = compare_runs(first, second)
     if json:
@@ -33,8 +33,8 @@ def compare(first: File, second: File, /, *, json: Annotated[bool, SWITCH] = Fal
             {
                 "case": one["case"],
                 "kernel": one["kernel"],
-                "first": time_text(one["first_s"]),
-                "second": time_text(one["second_s"]),
+                "first": format_value("time_s", one["first_s"]),
+                "second": format_value("time_s", one["second_s"]),
                 "change": f"{one['ratio'] - 1.0:+.1%}",
                 "p": f"{one['p_value']:.2g}",
                 "verdict": one["verdict"],

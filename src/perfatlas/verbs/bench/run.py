@@ -23,7 +23,6 @@ MODEL_FLAGS: Final = ("model", "format", "batch", "isl", "tp")
 MODEL: Final = "Qwen/Qwen3-0.6B"
 SHOWN: Final = {
     "case": "case",
-    "kernel": "kernel",
     "time": "time",
     "half_width": "±90%",
     "rate": "rate",
@@ -151,8 +150,14 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
     from perfatlas.report.text import open_terminal, print_plain, print_rows
 
     console = open_terminal(sys.stdout)
-    rows = [_row(one) for one in results["records"]]
-    print_rows(console, rows, columns=SHOWN)
+    measured = [one for one in results["records"] if one["error"] is None]
+    failed = [one for one in results["records"] if one["error"] is not None]
+    print_rows(console, [_row(one) for one in measured], columns=SHOWN)
+    print_rows(
+        console,
+        [{"case": _case(one), "reason": one["error"]} for one in failed],
+        title="\nnot measured",
+    )
     machine = bench.machine
     print_plain(console, f"\n{machine.device}, {machine.stack}")
     origin = bench.ceilings.origin
@@ -164,24 +169,27 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
         print_plain(console, "interrupted: later cases were not measured")
 
 
-def _row(record: dict[str, Any]) -> dict[str, Any]:
+def _case(record: dict[str, Any]) -> str:
+    """Return operator, sizes, format, temperature and implementation in a few words."""
     from perfatlas.lab.harness import SHAPES
-    from perfatlas.report.text import time_text
 
     sizes = "x".join(str(record[name]) for name in SHAPES if record[name] is not None)
-    words = (record["name"], sizes, record["format"], record["data"])
-    case = {"case": " ".join(filter(None, words)), "kernel": record["kernel"]}
-    if record["error"] is not None:
-        return case | {"remark": f"failed: {record['error']}"}
-    time_s, expected_s = record["time_s"], record["predicted_s"]
+    words = (record["name"], sizes, record["format"], record["data"], record["kernel"])
+    return " ".join(filter(None, words))
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    from perfatlas.report.text import format_value
+
+    time_s, state = record["time_s"], record["state"]
     half = (record["time_s_high"] - record["time_s_low"]) / 2.0 / time_s
     compute = record["bound"] == "compute"
     rate = record["flop_per_s"] if compute else record["bytes_per_s"]
-    state = "" if record["state"] == "steady" else f"{record['state']}; "
-    return case | {
-        "time": time_text(time_s),
+    return {
+        "case": _case(record),
+        "time": format_value("time_s", time_s),
         "half_width": f"{half:.1%}",
         "rate": f"{rate / 1e9:.4g} {'GFLOP/s' if compute else 'GB/s'}",
-        "predicted": "" if expected_s is None else time_text(expected_s),
-        "remark": state + record["why"],
+        "predicted": format_value("time_s", record["predicted_s"]),
+        "remark": ("" if state == "steady" else f"{state}; ") + record["why"],
     }
