@@ -62,7 +62,7 @@ def main() -> None:
             first, second = measure(arms, CpuClock())
             clean = [
                 (one.time_s, two.time_s)
-                for one, two in zip(first.samples, second.samples, strict=True)
+                for one, two in zip(first.samples, second.samples, strict=False)  # turns of both
                 if not (one.preempted or two.preempted)
             ]
             ratio = ratio_interval(*zip(*clean, strict=True))

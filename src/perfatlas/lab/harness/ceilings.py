@@ -41,7 +41,7 @@ class Ceilings:
     sizes: tuple[float, ...]
     bytes_per_s: tuple[float, ...]
     call_s: float = 0.0
-    origin: str = "measured in this run"
+    origin: str = "roofline on ceilings of one core measured in this run"
     shapes: dict[str, str] = field(default_factory=dict)
 
     def bandwidth(self, size: float) -> float:
@@ -70,7 +70,7 @@ def ceilings_of(system: System) -> Ceilings:
         flop_per_s=peaks,
         sizes=(device.memory_bytes,),
         bytes_per_s=(device.memory_bandwidth,),
-        origin=f"system {system.name}",
+        origin=f"kernels or roofline of system {system.name}",
     )
 
 

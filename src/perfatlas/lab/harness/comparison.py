@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 # Medians of two runs differ by less without a change: a process places its data anew, and others
 # of the machine share caches and memory.
 SMALLEST_CHANGE: Final = {"compute": 0.05}
-SMALLEST_OTHER: Final = 0.10
-CRITERION: Final = "5% or more where compute bounds, else 10%; p < 0.01"
+SMALLEST_OTHER: Final = 0.25
+CRITERION: Final = "5% or more where compute bounds, else 25%; p < 0.01"
 NEEDED: Final = ("case", "kernel", "samples_s", "time_s", "bound", "error")
 
 
 def compare_runs(first: Path, second: Path) -> dict[str, Any]:
     """Return the changes from one run to another, the largest slowdown first.
 
-    A case is slower or faster if its medians differ by 5% or more, 10% where memory or network
+    A case is slower or faster if its medians differ by 5% or more, 25% where memory or network
     bounds, and its samples differ significantly (p < 0.01).
 
     Args:

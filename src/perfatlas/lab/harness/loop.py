@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ MOST_CALLS: Final = 2000  # of one sample
 WARM_WINDOW: Final = 4  # samples whose medians tell that the warm-up is over
 LOOKS: Final = 5  # single executions that tell how many make a sample
 FEWEST_SLOW: Final = 8  # samples of a call so long that few fill the budget
+M_TRIM_THRESHOLD: Final = -1  # of malloc.h
+M_MMAP_MAX: Final = -4
 SHORTEST_S: Final = 1e-9  # resolution of clocks
 
 
@@ -165,9 +168,10 @@ def _goes_on(found: Measurement, spent_s: float, protocol: Protocol) -> bool:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run the calling thread on one core, and PyTorch on one thread."""
+    """Run the calling thread on one core, and PyTorch on one thread; freed memory is kept."""
     import torch
 
+    _keep_freed_memory()
     threads = torch.get_num_threads()
     cores = os.sched_getaffinity(0)
     torch.set_num_threads(1)
@@ -179,6 +183,17 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
         with suppress(OSError):
             os.sched_setaffinity(0, cores)
+
+
+def _keep_freed_memory() -> None:
+    """Have the C library keep freed memory, so that no call pays for pages of its output again.
+
+    Source: mallopt(3). Other C libraries than glibc have no such function.
+    """
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_MAX, 0)
+        library.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _idlest(cores: set[int]) -> int:

@@ -160,8 +160,7 @@ def _print(results: dict[str, Any], bench: Bench) -> None:
     )
     machine = bench.machine
     print_plain(console, f"\n{machine.device}, {machine.stack}")
-    origin = bench.ceilings.origin
-    print_plain(console, f"predicted: on the ceilings of {origin} unless it has fitted kernels")
+    print_plain(console, f"predictions: {bench.ceilings.origin}")
     missing = dict.fromkeys(one.get("unmeasured") or "" for one in results["records"])
     for text in filter(None, missing):
         print_plain(console, f"not measured: {text}")
