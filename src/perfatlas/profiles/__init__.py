@@ -15,6 +15,6 @@ if TYPE_CHECKING:
         on_system as on_system,
     )
     from perfatlas.profiles.formats import import_profile as import_profile
-    from perfatlas.profiles.join import measured_rows as measured_rows
+    from perfatlas.profiles.join import measured_rows as measured_rows, system_of as system_of
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

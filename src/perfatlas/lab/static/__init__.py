@@ -15,5 +15,6 @@ if TYPE_CHECKING:
     )
     from perfatlas.lab.static.occupancy import MOST_THREADS as MOST_THREADS
     from perfatlas.lab.static.reproducer import write_reproducer as write_reproducer
+    from perfatlas.lab.static.tools import run_tool as run_tool
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

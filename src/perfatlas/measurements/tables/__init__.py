@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         recurrent_kernel as recurrent_kernel,
     )
     from perfatlas.measurements.tables.rows import (
+        COLUMNS as COLUMNS,
         PROTOCOL_COLUMNS as PROTOCOL_COLUMNS,
         SHAPE_COLUMNS as SHAPE_COLUMNS,
         MeasuredRows as MeasuredRows,

@@ -21,5 +21,11 @@ DECLARATION: Final = Declaration(
             help="Estimates against your benchmarks.",
             run="command:serving",
         ),
+        Command(
+            name="validate here",
+            help="Kernels and transformer steps predicted and measured on this CPU.",
+            run="here:here",
+            needs="PyTorch, of perfatlas[bench]",
+        ),
     ),
 )

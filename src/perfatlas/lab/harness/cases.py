@@ -1,0 +1,273 @@
+"""Cases of suites: an operator, its shape, a format, cold or hot data, and the arms measured.
+
+Shape legend: C candidates; here always one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import shipped_table
+from perfatlas.operators import Attention, Gemm, GroupedGemm, Operator, Phase, Streaming
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DATA: Final = "data/bench_suites.toml"
+LAYERS: Final = "llm-layers"  # its cases are the operators of a model
+BYTES: Final = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
+TEMPERATURES: Final = ("cold", "hot")
+# Arrays read and written by each streaming kernel, of which one is written.
+_ARRAYS: Final = {"copy": 2, "add": 3, "norm": 2, "softmax": 2, "silu_mul": 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a case does at least.
+
+    Args:
+        flop: Arithmetic [FLOP]; 0 where there is none to count.
+        bytes: Data read and written [bytes].
+    """
+
+    flop: float
+    bytes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One row of a suite before it is measured.
+
+    Args:
+        suite: Suite it belongs to.
+        operator: Operator, as calibrations name it where they have it.
+        shape: Sizes by name.
+        format: Number format of the data.
+        data: "cold", from memory, or "hot", the same data each time.
+        arms: Implementations; the first is the baseline.
+        work: What it does at least.
+        priced: The operator that machines price; None for those that no machine prices.
+        count: Executions in one step of the model it is from.
+    """
+
+    suite: str
+    operator: str
+    shape: Mapping[str, int]
+    format: str
+    data: str
+    arms: tuple[str, ...]
+    work: Work
+    priced: Operator | None = None
+    count: int = 1
+    name: str = field(default="")
+
+    @property
+    def label(self) -> str:
+        """Operator and shape as text; equal for equal cases of two runs."""
+        sizes = " ".join(f"{name}={value}" for name, value in self.shape.items())
+        return f"{self.name or self.operator} {sizes} {self.format} {self.data}"
+
+
+def suite_names() -> list[str]:
+    """Return the names of all suites."""
+    rows = shipped_table(DATA)["case"]
+    return [*dict.fromkeys(name for row in rows for name in row["suites"]), LAYERS]
+
+
+def operator_names() -> list[str]:
+    """Return the operators that suites measure."""
+    return list(dict.fromkeys(row["operator"] for row in shipped_table(DATA)["case"]))
+
+
+def suite_cases(name: str, *, gpu: bool = False) -> list[Case]:
+    """Return the cases of a suite, or those of one operator in all suites.
+
+    Args:
+        name: A suite or an operator.
+        gpu: Whether they run on a GPU, whose shapes are larger.
+
+    Raises:
+        InvalidSpecError: There is no such suite or operator.
+    """
+    known = [*suite_names(), *operator_names()]
+    if name not in known:
+        raise InvalidSpecError(
+            f"unknown suite {name!r}{did_you_mean(name, known)}; suites:"
+            f" {', '.join(suite_names())}; operators: {', '.join(operator_names())}"
+        )
+    place = "gpu" if gpu else "cpu"
+    rows = [
+        row
+        for row in shipped_table(DATA)["case"]
+        if (name in row["suites"] or name == row["operator"]) and row.get("on", place) == place
+    ]
+    return [case for row in rows for case in _cases(name, row)]
+
+
+def _cases(suite: str, row: Mapping[str, Any]) -> list[Case]:
+    """Return the grid of one row: shapes, formats, and cold and hot data."""
+    found = []
+    for shape, number_format, data in product(
+        _shapes(row), row.get("formats", ("",)), row.get("data", TEMPERATURES)
+    ):
+        operator, sizes = row["operator"], dict(shape)
+        priced = priced_operator(operator, sizes, number_format)
+        found.append(
+            Case(
+                suite=suite,
+                operator=operator,
+                shape=sizes,
+                format=number_format,
+                data=data,
+                arms=tuple(row["arms"]),
+                work=work_of(operator, sizes, number_format, priced),
+                priced=priced,
+                name=row.get("kernel", ""),
+            )
+        )
+    return found
+
+
+def _shapes(row: Mapping[str, Any]) -> list[dict[str, int]]:
+    """Return the product of the sizes of a row; `shapes` has some that belong together."""
+    together = row.get("shapes", [{}])
+    grid = row.get("grid", {})
+    return [
+        {**one, **dict(zip(grid, values, strict=True))}
+        for one in together
+        for values in product(*grid.values())
+    ]
+
+
+def priced_operator(operator: str, shape: Mapping[str, int], number_format: str) -> Operator | None:
+    """Return the operator that machines price, None if there is none.
+
+    Args:
+        operator: As calibrations name it.
+        shape: Its sizes.
+        number_format: Format of its data.
+    """
+    size = {name: np.array([float(value)]) for name, value in shape.items()}
+    build = _PRICED.get(operator)
+    if build is None or number_format not in BYTES:
+        return None
+    return build(size, number_format, float(BYTES[number_format]))
+
+
+def work_of(
+    operator: str, shape: Mapping[str, int], number_format: str, priced: Operator | None
+) -> Work:
+    """Return what an operator does at least.
+
+    Args:
+        operator: As calibrations name it.
+        shape: Its sizes.
+        number_format: Format of its data.
+        priced: The operator that machines price, which knows its own work.
+    """
+    if priced is not None:
+        work = priced.work()
+        moved = float((work.cold_bytes + work.activation_bytes)[0])
+        return Work(flop=float(work.flop[0]), bytes=moved)
+    return _WORK[operator](dict(shape), BYTES.get(number_format, 8))
+
+
+def _gemm(size: dict[str, Any], number_format: str, width: float) -> Operator:
+    return Gemm(
+        name="gemm",
+        phase=Phase.PREFILL,
+        count=np.ones(1),
+        **size,
+        format=number_format,
+        weight_bytes_per_element=width,
+        input_bytes_per_element=width,
+        output_bytes_per_element=width,
+    )
+
+
+def _attention(size: dict[str, Any], number_format: str, width: float) -> Operator:
+    q_len = size.get("q_len", np.ones(1))
+    return Attention(
+        name="attention",
+        phase=Phase.DECODE if q_len[0] == 1 else Phase.PREFILL,
+        count=np.ones(1),
+        **{**size, "q_len": q_len},
+        value_head_dim=size["head_dim"],
+        window=np.zeros(1),
+        format=number_format,
+        kv_format=number_format,
+        kv_bytes_per_element=width,
+        cache_append=False,
+    )
+
+
+def _moe(size: dict[str, Any], number_format: str, width: float) -> Operator:
+    return GroupedGemm(
+        name="experts",
+        phase=Phase.PREFILL,
+        count=np.ones(1),
+        **size,
+        ep=np.ones(1),
+        moe_tp=np.ones(1),
+        matrices=3,
+        format=number_format,
+        weight_bytes_per_element=width,
+        input_bytes_per_element=width,
+    )
+
+
+def _streaming(size: dict[str, Any], _format: str, width: float) -> Operator:
+    array = size["tokens"] * size["width"] * width
+    arrays = size.get("arrays", np.full(1, 2.0))
+    return Streaming(
+        name="stream",
+        phase=Phase.PREFILL,
+        count=np.ones(1),
+        stream="activation",
+        tokens=size["tokens"],
+        read_bytes=array * (arrays - 1.0),
+        write_bytes=array,
+        cold_read_bytes=np.zeros(1),
+    )
+
+
+def _stream_of(kernel: str) -> Callable[[dict[str, Any], str, float], Operator]:
+    def build(size: dict[str, Any], number_format: str, width: float) -> Operator:
+        arrays = np.full(1, float(_ARRAYS[kernel]))
+        return _streaming({**size, "arrays": arrays}, number_format, width)
+
+    return build
+
+
+_PRICED: Final[dict[str, Callable[[dict[str, Any], str, float], Operator]]] = {
+    "gemm": _gemm,
+    "prefill_attention": _attention,
+    "decode_attention": _attention,
+    "moe": _moe,
+    **{kernel: _stream_of(kernel) for kernel in _ARRAYS},
+}
+# Operators of databases and solvers: arithmetic and bytes of their inputs and outputs. Keys and row
+# indices have 8 bytes; comparisons are not counted as arithmetic.
+_WORK: Final[dict[str, Callable[[dict[str, int], int], Work]]] = {
+    "scan": lambda s, b: Work(flop=s["rows"], bytes=2 * s["rows"] * b),
+    "sort": lambda s, b: Work(flop=0.0, bytes=2 * s["rows"] * b),
+    "hash_join": lambda s, b: Work(
+        flop=0.0, bytes=2 * 8 * (s["rows"] + s["build_rows"]) + (8 + 2 * b) * s["rows"]
+    ),
+    "group_by": lambda s, b: Work(
+        flop=s["rows"], bytes=(8 + b) * s["rows"] + (8 + b) * s["groups"]
+    ),
+    "spmv": lambda s, b: Work(
+        flop=2.0 * s["rows"] * s["per_row"], bytes=s["rows"] * (s["per_row"] * (b + 4) + 2 * b + 4)
+    ),
+    "stencil": lambda s, b: Work(flop=6.0 * s["rows"] ** 2, bytes=2 * b * s["rows"] ** 2),
+    "all_reduce": lambda s, _b: Work(flop=0.0, bytes=s["bytes"]),
+    "all_gather": lambda s, _b: Work(flop=0.0, bytes=s["bytes"]),
+    "reduce_scatter": lambda s, _b: Work(flop=0.0, bytes=s["bytes"]),
+    "all_to_all": lambda s, _b: Work(flop=0.0, bytes=s["bytes"]),
+}

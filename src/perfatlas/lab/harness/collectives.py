@@ -1,0 +1,110 @@
+"""Collectives between processes of this machine: wall times, each the longest of all ranks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+REPETITIONS: Final = 60
+WARM_UP: Final = 10
+MAX_TIME: Final = timedelta(seconds=60)  # that a rank waits for the others
+
+
+class Ranks(NamedTuple):
+    """What processes run together.
+
+    Args:
+        store: File through which they meet.
+        backend: gloo or nccl.
+        ranks: Processes.
+        operator: One of COLLECTIVES.
+        size: Bytes as nccl-tests counts them.
+    """
+
+    store: str
+    backend: str
+    ranks: int
+    operator: str
+    size: int
+
+
+def rank_times_s(operator: str, size: int, ranks: int, *, gpu: bool = False) -> list[float]:
+    """Return the times of a collective, each the longest of all ranks [s].
+
+    Args:
+        operator: One of COLLECTIVES.
+        size: Bytes as nccl-tests counts them.
+        ranks: Processes.
+        gpu: NCCL on GPUs instead of Gloo on CPUs.
+    """
+    context = multiprocessing.get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(ranks, mp_context=context) as pool,
+    ):
+        store = str(Path(folder) / "store")
+        asked = Ranks(store, "nccl" if gpu else "gloo", ranks, operator, size)
+        running = [pool.submit(run_rank, asked, rank) for rank in range(ranks)]
+        times = [one.result() for one in running]
+    return times[0]
+
+
+def run_rank(asked: Ranks, rank: int) -> list[float]:
+    """Run one rank in a process of its own; return the longest times of all ranks [s].
+
+    Args:
+        asked: What runs.
+        rank: Which one this is.
+    """
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        asked.backend,
+        init_method=f"file://{asked.store}",
+        rank=rank,
+        world_size=asked.ranks,
+        timeout=MAX_TIME,
+    )
+    device = "cpu" if asked.backend == "gloo" else f"cuda:{rank}"
+    call = _call(asked, torch.randn(asked.size // 4, device=device))
+    times = torch.zeros(REPETITIONS, dtype=torch.float64, device=device)
+    for at in range(-WARM_UP, REPETITIONS):
+        dist.barrier()
+        start_s = time.perf_counter()
+        call()
+        if device != "cpu":
+            torch.cuda.synchronize()
+        if at >= 0:
+            times[at] = time.perf_counter() - start_s
+    dist.all_reduce(times, op=dist.ReduceOp.MAX)
+    dist.destroy_process_group()
+    found: list[float] = times.tolist()
+    return found
+
+
+def _call(asked: Ranks, data: Tensor) -> Callable[[], object]:
+    import torch.distributed as dist
+
+    part = data[: len(data) // asked.ranks].clone()
+    if asked.operator == "all_reduce":
+        return lambda: dist.all_reduce(data)
+    if asked.operator == "all_gather":
+        return lambda: dist.all_gather_into_tensor(data, part)
+    if asked.operator == "reduce_scatter":
+        return lambda: dist.reduce_scatter_tensor(part, data)
+    sent = list(data.chunk(asked.ranks))
+    received = [one.clone() for one in sent]
+    return lambda: dist.all_to_all(received, sent)

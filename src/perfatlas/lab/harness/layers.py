@@ -1,0 +1,111 @@
+"""Operators of a model under a plan as cases: the layers of one rank in one step.
+
+Shape legend: C candidates; here always one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.lab.harness.cases import LAYERS, Case, Work
+from perfatlas.networks import ModelFormats, StepTokens, resolve_model
+from perfatlas.operators import Attention, Collective, Gemm, GroupedGemm, Phase, Streaming
+from perfatlas.parallelism import PlanColumns, shard_operators
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfatlas.operators import Operator
+
+PHASES: Final = (Phase.PREFILL, Phase.DECODE)
+# Streaming kernels that the harness has; others are timed as a copy of their bytes.
+_KERNELS: Final = {"norm": "norm", "activation": "silu_mul"}
+_WIDTH: Final = 2.0  # bytes of an activation
+
+
+def layer_cases(
+    model: str, *, number_format: str = "bf16", batch: int = 1, isl: int = 128, tp: int = 1
+) -> list[Case]:
+    """Return the distinct operators of one rank in a prefill and in a decode step.
+
+    Args:
+        model: Hugging Face id or config of a model.
+        number_format: Format of its products.
+        batch: Sequences.
+        isl: Tokens of each prompt, and keys of each decoding sequence.
+        tp: Tensor-parallel ranks; experts are divided too.
+    """
+    network = resolve_model(model).network
+    names = dict.fromkeys(("gemm", "moe", "kv", "attention", "head"), number_format)
+    formats, one = ModelFormats(**names), np.ones(1)
+    ranks = one * tp
+    sizes = dict.fromkeys(("pp", "cp", "attention_dp", "ep", "dp"), one)
+    plan = PlanColumns(tp=ranks, moe_tp=ranks, **sizes)
+    found: dict[str, Case] = {}
+    for phase in PHASES:
+        q_len = one * (isl if phase is Phase.PREFILL else 1)
+        tokens = StepTokens(batch=one * batch, q_len=q_len, kv_len=one * isl, head_ranks=ranks)
+        whole = network.step_operators(formats, phase, tokens)
+        for case in _cases(shard_operators(whole, plan, network)):
+            before = found.get(case.label)
+            count = case.count + (before.count if before else 0)
+            found[case.label] = Case(**{**vars(case), "count": count})
+    return list(found.values())
+
+
+def _cases(operators: tuple[Operator, ...]) -> Iterator[Case]:
+    for operator in operators:
+        count = int(operator.count[0])
+        if not count:
+            continue
+        kind, shape, number_format, arm = _described(operator)
+        work = operator.work()
+        yield Case(
+            suite=LAYERS,
+            operator=kind,
+            shape={name: int(value) for name, value in shape.items()},
+            format=number_format,
+            data="hot" if isinstance(operator, Streaming) else "cold",
+            arms=(arm,),
+            work=Work(
+                flop=float(np.ravel(work.flop)[0]),
+                bytes=float(np.ravel(work.cold_bytes + work.activation_bytes)[0]),
+            ),
+            priced=operator,
+            count=count,
+            name=f"{operator.phase.value} {operator.name}",
+        )
+
+
+def _described(operator: Operator) -> tuple[str, dict[str, Any], str, str]:
+    """Return kind, sizes, format and implementation of an operator."""
+
+    def sizes(*names: str) -> dict[str, Any]:
+        return {name: np.ravel(getattr(operator, name))[0] for name in names}
+
+    if isinstance(operator, Gemm) and np.all(np.asarray(operator.groups) == 1.0):
+        return "gemm", sizes("m", "n", "k"), operator.format, "torch"
+    if isinstance(operator, Attention):
+        names = ("batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        kind = "decode_attention" if operator.q_len[0] == 1 else "prefill_attention"
+        return kind, sizes(*names), operator.format, "sdpa"
+    if isinstance(operator, GroupedGemm):
+        found = sizes("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+        found["intermediate"] = found["intermediate"] / found.pop("moe_tp")
+        if found.pop("ep") == 1.0:
+            return "moe", found, operator.format, "torch"
+    if isinstance(operator, Streaming):
+        kernel = _KERNELS.get(operator.stream, "copy")
+        read, written = float(operator.read_bytes[0]), float(operator.write_bytes[0])
+        moved = written if kernel != "copy" else (read + written + _cold(operator)) / 2.0
+        tokens = max(1, int(operator.tokens[0]))
+        width = max(1, round(moved / _WIDTH / tokens))
+        return kernel, {"tokens": tokens, "width": width}, "bf16", "torch"
+    shown = "collective" if isinstance(operator, Collective) else operator.kind
+    return shown, {}, "bf16", "torch"
+
+
+def _cold(operator: Streaming) -> float:
+    return float(np.ravel(operator.cold_read_bytes)[0])

@@ -1,0 +1,31 @@
+"""What `bench` adds to perfatlas: its commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(name="bench", help="Benchmarks of this machine: suites, hardware file, changes."),
+        Command(
+            name="bench run",
+            help="Measure a suite of kernels beside ceilings and prediction.",
+            run="run:run",
+            needs="PyTorch, of perfatlas[bench]",
+        ),
+        Command(
+            name="bench device",
+            help="Measure this CPU into a hardware file.",
+            run="device:device",
+            needs="PyTorch, of perfatlas[bench]",
+        ),
+        Command(
+            name="bench compare",
+            help="Which kernels changed between two runs of a suite.",
+            run="compare:compare",
+            needs="two files that bench run wrote",
+        ),
+    ),
+)

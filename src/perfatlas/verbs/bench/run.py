@@ -1,0 +1,194 @@
+"""`perfatlas bench run`: suites of kernels measured on this machine."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from perfatlas.commands.flags import SWITCH, Count, WrittenFile, changed_flags
+from perfatlas.commands.output import envelope, print_json
+from perfatlas.quantities import UnsupportedError, UsageError, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.lab.harness import Bench, Case
+
+COMMAND: Final = "bench run"
+INTERRUPTED: Final = 130
+MODEL_FLAGS: Final = ("model", "format", "batch", "isl", "tp")
+MODEL: Final = "Qwen/Qwen3-0.6B"
+SHOWN: Final = {
+    "case": "case",
+    "time": "time",
+    "half_width": "±90%",
+    "rate": "rate",
+    "predicted": "predicted",
+    "remark": "remark",
+}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class BenchFlags:
+    """What suites are compared with, and where their records go.
+
+    Args:
+        output: File for all records (CSV, Parquet or JSON Lines).
+        to: File for a row per shape, for calibrate --measurements (CSV, Parquet or JSON Lines).
+        system: System to compare with, such as a file of bench device; by default its ceilings are
+            measured first, and a GPU is looked up in the catalog.
+        model: Model whose operators llm-layers measures.
+        format: Number format of its products.
+        batch: Its sequences.
+        isl: Tokens of each prompt, and keys of each decoding sequence.
+        tp: Its tensor-parallel ranks.
+        json: Print one JSON object.
+    """
+
+    output: WrittenFile | None = None
+    to: WrittenFile | None = None
+    system: str | None = None
+    model: str | None = None
+    format: str | None = None
+    batch: Count | None = None
+    isl: Count | None = None
+    tp: Count | None = None
+    json: Annotated[bool, SWITCH] = False
+
+
+def run(suite: str, /, *, flags: BenchFlags | None = None) -> int:
+    """Measure a suite of kernels; return the exit code.
+
+    Args:
+        suite: quick, gemm, attention, moe, memory, collectives, llm-layers or analytics; or an
+            operator of them, such as decode_attention.
+        flags: Comparison and output.
+    """
+    from perfatlas.files import table_format, write_table
+    from perfatlas.lab.harness import collected, measured_rows, require_torch, run_cases
+
+    flags = flags or BenchFlags()
+    for path in (flags.output, flags.to):
+        if path is not None:
+            table_format(path)
+    require_torch()
+    bench, cases = _bench(flags), _cases(suite, flags)
+    records, interrupted = collected(run_cases(cases, bench), _progress)
+    if not records:
+        return INTERRUPTED
+    table = _columns(records)
+    written = {flags.output: table} if flags.output else {}
+    written |= {flags.to: measured_rows(records)} if flags.to else {}
+    for path, columns in written.items():
+        write_table(path, columns)
+        rows = counted(len(next(iter(columns.values()))), "row")
+        sys.stderr.write(f"perfatlas: {rows} written to {path}\n")
+    results = {
+        "suite": suite,
+        "device": bench.machine.device,
+        "interrupted": interrupted,
+        "failed": sum(one["error"] is not None for one in records),
+        "records": [
+            {name: cells[at] for name, cells in table.items()} for at in range(len(records))
+        ],
+    }
+    if flags.json:
+        given = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
+        print_json(envelope(COMMAND, results=results, scenario={"suite": suite, **given}))
+    else:
+        _print(results, bench)
+    return INTERRUPTED if interrupted else 0
+
+
+def _bench(flags: BenchFlags) -> Bench:
+    """Return the machine with its ceilings, measured or those of a system."""
+    from perfatlas.hardware import resolve_system
+    from perfatlas.lab.harness import Bench, ceilings_of, measured_ceilings, this_machine
+    from perfatlas.profiles import system_of
+
+    machine = this_machine()
+    name = flags.system or (system_of(machine.device) if machine.gpu else "")
+    if name:
+        system = resolve_system(name)
+        return Bench(machine=machine, ceilings=ceilings_of(system), system=system)
+    if machine.gpu:
+        raise UnsupportedError(
+            f"the catalog has no {machine.device}: set --system to one like it, or to a file"
+        )
+    sys.stderr.write(f"perfatlas: measuring ceilings of {machine.device}\n")
+    return Bench(machine=machine, ceilings=measured_ceilings())
+
+
+def _cases(suite: str, flags: BenchFlags) -> list[Case]:
+    from perfatlas.lab.harness import LAYERS, layer_cases, suite_cases, this_machine
+
+    given = {name: value for name in MODEL_FLAGS if (value := getattr(flags, name)) is not None}
+    if suite != LAYERS:
+        if given:
+            raise UsageError(f"--{next(iter(given))} applies only to bench run {LAYERS}")
+        return suite_cases(suite, gpu=this_machine().gpu)
+    number_format = given.pop("format", "bf16")
+    return layer_cases(given.pop("model", MODEL), number_format=number_format, **given)
+
+
+def _progress(rows: Sequence[dict[str, Any]]) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{rows[0]['case']}\n")
+
+
+def _columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return records as columns; what a failed case lacks is empty."""
+    names = dict.fromkeys(name for one in records for name in one)
+    return {name: [one.get(name) for one in records] for name in names}
+
+
+def _print(results: dict[str, Any], bench: Bench) -> None:
+    from perfatlas.report.text import open_terminal, print_plain, print_rows
+
+    console = open_terminal(sys.stdout)
+    measured = [one for one in results["records"] if one["error"] is None]
+    failed = [one for one in results["records"] if one["error"] is not None]
+    print_rows(console, [_row(one) for one in measured], columns=SHOWN)
+    print_rows(
+        console,
+        [{"case": _case(one), "reason": one["error"]} for one in failed],
+        title="\nnot measured",
+    )
+    machine = bench.machine
+    print_plain(console, f"\n{machine.device}, {machine.stack}")
+    print_plain(console, f"predictions: {bench.ceilings.origin}")
+    missing = dict.fromkeys(one.get("unmeasured") or "" for one in results["records"])
+    for text in filter(None, missing):
+        print_plain(console, f"not measured: {text}")
+    if results["interrupted"]:
+        print_plain(console, "interrupted: later cases were not measured")
+
+
+def _case(record: dict[str, Any]) -> str:
+    """Return operator, sizes, format, temperature and implementation in a few words."""
+    from perfatlas.lab.harness import SHAPES
+
+    sizes = "x".join(str(record[name]) for name in SHAPES if record[name] is not None)
+    words = (record["name"], sizes, record["format"], record["data"], record["kernel"])
+    return " ".join(filter(None, words))
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    from perfatlas.report.text import format_value
+
+    time_s, state = record["time_s"], record["state"]
+    half = (record["time_s_high"] - record["time_s_low"]) / 2.0 / time_s
+    compute = record["bound"] == "compute"
+    rate = record["flop_per_s"] if compute else record["bytes_per_s"]
+    return {
+        "case": _case(record),
+        "time": format_value("time_s", time_s),
+        "half_width": f"{half:.1%}",
+        "rate": f"{rate / 1e9:.4g} {'GFLOP/s' if compute else 'GB/s'}",
+        "predicted": format_value("time_s", record["predicted_s"]),
+        "remark": ("" if state == "steady" else f"{state}; ") + record["why"],
+    }
