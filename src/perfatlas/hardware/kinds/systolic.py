@@ -9,6 +9,7 @@ from perfatlas.hardware.device_fields import (
     CITED_CLOCKS,
     CITED_FIRST,
     CLOCKS,
+    INSIDE,
     KERNELS,
     OPERATORS,
     PACKAGES,
@@ -46,6 +47,9 @@ KIND: Final = DeviceKind(
         "device.vmem": factor(
             "VMEM capacity",
             size("vector memory that software manages", *KERNELS, into="vmem_bytes"),
+        ),
+        "device.wraparound_multiple": primary(
+            count("lengths of torus axes whose ends are linked are multiples of this", *INSIDE)
         ),
         **PACKAGES,
         **CLOCKS,
