@@ -204,7 +204,10 @@ def falls() -> list[dict[str, Any]]:
                 continue
             fall = {
                 name: 100.0
-                * (_least_s()[first] / rows[first][f"{name}_s"] - _least_s()[at] / rows[at][f"{name}_s"])
+                * (
+                    _least_s()[first] / rows[first][f"{name}_s"]
+                    - _least_s()[at] / rows[at][f"{name}_s"]
+                )
                 for name in ("measured", "predicted")
             }
             found.append(

@@ -20,7 +20,10 @@ MODELS: Final = {
     "Llama-2-7B": "meta-llama/Llama-2-7b-hf",
     "Qwen3-Coder-480B-A35B-Instruct": "Qwen/Qwen3-Coder-480B-A35B-Instruct",
 }
-SYSTEMS: Final = {"TPU v5e": ("v5e-8", "jetstream"), "TPU v7 (Ironwood)": ("tpu7x-2x2x1", "vllm_tpu")}
+SYSTEMS: Final = {
+    "TPU v5e": ("v5e-8", "jetstream"),
+    "TPU v7 (Ironwood)": ("tpu7x-2x2x1", "vllm_tpu"),
+}
 FORMATS: Final = {"bf16": "bf16", "int8": "int8_wo", "fp8, fp8 KV": "fp8"}
 # Mean tokens of ShareGPT, whose rows state maxima of 1,024.
 # Source: vllm-project/vllm issue 3148 and others: some 220 tokens of prompts and 200 of answers.

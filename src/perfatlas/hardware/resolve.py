@@ -186,8 +186,9 @@ def resolve_system(text: str) -> System:
 
     Args:
         text: A catalog name or a unique prefix ("h200_sxm" or "H200"), a slice of a TPU pod
-            ("v5p-128", "v5e-4x4"), or the path of a TOML spec (complete, or with `base = "h200_sxm"` and changes), optionally followed by overrides in
-            braces: "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}".
+            ("v5p-128", "v5e-4x4"), or the path of a TOML spec (complete, or with
+            `base = "h200_sxm"` and changes), optionally followed by overrides in braces:
+            "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}".
             Override paths are those of the TOML. Changing SMs, tensor clock or FLOP per clock
             scales the peaks that are not set; changing only a peak changes FLOP per clock and SM.
 

@@ -1,4 +1,4 @@
-"""Slices of TPU pods: chips and topology from names such as v5p-128, of which 128 are TensorCores."""
+"""Slices of TPU pods: chips and topology from names such as v5p-128, which counts TensorCores."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_slice(name: str) -> Slice | None:
     Example:
         >>> from perfatlas.hardware.slices import find_slice
         >>> find_slice("v5p-128").note
-        'v5p-128 is 64 chips (128 TensorCores) of tpu_v5p in a torus of 4x4x4'
+        'v5p-128 is 64 chips (128 TensorCores) of tpu_v5p in a topology of 4x4x4'
         >>> find_slice("v5e-16").chips
         16
     """
@@ -83,7 +83,7 @@ def find_slice(name: str) -> Slice | None:
         )
     cores_note = f" ({chips * cores} TensorCores)" if cores > 1 else ""
     words = "x".join(map(str, topology))
-    note = f"{text} is {chips} chips{cores_note} of {system} in a torus of {words}"
+    note = f"{text} is {chips} chips{cores_note} of {system} in a topology of {words}"
     return Slice(text, system, chips, note, str(row["ref"]))
 
 
@@ -112,9 +112,7 @@ def _balanced(number: int, axes: int) -> tuple[int, ...]:
     """Return as many factors of a number as there are axes, ascending, the largest least."""
     if axes == 1:
         return (number,)
-    every = (
-        tuple(sorted((one, *_balanced(number // one, axes - 1)))) for one in _divisors(number)
-    )
+    every = (tuple(sorted((one, *_balanced(number // one, axes - 1)))) for one in _divisors(number))
     return min(every, key=lambda shape: shape[::-1])
 
 

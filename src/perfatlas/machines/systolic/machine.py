@@ -19,6 +19,7 @@ from perfatlas.operators import (
     BOUND_COMPUTE,
     BOUND_MEMORY,
     BOUND_PADDING,
+    Phase,
     with_fields,
 )
 from perfatlas.pricing import PricedOperators, unpriced
@@ -33,6 +34,17 @@ if TYPE_CHECKING:
 NOTE: Final = (
     "systolic: an operator takes the slowest of matrix units with padded tiles and vector units"
     " (bound: compute), and device memory with what tiles of VMEM read again (bound: memory)"
+)
+
+
+# How much slower than predicted a step of a service may be, beside the error of training steps.
+# Source: assumption. Published times per output token of Llama-3.3-70B on v6e
+# (AI-Hypercomputer/tpu-recipes) are 1.9 and 2.3 times those of its bytes at the full bandwidth.
+SERVED: Final = (Phase.PREFILL, Phase.DECODE)
+SLOWER_SERVICE: Final = 3.0
+SERVICE_NOTE: Final = (
+    "steps of services on systolic machines are not validated: the speed of kernels is that of"
+    " published training steps, and the upper end of the interval three times as high"
 )
 
 
@@ -125,16 +137,19 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
     speeds = [one.calibration.parameters[EFFICIENCY_KERNELS] for one in fitted.matches]
     speed_D = np.array([*speeds, 1.0])[fitted.match_D]  # the last one without a calibration
     time_s_CO = slowest_CO / speed_D[devices.index_C][:, None]
-    return with_step_errors(
+    serves_O = np.array([one.phase in SERVED for one in operators])
+    found = with_step_errors(
         with_fields(
             prices,
             time_s_CO=np.maximum(time_s_CO, prices.bound_s_CO),
             code_CO=code_CO.astype(np.int8),
-            notes=(NOTE,),
+            notes=(NOTE, SERVICE_NOTE) if serves_O.any() else (NOTE,),
         ),
         fitted,
         devices.index_C,
     )
+    slower_O = np.where(serves_O, SLOWER_SERVICE, 1.0)
+    return with_fields(found, high_s_CO=found.high_s_CO * slower_O)
 
 
 def _communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:
