@@ -27,7 +27,7 @@ from perfatlas.scenario.training_steps import question_of, read_training
 from perfatlas.training.step import training_steps
 from validation.machines.tpu_runs import NAMES, published_runs, recipes
 from validation.machines.tpu_services import validate_tpu_services
-from validation.training.spread import unfitted_model_interval
+from validation.runs.model_spread import unfitted_model_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,8 @@ def fitted(runs: Sequence[int]) -> tuple[float, float]:
     longer_FR = 1.0 + SPREADS[:, None] * _waits()[places]
     missed_GFR = np.log(measured_R / (_steady()[:, None, places] * longer_FR))
     speed = int((np.abs(missed_GFR[:, 0]) @ weight_R).argmin())
-    spread = int(sum(_from_mean(missed_GFR[speed], one) for one in _scaled(places)).argmin())
+    apart = [_from_mean(missed_GFR[speed], one) for one in _scaled(places)]
+    spread = int(np.sum(apart, axis=0).argmin())
     speed = int((np.abs(missed_GFR[:, spread]) @ weight_R).argmin())
     return float(SPEEDS[speed]), float(SPREADS[spread])
 
@@ -176,7 +177,7 @@ def left_out() -> tuple[dict[str, Any], ...]:
 
 def _share(run: Run) -> float:
     """Return the measured model FLOP utilization of a run."""
-    return _least_s()[published_runs().index(run)] / measured_s(run)
+    return float(_least_s()[published_runs().index(run)]) / measured_s(run)
 
 
 def _constant_share(at: int) -> float:

@@ -101,7 +101,7 @@ def flop_per_token(config: dict[str, Any], sequence: int) -> float:
     hidden, width = config["hidden_size"], config["num_attention_heads"] * config["head_dim"]
     layer = 4 * hidden * width + 3 * hidden * config["intermediate_size"]
     weights = config["num_hidden_layers"] * layer + hidden * config["vocab_size"]
-    return 6.0 * weights + 12.0 * config["num_hidden_layers"] * width * sequence
+    return float(6.0 * weights + 12.0 * config["num_hidden_layers"] * width * sequence)
 
 
 @cache

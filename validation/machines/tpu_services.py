@@ -38,7 +38,11 @@ def validate_tpu_services() -> list[dict[str, Any]]:
         if asked is None:
             continue
         measured = float(row["value"]) / float(row["chips"])
-        answer = {"machine": row["machine"], "model": row["model"], "format": row["precision"]}
+        answer: dict[str, Any] = {
+            "machine": row["machine"],
+            "model": row["model"],
+            "format": row["precision"],
+        }
         answer |= {"isl": asked["isl"], "osl": asked["osl"], "measured_tokens_per_s": measured}
         try:
             results = perfatlas.estimate(**asked).results

@@ -169,14 +169,8 @@ def price_collectives(
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound)
-    if algorithm := str(direct_S[0]):
-        sizes = (shapes.op, shapes.bytes, group, links)
-        levels = (
-            torus_levels(*sizes, (systems, system_index_U, shapes.stride))
-            if algorithm == TORUS
-            else scheduled_levels(*sizes)
-        )
-        return _direct(algorithm, bound, levels, systems, system_index_U)
+    if direct_S[0]:
+        return _direct(str(direct_S[0]), shapes, bound, (group, links), (systems, system_index_U))
     question = CollectiveQuery(
         op=shapes.op,
         bytes_U=shapes.bytes,
@@ -334,15 +328,22 @@ def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
 
 def _direct(
     algorithm: str,
+    shapes: CollectiveShapes,
     bound: _Bound,
-    levels: tuple[FloatArray, FloatArray],
-    systems: Sequence[System],
-    system_index_U: IntArray,
+    placed: tuple[Group, Links],
+    on: tuple[Sequence[System], IntArray],
 ) -> PricedCollectives:
     """Return the prices of exchanges over direct links, with the errors of whole steps.
 
     Levels add. Calibrations may state the speed of links over their closed forms.
     """
+    systems, system_index_U = on
+    sizes = (shapes.op, shapes.bytes, *placed)
+    levels = (
+        torus_levels(*sizes, (systems, system_index_U, shapes.stride))
+        if algorithm == TORUS
+        else scheduled_levels(*sizes)
+    )
     matches, match_S, tails_S2 = find_schedules([system.device for system in systems])
     speeds = [one.calibration.parameters.get(EFFICIENCY_LINKS, 1.0) for one in matches]
     speed_U = np.array([*speeds, 1.0])[match_S[system_index_U]]  # the last without a calibration

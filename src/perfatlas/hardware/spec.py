@@ -102,7 +102,7 @@ def catalog_spec(name: str) -> Spec:
         spec = catalog_spec(found.system)
         source = Source(kind="datasheet", ref=found.ref, note=found.note)
         domain = {"device.scale_up.domain_size": Entry(found.chips, source)}
-        return replace(spec, entries=spec.entries | domain, notes=(*spec.notes, found.note))
+        return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, found.note))
     known = _spellings()[resolve_name(name, _spellings(), what="system", lists=lists)]
     if known != name:
         spec = catalog_spec(known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -161,7 +163,11 @@ def test_slices_that_do_not_exist_are_explained() -> None:
 def test_a_step_has_the_speed_of_the_calibration_and_the_errors_of_models_left_out() -> None:
     found = find_schedule(resolve_system("v5p-128").device)
     assert found is not None
-    fields = {"model": "meta-llama/Llama-3.1-8B", "system": "v5p-128", "engine": "maxtext"}
+    fields: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "v5p-128",
+        "engine": "maxtext",
+    }
     step = perfatlas.train(**fields, gpus=64, global_batch=64).results
     with without_devices(TPUS):
         faster = perfatlas.train(**fields, gpus=64, global_batch=64).results
@@ -172,7 +178,11 @@ def test_a_step_has_the_speed_of_the_calibration_and_the_errors_of_models_left_o
 
 
 def test_slices_wait_for_each_other_and_chips_do_not() -> None:
-    fields = {"model": "meta-llama/Llama-3.1-8B", "engine": "maxtext", "recompute": "full"}
+    fields: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "engine": "maxtext",
+        "recompute": "full",
+    }
     one = perfatlas.train(**fields, system="v5p-128", gpus=64, global_batch=64).results
     many = perfatlas.train(
         **fields, system="v5p-128", gpus=256, global_batch=256, sharding_replicas=4
@@ -183,7 +193,7 @@ def test_slices_wait_for_each_other_and_chips_do_not() -> None:
 
 
 def test_engines_of_other_vendors_are_refused() -> None:
-    fields = {"model": "meta-llama/Llama-3.1-8B", "gpus": 64, "global_batch": 64}
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 64, "global_batch": 64}
     with pytest.raises(UnsupportedError, match="megatron runs on devices of NVIDIA, AMD"):
         perfatlas.train(**fields, system="v5p-128")
     with pytest.raises(UnsupportedError, match="maxtext runs on devices of Google"):
