@@ -39,7 +39,10 @@ KIND: Final = DeviceKind(
             )
         ),
         "device.matrix_side": primary(
-            count("rows and columns of a matrix unit, to multiples of which weights are padded")
+            count(
+                "rows and columns of a matrix unit, to multiples of which weights are padded",
+                *OPERATORS,
+            )
         ),
         "device.vector_lanes": primary(
             count("elements per clock of the vector units", "elementwise operators")

@@ -148,7 +148,7 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
 def _check_release(inputs: TrainInputs) -> None:
     """Refuse formats, models, sharding and packed sequences that a release did not run."""
     engine = resolve_training_engine(inputs.engine)
-    _check_vendor(inputs, engine)
+    _check_kind(inputs, engine)
     name = training_format(inputs.format)
     if engine.formats and name not in engine.formats:
         raise UnsupportedError(
@@ -187,16 +187,16 @@ def _check_release(inputs: TrainInputs) -> None:
         )
 
 
-def _check_vendor(inputs: TrainInputs, engine: TrainingEngine) -> None:
-    """Refuse an engine that does not run on the devices of a vendor."""
+def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
+    """Refuse an engine that does not run on a kind of machine."""
     device = resolve_system(inputs.system).device
-    if not engine.vendors or device.vendor in engine.vendors:
+    if not engine.kinds or device.kind in engine.kinds:
         return
-    others = [one.name for one in training_engines().values() if device.vendor in one.vendors]
+    others = [one.name for one in training_engines().values() if device.kind in one.kinds]
     named = ", ".join(dict.fromkeys((*others, "generic", "ideal")))
     raise UnsupportedError(
-        f"engine = {engine.name} runs on devices of {', '.join(engine.vendors)}, and {device.name}"
-        f" is of {device.vendor}; set engine = {named}"
+        f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set engine ="
+        f" {named}"
     )
 
 

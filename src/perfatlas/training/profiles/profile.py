@@ -101,7 +101,7 @@ class TrainingEngine:
         fitted_moe: The same of MoE models.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
-        vendors: Vendors of the devices that it runs on; empty for all.
+        kinds: Kinds of machines that it runs on, as `device.kind`; empty for all.
         formats: Number formats of matrix products that the release runs; empty for all.
         experts: Whether it runs MoE models.
         most_zero: The highest `zero` that it runs.
@@ -164,7 +164,7 @@ class TrainingEngine:
     source: str
     fit: str
     jitter_unit: str = "rank"
-    vendors: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     experts: bool = True
     most_zero: int = 3
@@ -333,7 +333,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
 }
 _FIELDS["recipe"] = Field(RECIPES, into="recipes")
 _FIELDS["jitter_unit"] = Field(Text(choices=("rank", "domain")))
-_FIELDS["vendors"] = Field(Array(of=Text(empty=False)))
+_FIELDS["kinds"] = Field(Array(of=Text(empty=False)))
 
 
 _RELEASE: Final[dict[str, Field[Any]]] = {
