@@ -26,7 +26,7 @@ SYSTEMS: Final = {
 }
 FORMATS: Final = {"bf16": "bf16", "int8": "int8_wo", "fp8, fp8 KV": "fp8"}
 # Mean tokens of ShareGPT, whose rows state maxima of 1,024.
-# Source: vllm-project/vllm issue 3148 and others: some 220 tokens of prompts and 200 of answers.
+# Source: assumption; the runs do not state them.
 SHAREGPT: Final = (220, 200)
 
 
