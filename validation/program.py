@@ -64,6 +64,11 @@ COMMANDS: Final = (
         run="machines.command:amd",
     ),
     Command(
+        name="tpu",
+        help="Training steps and services on TPUs against published ones.",
+        run="machines.command:tpu",
+    ),
+    Command(
         name="sources",
         help="Steps of other laboratories against intervals fitted to all others.",
         run="serving.sources_command:sources",

@@ -3231,8 +3231,8 @@ def search_training(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
-            generic (none of these: a wider interval) or ideal (no host time), optionally with a
-            version, as in megatron@26.04. Default: megatron.
+            maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
+            optionally with a version, as in megatron@26.04. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -3818,8 +3818,8 @@ def train(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's),
-            generic (none of these: a wider interval) or ideal (no host time), optionally with a
-            version, as in megatron@26.04. Default: megatron.
+            maxtext (TPUs), generic (none of these: a wider interval) or ideal (no host time),
+            optionally with a version, as in megatron@26.04. Default: megatron.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the

@@ -56,7 +56,7 @@ def test_a_row_without_answer_has_an_error_and_others_continue(tmp_path: Path) -
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 VERBS = [
-    (["estimate"], f"model,system,batch,gpus\n{MODEL},h200_sxm,4,\n{MODEL},tpu_v7,4,\n"),
+    (["estimate"], f"model,system,batch,gpus\n{MODEL},h200_sxm,4,\n{MODEL},cpu,4,\n"),
     (["kernel", "gemm"], "system,m,n,k,tier\nh200_sxm,8,8,8,\ntpu_v7,8,8,8,\n"),
     (["kernel", "gemm", "--n", "8", "--k", "8"], "system,m\ntpu_v7,8\nh200_sxm,8\n"),
     (["collective", "--op", "all_reduce", "--bytes", "1MB"], "system,gpus\ntpu_v7,8\n"),
@@ -182,7 +182,7 @@ def test_a_bad_table_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_a_bound_in_a_table_has_no_upper_end(tmp_path: Path, suffix: str) -> None:
-    (tmp_path / "in.csv").write_text("system,tier\ntpu_v7,\nh200_sxm,bound\nh200_sxm,\n")
+    (tmp_path / "in.csv").write_text("system,tier\ncpu,\nh200_sxm,bound\nh200_sxm,\n")
     tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
     for words in (
         ["kernel", "gemm", "--m", "64", "--n", "8192", "--k", "8192"],
@@ -198,7 +198,7 @@ def test_a_bound_in_a_table_has_no_upper_end(tmp_path: Path, suffix: str) -> Non
 
 def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("m\n64\n")
-    words = ["kernel", "gemm", "--system", "tpu_v7", "--n", "64", "--k", "64"]
+    words = ["kernel", "gemm", "--system", "cpu", "--n", "64", "--k", "64"]
     for suffix in (".csv", ".parquet"):
         tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
         assert main([*words, *tables]) == 0
@@ -215,7 +215,7 @@ def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
         ),
         (
             ["kernel", "gemm"],
-            "note,Sys,m,n,k\na,tpu_v7,8,8,8\n",
+            "note,Sys,m,n,k\na,cpu,8,8,8\n",
             "column 'Sys' is ignored; did you mean 'system'?",
         ),
     ],

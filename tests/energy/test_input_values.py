@@ -58,13 +58,13 @@ def test_zeros_change_no_time_where_power_does_not_limit_the_clock() -> None:
         system="h100_sxm", m=8, n=8192, k=8192, input_distribution="zeros"
     )
     assert any("unchanged" in one for one in small.evidence.assumptions)
-    unknown = perfatlas.kernel_gemm(system="tpu_v7", **SIZE, input_distribution="zeros")
+    unknown = perfatlas.kernel_gemm(system="cpu", **SIZE, input_distribution="zeros")
     told = "input_distribution = zeros changes no time: no clock is predicted"
     assert any(told in one for one in unknown.evidence.assumptions)
 
 
 def test_zeros_without_energies_are_said_to_have_no_effect() -> None:
-    asked: dict[str, Any] = {"model": LLAMA, "system": "tpu_v7", "isl": 64, "osl": 2}
+    asked: dict[str, Any] = {"model": LLAMA, "system": "cpu", "isl": 64, "osl": 2}
     zeros = asked | {"input_distribution": "zeros"}
     row = {name: [value] for name, value in zeros.items()}
     found = (

@@ -18,7 +18,7 @@ PROMISED = {
     *("a100_sxm", "h100_sxm", "h100_pcie", "h20", "h200_sxm", "h800_sxm", "gh200"),
     *("b200_sxm", "b300_sxm"),
     *("gb200", "gb300", "l40s", "l4", "rtx_pro_6000_server", "rtx_4090", "mi300x", "mi325x"),
-    *("mi355x", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7", "cpu"),
+    *("mi355x", "tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7", "cpu"),
 }
 NVIDIA = tuple(sorted(name for name in PROMISED if not re.match("mi|tpu|cpu", name)))
 
@@ -134,7 +134,7 @@ def test_link_rates_are_per_direction() -> None:
     for name, rate in (("a100_sxm", 300e9), ("h100_sxm", 450e9), ("b200_sxm", 900e9)):
         assert device(name).scale_up.bandwidth == rate
     assert device("mi300x").scale_up.bandwidth == 7 * 64e9
-    assert device("tpu_v5p").scale_up.bandwidth == 6 * 100e9
+    assert device("tpu_v5p").scale_up.bandwidth == 6 * 90e9  # usable
     assert resolve_system("h200_sxm").node.nic_bandwidth == 50e9
     assert resolve_system("b300_sxm").node.nic_bandwidth == 100e9
 
@@ -172,7 +172,7 @@ def test_a_domain_reaches_beyond_the_node_only_for_nvl72_and_tpus() -> None:
         for name in sorted(PROMISED)
         if (s := resolve_system(name)).device.scale_up.domain_size > s.node.devices
     }
-    assert beyond == {"gb200", "gb300", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7"}
+    assert beyond == {"gb200", "gb300", "tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7"}
 
 
 def test_a_system_is_resolved_once() -> None:

@@ -160,6 +160,9 @@ ELSEWHERE = {  # where the base does not state or read them
     "device.vector_lanes": ("lpu", "100"),
     "device.fill_cycles": ("lpu", "1000"),
     "device.scale_up.latency": ("lpu", "1 us"),
+    "device.vmem": ("tpu_v5p", "10 KB"),
+    "device.matrix_side": ("tpu_v5e", "10000"),
+    "device.wraparound_multiple": ("v5e-8", "2"),
     "node.topology": ("l40s", "two_switches_8"),
     "node.peer_access": ("l40s", "yes"),
 }

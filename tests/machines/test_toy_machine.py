@@ -146,7 +146,9 @@ def test_its_schema_describes_and_checks_its_files(tmp_path: Path) -> None:
     text = Path(CHIP).read_text().replace('kind = "toy"', 'kind = "toys"')
     file = tmp_path / "chip.toml"
     file.write_text(text)
-    with pytest.raises(InvalidSpecError, match="not one of dataflow, gpu, toy; did you mean 'toy'"):
+    with pytest.raises(
+        InvalidSpecError, match="not one of dataflow, gpu, systolic, toy; did you mean 'toy'"
+    ):
         resolve_system(str(file))
 
 

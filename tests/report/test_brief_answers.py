@@ -40,15 +40,15 @@ OTHERS = {
                    "prefill_tp": 8, "decode_tp": 8, "decode_attention_dp": 4, "concurrency": 64}),
     "domain": Question(
         estimate, {"model": DEEPSEEK, "system": "gb200", "gpus": 16, "batch": 64}),
-    "no kernels": Question(estimate, {**MODEL, "system": "tpu_v7", "gpus": 16}),
+    "no kernels": Question(estimate, {**MODEL, "system": "cpu", "gpus": 16}),
     "frontier": Question(frontier, MODEL),
     "explained": Question(explain, {**MODEL, "tp": 4, "spread": 1.5, "slo_tpot_s": 0.004}),
     "frontier, bound": Question(frontier, {**MODEL, "tier": "bound"}),
     "estimate, bound": Question(estimate, {**MODEL, "tier": "bound"}),
     "simulate, bound": Question(simulate, {**RATE, "tier": "bound"}),
-    "kernel, bound": Question(kernel_gemm, {"system": "tpu_v5e", "m": 64, "n": 512, "k": 512}),
+    "kernel, bound": Question(kernel_gemm, {"system": "cpu", "m": 64, "n": 512, "k": 512}),
     "collective, bound": Question(
-        collective, {"system": "tpu_v7", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
+        collective, {"system": "cpu", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
 PRINTERS = {
     "compare": print_comparison,

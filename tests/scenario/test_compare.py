@@ -50,13 +50,13 @@ def test_differences_sum_to_that_of_the_steps() -> None:
 
 
 def test_charts_say_which_scenario_is_a_lower_limit() -> None:
-    answer = compare(**{**SYSTEMS, "systems": "tpu_v7"}).to_dict()
+    answer = compare(**{**SYSTEMS, "systems": "cpu"}).to_dict()
     charts = dict(comparison_page(answer, reproduce="").charts())
     whole = charts["Decode step by what bounds its operators"]
     assert isinstance(whole, StackedBars)
-    assert whole.values.title == "time, at least for tpu_v7"
+    assert whole.values.title == "time, at least for cpu"
     note = "a lower limit on time beside a prediction"
-    assert f"Decode step of tpu_v7, by operator ({note})" in charts
+    assert f"Decode step of cpu, by operator ({note})" in charts
 
 
 def test_a_page_keeps_the_error_of_a_scenario_without_an_answer() -> None:

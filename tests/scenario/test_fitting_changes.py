@@ -61,7 +61,7 @@ def _check_all(pairs: list[tuple[str, str]], **more: Any) -> int:  # noqa: ANN40
 def test_advice_for_models_on_devices_is_answered() -> None:
     draw = np.random.default_rng(5)
     models, systems = model_names(), system_names()
-    large = [(models[int(draw.integers(len(models)))], system) for system in systems[::6]]
+    large = [(models[int(draw.integers(len(models)))], system) for system in systems[::5]]
     small = [(model, "l4") for model in draw.choice(models, 4)]
     assert _check_all(large + small) > 10
 

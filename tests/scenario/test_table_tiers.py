@@ -15,8 +15,8 @@ MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 ROWS: list[dict[str, Any]] = [
     {"system": "h200_sxm", "tier": "auto"},
     {"system": "h200_sxm", "tier": "bound"},
-    {"system": "tpu_v7", "tier": "auto"},
-    {"system": "h200_sxm", "tier": "auto", "mode": "disaggregated", "decode_system": "tpu_v7",
+    {"system": "cpu", "tier": "auto"},
+    {"system": "h200_sxm", "tier": "auto", "mode": "disaggregated", "decode_system": "cpu",
      "method": "formula", "concurrency": 8},
     {"system": "nowhere", "tier": "auto"},
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from validation.training.spread import unfitted_model_interval
+from validation.runs.model_spread import unfitted_model_interval
 
 
 def test_the_interval_of_two_models_by_hand() -> None:

@@ -13,5 +13,6 @@ if TYPE_CHECKING:
         validate_machines as validate_machines,
         write_schedules as write_schedules,
     )
+    from validation.machines.tpu import validate_tpu as validate_tpu, write_tpu as write_tpu
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,4 +1,4 @@
-"""`python -m validation machines` and `amd`."""
+"""`python -m validation machines`, `amd` and `tpu`."""
 
 from __future__ import annotations
 
@@ -84,6 +84,58 @@ AMD_TITLES: Final = {
     "services": "services on AMD GPUs, nothing fitted to them",
 }
 
+TPU_COLUMNS: Final = {
+    "fits": {"left_out": "left out", "runs": "runs", "speed": "speed", "spread": "spread"},
+    "generations": {
+        "machine": "",
+        "runs": "runs",
+        "models": "models",
+        "median_error": "median",
+        "baseline_error": "constant MFU",
+        "inside_90": "in 90%",
+    },
+    "steps": {
+        "machine": "",
+        "model": "model",
+        "format": "format",
+        "chips": "chips",
+        "slices": "slices",
+        "measured_s": "published [s]",
+        "predicted_s": "predicted [s]",
+        "error": "error",
+        "inside_90": "in 90%",
+    },
+    "slices": {
+        "machine": "",
+        "model": "model",
+        "from_slices": "from",
+        "slices": "to",
+        "measured_fall": "published",
+        "predicted_fall": "predicted",
+        "difference": "difference",
+    },
+    "services": {
+        "machine": "",
+        "model": "model",
+        "format": "format",
+        "isl": "in",
+        "osl": "out",
+        "measured_tokens_per_s": "published",
+        "predicted_tokens_per_s": "predicted",
+        "error": "error",
+        "inside_90": "in 90%",
+    },
+    "declined": {"model": "", "reason": ""},
+}
+TPU_TITLES: Final = {
+    "fits": "speed of kernels over their tiles and spread of slices, fitted to all other models",
+    "generations": "training steps on TPUs, model left out, and a constant MFU of the generation",
+    "steps": "each step, with numbers and interval of the other models",
+    "slices": "fall of MFU with slices [points]",
+    "services": "output tokens/s of a chip, nothing fitted to them",
+    "declined": "published runs that are not compared",
+}
+
 
 def machines(*, json: Annotated[bool, SWITCH] = False) -> int:
     """Compare decode steps of statically scheduled machines with published speeds.
@@ -109,6 +161,20 @@ def amd(*, json: Annotated[bool, SWITCH] = False) -> int:
         raise InvalidSpecError(missing_data(folder))
     results = {"products": validate_amd(), "services": validate_services()}
     return _show("amd", results, (AMD_COLUMNS, AMD_TITLES), json=json)
+
+
+def tpu(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare training steps and services on TPUs with published speeds.
+
+    Args:
+        json: Print one JSON object.
+    """
+    from validation.machines import validate_tpu
+
+    folder = shared_folder() / FOLDER
+    if not folder.is_dir():
+        raise InvalidSpecError(missing_data(folder))
+    return _show("tpu", validate_tpu(), (TPU_COLUMNS, TPU_TITLES), json=json)
 
 
 def _show(

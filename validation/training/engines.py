@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.training.profiles import resolve_training_engine
+from validation.runs.model_spread import unfitted_model_interval
 from validation.training.fits import dense_runs, residuals
 from validation.training.runs import rules
-from validation.training.spread import unfitted_model_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

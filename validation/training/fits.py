@@ -14,8 +14,8 @@ from scipy.optimize import minimize_scalar
 
 from perfatlas.training.layouts import Layouts
 from perfatlas.training.step import training_steps
+from validation.runs.model_spread import unfitted_model_interval
 from validation.training.runs import published_runs, rules
-from validation.training.spread import unfitted_model_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -24,8 +24,9 @@ from perfatlas.collectives.placement import (
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
 from perfatlas.collectives.scheduled import DIRECT, are_scheduled, scheduled_levels
 from perfatlas.collectives.topology import with_bridges
+from perfatlas.collectives.torus import TORUS, are_tori, torus_levels
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
-from perfatlas.measurements.calibrations import find_schedules
+from perfatlas.measurements.calibrations import EFFICIENCY_LINKS, find_schedules
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
 from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, merge, of_one_operator
 
@@ -149,10 +150,10 @@ def price_collectives(
         1.342
     """
     check_op(shapes.op)
-    scheduled_S = are_scheduled(systems)
-    if scheduled_S.any() and not scheduled_S.all():
+    direct_S = np.where(are_tori(systems), TORUS, np.where(are_scheduled(systems), DIRECT, ""))
+    if len(set(direct_S)) > 1:
         parts = []
-        for some_X in _places(scheduled_S[system_index_U]):
+        for some_X in _places(direct_S[system_index_U]):
             used, index_X = np.unique(system_index_U[some_X], return_inverse=True)
             own = price_collectives(
                 _some(shapes, some_X),
@@ -168,9 +169,8 @@ def price_collectives(
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound)
-    if scheduled_S.any():
-        levels = scheduled_levels(shapes.op, shapes.bytes, group, links)
-        return _on_schedule(bound, levels, systems, system_index_U)
+    if direct_S[0]:
+        return _direct(str(direct_S[0]), shapes, bound, (group, links), (systems, system_index_U))
     question = CollectiveQuery(
         op=shapes.op,
         bytes_U=shapes.bytes,
@@ -222,10 +222,9 @@ def _placed(
     return group, with_bridges(within_group(links, group), group, systems, system_index_U)
 
 
-def _places(scheduled_U: NDArray[np.bool_]) -> list[IntArray]:
-    """Return the positions of shapes on links with a library, and of those on scheduled links."""
-    places = (np.flatnonzero(~scheduled_U), np.flatnonzero(scheduled_U))
-    return [some_X for some_X in places if some_X.size]
+def _places(direct_U: NDArray[np.str_]) -> list[IntArray]:
+    """Return the positions of shapes on links with a library, and of those on each other type."""
+    return [np.flatnonzero(direct_U == one) for one in np.unique(direct_U)]
 
 
 def _some(shapes: CollectiveShapes, some_X: IntArray) -> CollectiveShapes:
@@ -327,15 +326,28 @@ def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
     return links.one_link_U * whole_U
 
 
-def _on_schedule(
+def _direct(
+    algorithm: str,
+    shapes: CollectiveShapes,
     bound: _Bound,
-    levels: tuple[FloatArray, FloatArray],
-    systems: Sequence[System],
-    system_index_U: IntArray,
+    placed: tuple[Group, Links],
+    on: tuple[Sequence[System], IntArray],
 ) -> PricedCollectives:
-    """Return the prices of scheduled exchanges: levels add, with the errors of whole steps."""
-    latency_U, moving_U = (each_LU.sum(axis=0) for each_LU in levels)
+    """Return the prices of exchanges over direct links, with the errors of whole steps.
+
+    Levels add. Calibrations may state the speed of links over their closed forms.
+    """
+    systems, system_index_U = on
+    sizes = (shapes.op, shapes.bytes, *placed)
+    levels = (
+        torus_levels(*sizes, (systems, system_index_U, shapes.stride))
+        if algorithm == TORUS
+        else scheduled_levels(*sizes)
+    )
     matches, match_S, tails_S2 = find_schedules([system.device for system in systems])
+    speeds = [one.calibration.parameters.get(EFFICIENCY_LINKS, 1.0) for one in matches]
+    speed_U = np.array([*speeds, 1.0])[match_S[system_index_U]]  # the last without a calibration
+    latency_U, moving_U = (each_LU.sum(axis=0) / speed_U for each_LU in levels)
     time_U = np.maximum(latency_U + moving_U, bound.time_s_U)
     low_U, high_U = time_U * np.exp(tails_S2[system_index_U]).T
     prices = with_fields(
@@ -349,7 +361,7 @@ def _on_schedule(
         match_CO=match_S[system_index_U][:, None],
         matches=matches,
     )
-    return PricedCollectives(prices=prices, algorithms=lambda: np.full(time_U.shape, DIRECT))
+    return PricedCollectives(prices=prices, algorithms=lambda: np.full(time_U.shape, algorithm))
 
 
 def _in_bound(bound: _Bound) -> PricedCollectives:

@@ -14,6 +14,7 @@ from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.paths import read_topology
 from perfatlas.hardware.schema import FIELDS, attributes_of, fields_of, kind_of
+from perfatlas.hardware.slices import find_slice
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
 from perfatlas.quantities import InvalidSpecError, Source
 
@@ -153,8 +154,8 @@ def _system(spec: Spec, name: str) -> System:
 
 @cache
 def _catalog_system(name: str) -> System:
-    spec = catalog_spec(name)
-    return _system(_with_defaults(spec), spec.name)
+    spec, found = catalog_spec(name), find_slice(name)
+    return _system(_with_defaults(spec), found.name if found else spec.name)
 
 
 @lru_cache(maxsize=4096)  # a block of a sweep, with and without its changes
@@ -184,9 +185,10 @@ def resolve_system(text: str) -> System:
     """Return the system that a user names, checked for physical consistency.
 
     Args:
-        text: A catalog name or a unique prefix ("h200_sxm" or "H200"), or the path of a TOML spec
-            (complete, or with `base = "h200_sxm"` and changes), optionally followed by overrides in
-            braces: "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}".
+        text: A catalog name or a unique prefix ("h200_sxm" or "H200"), a slice of a TPU pod
+            ("v5p-128", "v5e-4x4"), or the path of a TOML spec (complete, or with
+            `base = "h200_sxm"` and changes), optionally followed by overrides in braces:
+            "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}".
             Override paths are those of the TOML. Changing SMs, tensor clock or FLOP per clock
             scales the peaks that are not set; changing only a peak changes FLOP per clock and SM.
 

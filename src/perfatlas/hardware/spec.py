@@ -12,6 +12,7 @@ from typing import Final
 from perfatlas.files import Entry, default_source, shipped_names, shipped_table, sub_table
 from perfatlas.hardware.entries import nearest_field, read_section
 from perfatlas.hardware.schema import FIELDS
+from perfatlas.hardware.slices import find_slice
 from perfatlas.quantities import (
     InvalidSpecError,
     Source,
@@ -87,7 +88,8 @@ def catalog_spec(name: str) -> Spec:
     """Return the shipped spec of a system.
 
     Args:
-        name: Name in any letter case, or a unique prefix: "A100" is a100_sxm.
+        name: Name in any letter case, or a unique prefix: "A100" is a100_sxm; or that of a slice
+            of a pod: "v5p-128".
 
     Raises:
         InvalidSpecError: The catalog has no such system, or several match.
@@ -96,6 +98,11 @@ def catalog_spec(name: str) -> Spec:
         "`perfatlas catalog systems` lists all; for any other device, `perfatlas catalog systems"
         " new FILE.toml --base NAME` writes a hardware file to fill in from its datasheet"
     )
+    if found := find_slice(name):
+        spec = catalog_spec(found.system)
+        source = Source(kind="datasheet", ref=found.ref, note=found.note)
+        domain = {"device.scale_up.domain_size": Entry(found.chips, source)}
+        return replace(spec, entries={**spec.entries, **domain}, notes=(*spec.notes, found.note))
     known = _spellings()[resolve_name(name, _spellings(), what="system", lists=lists)]
     if known != name:
         spec = catalog_spec(known)

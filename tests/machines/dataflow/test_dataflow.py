@@ -195,7 +195,7 @@ def test_weights_must_fit_in_sram() -> None:
 
 def test_the_confidence_names_published_steps_and_not_kernels() -> None:
     """No kernel of these machines is measured, and none of their units is a tensor core."""
-    steps = ["analytical model (physics): fitted to published decode steps"]
+    steps = ["analytical model (physics): fitted to published steps"]
     answers = [
         perfatlas.estimate(**GROQ, gpus=128),
         kernel_gemm(system="groq_tsp_v1", m=1, n=4096, k=4096),

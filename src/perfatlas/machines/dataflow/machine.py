@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.contract import Machine, repriced
+from perfatlas.machines.contract import Machine, repriced, with_step_errors
 from perfatlas.measurements.calibrations import SYNCHRONISATION, find_schedules
 from perfatlas.operators import (
     ACTIVATION_BYTES,
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device
     from perfatlas.machines.contract import DeviceColumns, KernelChoice, KernelFamily
-    from perfatlas.measurements.calibrations import Schedules
-    from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.operators import FloatArray, Operator
 
 NOTE: Final = (
     "statically scheduled: an operator takes the slowest of SRAM, streams, weight feed (bound:"
@@ -121,7 +120,7 @@ def scheduled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOp
     points_O = np.array([synchronisations(one) for one in operators])
     fill_CO = np.broadcast_to(devices.gather("fill_cycles")[:, None] / clock_C1, moving_CO.shape)
     waits_CO = fill_CO + point_s_D[devices.index_C][:, None] * points_O
-    return with_errors(
+    return with_step_errors(
         with_fields(
             prices,
             time_s_CO=waits_CO + moving_CO,
@@ -166,24 +165,6 @@ def synchronisations(operator: Operator) -> float:
     if operator.routed:
         return 2.0
     return 1.0 if operator.multiplies and operator.shard == "row" else 0.0
-
-
-def with_errors(prices: PricedOperators, fitted: Schedules, index_C: IntArray) -> PricedOperators:
-    """Return prices with the errors of the calibration of each device (C, O).
-
-    Args:
-        index_C: Device of each candidate (C,).
-    """
-    low_C1, high_C1 = np.exp(fitted.tails_D2)[index_C].T[..., None]
-    least_CO = np.maximum(prices.time_s_CO * low_C1, prices.bound_s_CO)
-    return with_fields(
-        prices,
-        low_s_CO=np.minimum(least_CO, prices.time_s_CO),
-        high_s_CO=prices.time_s_CO * high_C1,
-        match_CO=np.repeat(fitted.match_D[index_C][:, None], prices.time_s_CO.shape[1], axis=1),
-        matches=fitted.matches,
-        notes=(*prices.notes, *(note for one in fitted.matches for note in one.notes)),
-    )
 
 
 def _communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         release_calibrations as release_calibrations,
     )
     from perfatlas.measurements.calibrations.schedules import (
+        EFFICIENCY_KERNELS as EFFICIENCY_KERNELS,
+        EFFICIENCY_LINKS as EFFICIENCY_LINKS,
         SYNCHRONISATION as SYNCHRONISATION,
         Schedules as Schedules,
         find_schedule as find_schedule,

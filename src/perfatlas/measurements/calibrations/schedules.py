@@ -1,4 +1,4 @@
-"""Calibrations of statically scheduled machines: what steps take beyond their schedule."""
+"""Calibrations of machines without kernels of an engine: one cell, fitted to whole steps."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray, IntArray
 
-SCHEDULE: Final = ("schedule", "dataflow", "any")  # operator, kernel family and format of the cell
-SYNCHRONISATION: Final = "synchronisation_s"
+SCHEDULE: Final = "schedule"  # operator of the cell; its family is the kind of machine
+ANY_FORMAT: Final = "any"
+SYNCHRONISATION: Final = "synchronisation_s"  # of a statically scheduled machine
+EFFICIENCY_KERNELS: Final = "efficiency_kernels"  # of a systolic machine: speed over its tiles
+EFFICIENCY_LINKS: Final = "efficiency_links"  # of its links over their closed forms
 
 
 def find_schedule(device: Device) -> CalibrationMatch | None:
     """Return the calibration of the steps of a device, None if none were measured.
 
-    One cell has the time of a synchronisation point, fitted to whole decode steps, and the errors
-    of steps of models left out. It prices operators and exchanges, and is not lent to other
-    devices.
+    One cell has the constants of its kind of machine, fitted to whole steps, and the errors of
+    steps of models left out. It prices operators and exchanges, and is not lent to other devices.
 
     Args:
-        device: A statically scheduled device.
+        device: A device whose kind has such cells.
 
     Example:
         >>> from perfatlas.hardware import resolve_system
@@ -35,13 +37,17 @@ def find_schedule(device: Device) -> CalibrationMatch | None:
         >>> find_schedule(resolve_system("lpu").device) is None
         True
     """
-    cell = None if device.name in hidden_devices() else shipped_cell(device.name, *SCHEDULE)
+    cell = (
+        None
+        if device.name in hidden_devices()
+        else shipped_cell(device.name, SCHEDULE, device.kind, ANY_FORMAT)
+    )
     if cell is None:
         return None
     changed = ", ".join(device.overridden)
     note = (
-        f"{cell.id} was fitted on {device.name} before {changed} changed: its synchronisation"
-        " time stays, and the error of that is not known"
+        f"{cell.id} was fitted on {device.name} before {changed} changed: its constants"
+        " stay, and the error of that is not known"
     )
     return CalibrationMatch(
         calibration=cell,
@@ -69,7 +75,7 @@ def find_schedules(devices: Sequence[Device]) -> Schedules:
     """Return the calibrations of the steps of devices, and their errors.
 
     Args:
-        devices: Statically scheduled devices (D).
+        devices: Devices of one kind of machine (D).
     """
     found = [find_schedule(device) for device in devices]
     known = np.array([one is not None for one in found])

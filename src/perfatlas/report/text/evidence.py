@@ -24,7 +24,7 @@ MEANINGS: Final = {
     "bound": "a lower limit on time, without an interval",
 }
 KERNELS: Final = "measured kernels"
-FITTED_TO: Final = {"schedule": "published decode steps"}  # by the operator of a calibration
+FITTED_TO: Final = {"schedule": "published steps"}  # by the operator of a calibration
 MIXED: Final = "operators without measured kernels are at their roofline"
 # what the interval covers, by the command or its first word
 COVERED: Final = {

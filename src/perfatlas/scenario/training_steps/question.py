@@ -24,12 +24,15 @@ from perfatlas.training.profiles import (
     PARALLEL_SIZES,
     lower_limit_of,
     resolve_training_engine,
+    training_engines,
 )
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
 from perfatlas.vocabulary.fields import Missing, UnevenStages, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from perfatlas.training.profiles import TrainingEngine
 
 # current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
 FP8_DEFAULT: Final = "fp8_dynamic"
@@ -145,6 +148,7 @@ def _check_block_scaling(inputs: TrainInputs) -> None:
 def _check_release(inputs: TrainInputs) -> None:
     """Refuse formats, models, sharding and packed sequences that a release did not run."""
     engine = resolve_training_engine(inputs.engine)
+    _check_kind(inputs, engine)
     name = training_format(inputs.format)
     if engine.formats and name not in engine.formats:
         raise UnsupportedError(
@@ -181,6 +185,19 @@ def _check_release(inputs: TrainInputs) -> None:
             f" documents: engine = {engine.id} computes the scores of whole sequences; leave it out"
             " or use a later release"
         )
+
+
+def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
+    """Refuse an engine that does not run on a kind of machine."""
+    device = resolve_system(inputs.system).device
+    if not engine.kinds or device.kind in engine.kinds:
+        return
+    others = [one.name for one in training_engines().values() if device.kind in one.kinds]
+    named = ", ".join(dict.fromkeys((*others, "generic", "ideal")))
+    raise UnsupportedError(
+        f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set engine ="
+        f" {named}"
+    )
 
 
 def data_parallel(inputs: TrainInputs) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         resolve_training_engine as resolve_training_engine,
         training_engine_ids as training_engine_ids,
         training_engine_names as training_engine_names,
+        training_engines as training_engines,
     )
     from perfatlas.training.profiles.measured import highest_mfu as highest_mfu
     from perfatlas.training.profiles.profile import (

@@ -89,6 +89,8 @@ class TrainingEngine:
         jitter: Standard deviation of a rank's step time over its mean; the step waits for the
             slowest rank.
         jitter_distribution: Distribution of a rank's step time, of `sampling.DISTRIBUTIONS`.
+        jitter_unit: What takes times of its own: each "rank", or each scale-up "domain" whose ranks
+            one program schedules.
         error_low: Lower end of ln(measured/predicted) of dense models that are not fitted.
         error_high: Upper end of the same.
         error_low_moe: As error_low, of MoE models.
@@ -99,6 +101,7 @@ class TrainingEngine:
         fitted_moe: The same of MoE models.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
+        kinds: Kinds of machines that it runs on, as `device.kind`; empty for all.
         formats: Number formats of matrix products that the release runs; empty for all.
         experts: Whether it runs MoE models.
         most_zero: The highest `zero` that it runs.
@@ -160,6 +163,8 @@ class TrainingEngine:
     fitted_moe: tuple[str, ...]
     source: str
     fit: str
+    jitter_unit: str = "rank"
+    kinds: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     experts: bool = True
     most_zero: int = 3
@@ -327,6 +332,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
     )
 }
 _FIELDS["recipe"] = Field(RECIPES, into="recipes")
+_FIELDS["jitter_unit"] = Field(Text(choices=("rank", "domain")))
+_FIELDS["kinds"] = Field(Array(of=Text(empty=False)))
 
 
 _RELEASE: Final[dict[str, Field[Any]]] = {

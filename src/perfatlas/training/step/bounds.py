@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.sampling import expected_slowdown
 from perfatlas.training.layouts import distinct_rows, stage_layers, take_layouts
 from perfatlas.training.schedules import find_schedule
 from perfatlas.training.step.costs import KINDS
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import launch_s
+from perfatlas.training.step.jitter import jitter_share
 from perfatlas.training.step.pairs import overlapped_experts_s
 from perfatlas.training.step.pipeline import copies_of_layers, stages_held, sum_over_ranks
 from perfatlas.training.step.stages import group_shares, stage_columns
@@ -197,17 +197,12 @@ def _step_s(
             question, costs, np.zeros(layouts.size), np.full(layouts.size, np.inf)
         )
     engine = question.engine
-    slowdown_C = expected_slowdown(
-        engine.jitter_distribution,
-        np.full(layouts.size, engine.jitter),
-        layouts.gpus.astype(np.int64),
-    )
     # without graphs of its kernels, a rank waits for the host
     layers_CS = np.full((layouts.size, 1), float(question.network.num_layers))
     launched_s_C = launch_s(question, layers_CS).sum(axis=(0, 2))
     step_s_C = np.maximum(step_s_C, launched_s_C * batches_C / layouts.pp)
     steady_s_C = step_s_C + collectives_s_C + engine.host_s_per_step
-    bound_s_C: FloatArray = steady_s_C * (1.0 + slowdown_C)
+    bound_s_C: FloatArray = steady_s_C * (1.0 + jitter_share(question))
     return bound_s_C
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.sampling import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.host import launch_s, launch_waits_s
+from perfatlas.training.step.jitter import jitter_share
 from perfatlas.training.step.links import stage_send_s
 from perfatlas.training.step.memory import kept_by_stages, training_memory
 from perfatlas.training.step.offload import offloaded_layers
@@ -176,11 +176,7 @@ def _with_jitter(
     layouts = question.layouts
     parts = {**parts, "host": parts["host"] + question.engine.host_s_per_step}
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
-    jitter_s_C = steady_s_C * expected_slowdown(
-        question.engine.jitter_distribution,
-        np.full(layouts.size, question.engine.jitter),
-        layouts.gpus.astype(np.int64),
-    )
+    jitter_s_C = steady_s_C * jitter_share(question)
     whole = {**parts, "jitter": jitter_s_C}
     return steady_s_C + jitter_s_C, {name: whole[name] for name in WATERFALL}
 

@@ -33,9 +33,9 @@ class TrainingEngineChoice:
     engine: Annotated[
         TrainingEngineName,
         Row(
-            "Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's), generic"
-            " (none of these: a wider interval) or ideal (no host time), optionally with a version,"
-            " as in megatron@26.04.",
+            "Training engine: megatron, torchtitan, automodel, fsdp, hai_llm (DeepSeek's), maxtext"
+            " (TPUs), generic (none of these: a wider interval) or ideal (no host time), optionally"
+            " with a version, as in megatron@26.04.",
             elsewhere=("backend", "framework", "stack"),
         ),
     ] = "megatron"

@@ -1,0 +1,74 @@
+"""Systolic devices: matrix units (MXUs), vector memory that software manages, a torus of links."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.hardware.device_fields import (
+    BOARD,
+    CITED_CLOCKS,
+    CITED_FIRST,
+    CLOCKS,
+    INSIDE,
+    KERNELS,
+    OPERATORS,
+    PACKAGES,
+    POWER,
+    DeviceKind,
+    count,
+    factor,
+    identity,
+    optional,
+    primary,
+    ratio,
+    size,
+)
+
+KIND: Final = DeviceKind(
+    name="systolic",
+    fields={
+        **identity("tpu"),
+        "device.matrix_units": primary(count("matrix units", *OPERATORS, *POWER)),
+        "device.flop_per_clock_per_unit": primary(
+            optional(
+                ratio(
+                    "dense bf16 or fp16 FLOP per clock and matrix unit; a multiply-add is 2",
+                    (1.0, 1e9),
+                    *OPERATORS,
+                )
+            )
+        ),
+        "device.matrix_side": primary(
+            count(
+                "rows and columns of a matrix unit, to multiples of which weights are padded",
+                *OPERATORS,
+            )
+        ),
+        "device.vector_lanes": primary(
+            count("elements per clock of the vector units", "elementwise operators")
+        ),
+        "device.vmem": factor(
+            "VMEM capacity",
+            size("vector memory that software manages", *KERNELS, into="vmem_bytes"),
+        ),
+        "device.wraparound_multiple": primary(
+            count("lengths of torus axes whose ends are linked are multiples of this", *INSIDE)
+        ),
+        **PACKAGES,
+        **CLOCKS,
+        **BOARD,
+    },
+    unit="matrix unit",
+    count="device.matrix_units",
+    width="device.flop_per_clock_per_unit",
+    cited={
+        **CITED_FIRST,
+        "device.matrix_units": "matrix units",
+        "device.matrix_side": "matrix units",
+        "device.vmem": "VMEM",
+        **CITED_CLOCKS,
+        "device.scale_up.bandwidth": "links",
+        "device.scale_up.latency": "hop",
+    },
+    orders=(("device.vmem", "device.memory.capacity"),),
+)

@@ -1,0 +1,135 @@
+"""Slices of TPU pods: chips and topology from names such as v5p-128, which counts TensorCores."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.files import shipped_table
+from perfatlas.quantities import InvalidSpecError, repr_for_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SLICES: Final = "data/hardware/slices.toml"
+CUBE: Final = 4  # side of the cubes of which slices of three axes consist
+_NAME: Final = re.compile(r"(?:tpu[-_])?([a-z0-9]+)-(\d{1,6}|\d{1,3}(?:x\d{1,3}){1,2})")
+
+
+class Slice(NamedTuple):
+    """A slice of a pod.
+
+    Args:
+        name: As users name it, such as "v5p-128".
+        system: Catalog name of its chips.
+        chips: Chips.
+        note: What the number of the name counts, and the topology.
+        ref: Where its topologies are published.
+    """
+
+    name: str
+    system: str
+    chips: int
+    note: str
+    ref: str
+
+
+def find_slice(name: str) -> Slice | None:
+    """Return the slice that a name states, None for other names.
+
+    Args:
+        name: As a user wrote it.
+
+    Raises:
+        InvalidSpecError: The generation has no such slice, or does not name slices by a number.
+
+    Example:
+        >>> from perfatlas.hardware.slices import find_slice
+        >>> find_slice("v5p-128").note
+        'v5p-128 is 64 chips (128 TensorCores) of tpu_v5p in a topology of 4x4x4'
+        >>> find_slice("v5e-16").chips
+        16
+    """
+    text = name.strip().casefold()
+    matched = _NAME.fullmatch(text)
+    found = next(
+        (
+            (system, row)
+            for system, row in shipped_table(SLICES).items()
+            if matched and matched[1] in row["names"]
+        ),
+        None,
+    )
+    if matched is None or found is None:
+        return None
+    system, row = found
+    asked, cores = matched[2], int(row["cores"])
+    if "x" not in asked and not cores:
+        example = f"{matched[1]}-{row['topologies'][5]}"
+        raise InvalidSpecError(
+            f"system {repr_for_error(name)}: slices of {system} are named by their topology, as"
+            f" {example}; one chip has two devices, so that a number could count either"
+        )
+    shape = tuple(map(int, asked.split("x"))) if "x" in asked else ()
+    chips = prod(shape) if shape else int(asked) // cores
+    topology = slice_shape(chips, len(row["topologies"][0].split("x")))
+    counted = bool(shape) or int(asked) % cores == 0
+    if not counted or not _exists(topology, row) or (shape and tuple(sorted(shape)) != topology):
+        names = ", ".join(_names(matched[1], row))
+        raise InvalidSpecError(
+            f"system {repr_for_error(name)}: {system} has no such slice; it has {names}"
+        )
+    cores_note = f" ({chips * cores} TensorCores)" if cores > 1 else ""
+    words = "x".join(map(str, topology))
+    note = f"{text} is {chips} chips{cores_note} of {system} in a topology of {words}"
+    return Slice(text, system, chips, note, str(row["ref"]))
+
+
+@cache
+def slice_shape(chips: int, axes: int) -> tuple[int, ...]:
+    """Return the lengths of the axes of a slice, ascending: those nearest to each other.
+
+    Slices of three axes with whole cubes of 4x4x4 consist of these.
+
+    Args:
+        chips: Chips of the slice, at least 1.
+        axes: Axes of the torus.
+
+    Example:
+        >>> from perfatlas.hardware.slices import slice_shape
+        >>> slice_shape(128, 2), slice_shape(256, 3), slice_shape(8960, 3)
+        ((8, 16), (4, 8, 8), (16, 20, 28))
+    """
+    cube = CUBE**axes
+    if axes > 2 and chips % cube == 0:
+        return tuple(CUBE * one for one in _balanced(chips // cube, axes))
+    return _balanced(chips, axes)
+
+
+def _balanced(number: int, axes: int) -> tuple[int, ...]:
+    """Return as many factors of a number as there are axes, ascending, the largest least."""
+    if axes == 1:
+        return (number,)
+    every = (tuple(sorted((one, *_balanced(number // one, axes - 1)))) for one in _divisors(number))
+    return min(every, key=lambda shape: shape[::-1])
+
+
+def _divisors(number: int) -> Iterator[int]:
+    """Yield the divisors of a number up to its square root."""
+    yield from (one for one in range(1, int(number**0.5) + 1) if number % one == 0)
+
+
+def _exists(shape: tuple[int, ...], row: Mapping[str, Any]) -> bool:
+    """Return whether a slice of this shape exists."""
+    listed = [tuple(sorted(map(int, one.split("x")))) for one in row["topologies"]]
+    cubes = gcd(*shape) % CUBE == 0 and len(shape) > 2
+    return shape in listed or (cubes and prod(shape) <= max(map(prod, listed)))
+
+
+def _names(prefix: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the listed slices of a generation."""
+    for topology in row["topologies"]:
+        chips = prod(map(int, topology.split("x")))
+        yield f"{prefix}-{chips * row['cores'] if row['cores'] else topology}"

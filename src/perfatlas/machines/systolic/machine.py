@@ -1,0 +1,171 @@
+"""A systolic machine: matrix units (MXUs), vector units, and memory that software manages.
+
+The compiler moves the next tile into vector memory (VMEM) while the last one is multiplied, so that
+an operator takes the slowest of matrix units, vector units and device memory.
+
+Shape legend: C candidates, O operators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.machines.contract import Machine, repriced, with_step_errors
+from perfatlas.machines.systolic.work import executed
+from perfatlas.measurements.calibrations import EFFICIENCY_KERNELS, find_schedules
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_MEMORY,
+    BOUND_PADDING,
+    Phase,
+    with_fields,
+)
+from perfatlas.pricing import PricedOperators, unpriced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.hardware import Device
+    from perfatlas.machines.contract import DeviceColumns, KernelChoice, KernelFamily
+    from perfatlas.operators import FloatArray, Operator
+
+NOTE: Final = (
+    "systolic: an operator takes the slowest of matrix units with padded tiles and vector units"
+    " (bound: compute), and device memory with what tiles of VMEM read again (bound: memory)"
+)
+
+
+# How much slower than predicted a step of a service may be, beside the error of training steps.
+# Source: assumption. Published times per output token of Llama-3.3-70B on v6e
+# (AI-Hypercomputer/tpu-recipes) are 1.9 and 2.3 times those of its bytes at the full bandwidth.
+SERVED: Final = (Phase.PREFILL, Phase.DECODE)
+SLOWER_SERVICE: Final = 3.0
+SERVICE_NOTE: Final = (
+    "steps of services on systolic machines are not validated: the speed of kernels is that of"
+    " published training steps, and the upper end of the interval three times as high"
+)
+
+
+def gather(
+    operators: Sequence[Operator], devices: DeviceColumns, kernels: KernelChoice
+) -> tuple[KernelFamily, ...]:
+    """Return the operators priced by their tiles, in tier bound by their roofline.
+
+    Args:
+        operators: Columns over candidates (O).
+        devices: Device and clock of each candidate (C,).
+        kernels: What engine and user ask for; there is one way to run an operator.
+    """
+    price = at_roofline if kernels.tier == "bound" else tiled
+    return repriced(price)(operators, devices, kernels)
+
+
+def at_roofline(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
+    """Return prices in tier bound: memory at its bandwidth, or arithmetic at its peak (C, O).
+
+    Args:
+        operators: Columns over candidates (O).
+        devices: Device and clock of each candidate (C,).
+
+    Raises:
+        UnsupportedError: A device does not multiply in a format.
+
+    Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009; activations that fit VMEM
+        take no memory time.
+    """
+    shape = (devices.index_C.size, len(operators))
+    flop_CO, cold_CO, activation_CO, compute_s_CO = np.zeros((4, *shape))
+    for place, operator in enumerate(operators):
+        work = operator.work()
+        flop_CO[:, place] = work.flop
+        cold_CO[:, place] = work.cold_bytes
+        activation_CO[:, place] = work.activation_bytes
+        if np.any(work.flop):
+            compute_s_CO[:, place] = work.flop / devices.peak_flop_per_s(operator.compute_format)
+    spills_CO = activation_CO > devices.gather("vmem_bytes")[:, None]
+    memory_bytes_CO = cold_CO + np.where(spills_CO, activation_CO, 0.0)
+    memory_s_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
+    bound_s_CO = np.maximum(compute_s_CO, memory_s_CO)
+    return unpriced(
+        PricedOperators,
+        shape,
+        time_s_CO=bound_s_CO.copy(),
+        low_s_CO=bound_s_CO.copy(),
+        high_s_CO=bound_s_CO.copy(),
+        bound_s_CO=bound_s_CO,
+        code_CO=np.where(compute_s_CO >= memory_s_CO, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8),
+        flop_CO=flop_CO,
+        memory_bytes_CO=memory_bytes_CO,
+        chip_bytes_CO=cold_CO + activation_CO,
+    )
+
+
+def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
+    """Return prices by padded tiles, vector operations and memory traffic (C, O).
+
+    A device without a calibration runs at these times without a loss: they are lower limits.
+
+    Args:
+        operators: Columns over candidates (O).
+        devices: Device and clock of each candidate (C,).
+
+    Raises:
+        UnsupportedError: A device does not multiply in a format.
+
+    Source: github.com/jax-ml/scaling-book, tpus.md and roofline.md.
+
+    Limits: Operators follow each other, and none is fused with its neighbours beyond what the
+        network says. Filling the matrix units takes no time beside other tiles.
+    """
+    prices = at_roofline(operators, devices)
+    matrix_s_CO, vector_s_CO, memory_s_CO = np.zeros((3, *prices.time_s_CO.shape))
+    lanes_C = devices.gather("vector_lanes") * devices.gather("sustained_clock_hz")
+    for place, operator in enumerate(operators):
+        own = executed(operator, devices)
+        if np.any(own.padded_flop):
+            peak_C = devices.peak_flop_per_s(operator.compute_format)
+            matrix_s_CO[:, place] = own.padded_flop / peak_C
+        vector_s_CO[:, place] = own.elements / (lanes_C * devices.clock_ratio())
+        memory_s_CO[:, place] = own.memory_bytes / devices.gather("memory_bandwidth")
+    slowest_CO = np.maximum(np.maximum(matrix_s_CO, vector_s_CO), memory_s_CO)
+    code_CO = np.where(memory_s_CO == slowest_CO, BOUND_MEMORY, BOUND_COMPUTE)
+    padded_CO = (matrix_s_CO == slowest_CO) & (slowest_CO > prices.bound_s_CO)
+    code_CO = np.where(padded_CO, BOUND_PADDING, code_CO)
+    fitted = find_schedules(devices.devices)
+    speeds = [one.calibration.parameters[EFFICIENCY_KERNELS] for one in fitted.matches]
+    speed_D = np.array([*speeds, 1.0])[fitted.match_D]  # the last one without a calibration
+    time_s_CO = slowest_CO / speed_D[devices.index_C][:, None]
+    serves_O = np.array([one.phase in SERVED for one in operators])
+    found = with_step_errors(
+        with_fields(
+            prices,
+            time_s_CO=np.maximum(time_s_CO, prices.bound_s_CO),
+            code_CO=code_CO.astype(np.int8),
+            notes=(NOTE, SERVICE_NOTE) if serves_O.any() else (NOTE,),
+        ),
+        fitted,
+        devices.index_C,
+    )
+    slower_O = np.where(serves_O, SLOWER_SERVICE, 1.0)
+    return with_fields(found, high_s_CO=found.high_s_CO * slower_O)
+
+
+def _communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:
+    """Return no share (C,): links are driven by engines of their own."""
+    del multiprocessors
+    return np.zeros(devices.index_C.size)
+
+
+def _issuing_units(device: Device) -> float:
+    """Return the matrix units of a device."""
+    return device.number("matrix_units")
+
+
+MACHINE: Final = Machine(
+    name="systolic",
+    gather=gather,
+    communication_share=_communication_share,
+    issuing_units=_issuing_units,
+)

@@ -1,0 +1,34 @@
+"""What a step waits for the slowest of its ranks, or of its scale-up domains.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.sampling import expected_slowdown
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step.question import TrainingQuestion
+
+DOMAIN: Final = "domain"
+
+
+def jitter_share(question: TrainingQuestion) -> FloatArray:
+    """Return the wait for the slowest rank over the time of a mean one (C,).
+
+    Ranks of one program on a slice of TPUs take equal times: there, domains wait for each other.
+    """
+    engine, waiting_C = question.engine, question.layouts.gpus
+    if engine.jitter_unit == DOMAIN:
+        sizes = [float(one.device.scale_up.domain_size) for one in question.systems]
+        waiting_C = np.ceil(waiting_C / np.array(sizes)[question.index_C])
+    return expected_slowdown(
+        engine.jitter_distribution,
+        np.full(question.layouts.size, engine.jitter),
+        waiting_C.astype(np.int64),
+    )

@@ -1,0 +1,217 @@
+"""Systolic machines: tiles and slices by hand, published collectives, refusals, and steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import perfatlas
+from perfatlas.collectives import CollectiveShapes, price_collectives
+from perfatlas.collectives.torus import axes_of_group
+from perfatlas.hardware import resolve_system, slice_shape
+from perfatlas.machines import DeviceColumns, price_operators
+from perfatlas.measurements.calibrations import find_schedule, without_devices
+from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, Gemm, Phase
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+TPUS = ("tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7")
+
+
+def gemm(m: float, n: float, k: float, format_name: str = "bf16") -> Gemm:
+    return Gemm(
+        name="gemm",
+        phase=Phase.FORWARD,
+        count=np.ones(1),
+        m=np.full(1, m),
+        n=np.full(1, n),
+        k=np.full(1, k),
+        format=format_name,
+        weight_bytes_per_element=2.0,
+        input_bytes_per_element=2.0,
+    )
+
+
+def price_s(operator: Gemm, system: str = "tpu_v5e") -> tuple[float, str]:
+    devices = DeviceColumns(devices=(resolve_system(system).device,), index_C=np.zeros(1, np.int64))
+    with without_devices(TPUS):
+        prices = price_operators([operator], devices, family="", tier="auto")
+    return float(prices.time_s_CO[0, 0]), BOUND_NAMES[NAMED_BOUNDS[int(prices.code_CO[0, 0])]]
+
+
+def collective_s(
+    system: str, op: str, size: float, ranks: int, stride: int = 1, speed: float = 1.0
+) -> float:
+    with without_devices(TPUS):
+        priced = price_collectives(
+            CollectiveShapes(
+                op=op,
+                bytes=np.array([size]),
+                ranks=np.array([float(ranks)]),
+                stride=np.array([float(stride)]),
+            ),
+            systems=[resolve_system(system)],
+            system_index_U=np.array([0]),
+            tier="auto",
+        )
+    return float(priced.prices.time_s_CO[0, 0]) * speed
+
+
+def test_a_product_takes_the_time_of_its_padded_tiles() -> None:
+    """4096 x 4096 x 4000 pads k to 4096: 2 x 4096^3 / 197 TFLOP/s."""
+    time_s, bound = price_s(gemm(4096, 4096, 4000))
+    assert time_s == pytest.approx(2 * 4096**3 / 197e12)
+    assert bound == "compute"
+    # 32 of 16-bit rows are padded to the 128 clocks in which a square of weights loads; memory:
+    # 4096 x 4096 x 2 B / 819 GB/s is longer
+    time_s, bound = price_s(gemm(32, 4096, 4096))
+    assert time_s == pytest.approx(2 * 4096**2 / 819e9)
+    assert bound == "memory"
+
+
+def test_wider_units_pad_more() -> None:
+    """k = 128 fills a square of 128, and half of one of 256."""
+    assert price_s(gemm(8192, 8192, 128))[0] == pytest.approx(
+        max(2 * 8192 * 8192 * 128 / 197e12, (2 * 8192 * 128 + 8192 * 8192) * 2 / 819e9)
+    )
+    assert price_s(gemm(4096, 128, 8192), "tpu_v6e")[0] == pytest.approx(
+        2 * 4096 * 256 * 8192 / 918e12
+    )
+
+
+@given(
+    m=st.integers(1, 4096),
+    n=st.integers(1, 4096),
+    k=st.integers(1, 4096),
+    system=st.sampled_from(TPUS),
+)
+def test_more_work_is_not_faster(m: int, n: int, k: int, system: str) -> None:
+    time_s = price_s(gemm(m, n, k), system)[0]
+    assert price_s(gemm(m + 1, n, k), system)[0] >= time_s
+    assert price_s(gemm(m, n, k + 1), system)[0] >= time_s
+    assert time_s >= 2.0 * m * n * k / resolve_system(system).device.peak_flop_per_s["bf16"]
+
+
+def test_a_format_without_a_peak_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="tpu_v6e does not multiply in fp8"):
+        price_s(gemm(8, 8, 8, "fp8_static"), "tpu_v6e")
+
+
+def test_collectives_equal_the_published_closed_forms() -> None:
+    """jax-ml/scaling-book, sharding.md: Pop Quiz 2 and the equations of its sections."""
+    # an axis of 4 of v5e is a line: 3 x 8.4 MB / 45 GB/s = 560 us; 3 hops of 1 us
+    assert collective_s("v5e-8x4", "all_gather", 2048 * 8192 * 2, 4) == pytest.approx(
+        560e-6, rel=0.005
+    )
+    assert collective_s("v5e-8x4", "all_gather", 256 * 256 * 2, 4) == pytest.approx(3e-6)
+    # a ring: V / W, half of it over two axes; AllReduce twice, AllToAll a quarter
+    assert collective_s("v5e-256", "all_gather", 1e9, 16) == pytest.approx(1e9 / 9e10)
+    assert collective_s("v5e-256", "reduce_scatter", 1e9, 16, 16) == pytest.approx(1e9 / 9e10)
+    assert collective_s("v5e-256", "all_gather", 1e9, 256) == pytest.approx(1e9 / 18e10)
+    assert collective_s("v5e-256", "all_reduce", 1e9, 256) == pytest.approx(2e9 / 18e10)
+    assert collective_s("v5p-128", "all_gather", 1e9, 64) == pytest.approx(1e9 / (3 * 18e10))
+    assert collective_s("v5e-256", "all_to_all", 1e9 / 16, 16) == pytest.approx(1e9 / 9e10 / 4)
+    # latency: hop x sum of X / 2
+    assert collective_s("v5p-128", "all_gather", 64.0, 64) == pytest.approx(6e-6)
+
+
+def test_slices_reduce_over_the_network_between_them() -> None:
+    """2 slices of 64: the shard of a chip, 1e9 / 64, over its quarter of 25 GB/s, and 2 x 15 us."""
+    inside_s = collective_s("v5p-128", "all_reduce", 1e9, 64)
+    both_s = collective_s("v5p-128", "all_reduce", 1e9, 128)
+    assert both_s - inside_s == pytest.approx(1e9 / 64 / 6.25e9 + 30e-6)
+
+
+def test_groups_take_whole_axes() -> None:
+    assert slice_shape(64, 3) == (4, 4, 4)
+    # tensor parallelism of 4 takes one axis of 4x8x8, the group behind it the others
+    assert [one.ranks for one in axes_of_group((4, 8, 8), 4, 64, 4)] == [8, 8]
+    # every fourth chip of a ring: as many groups share its links
+    (axis,) = axes_of_group((16,), 16, 4, 4)
+    assert (axis.ranks, axis.ring, axis.apart) == (4, True, 4)
+    # a mesh of 2x2x4 has no ring
+    assert not any(axis.ring for axis in axes_of_group((2, 2, 4), 4, 16, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "chips"),
+    [
+        ("v5p-128", "tpu_v5p", 64),
+        ("V5E-16", "tpu_v5e", 16),
+        ("v5litepod-16", "tpu_v5e", 16),
+        ("v4-384", "tpu_v4", 192),
+        ("tpu7x-4x4x8", "tpu_v7", 128),
+        ("v6e-8x8", "tpu_v6e", 64),
+    ],
+)
+def test_names_of_slices_count_cores_or_chips(name: str, device: str, chips: int) -> None:
+    system = resolve_system(name)
+    assert (system.device.name, system.device.scale_up.domain_size) == (device, chips)
+    assert system.notes[-1].startswith(f"{name.casefold()} is {chips} chips")
+    assert resolve_system(system.name) == system
+
+
+def test_slices_that_do_not_exist_are_explained() -> None:
+    with pytest.raises(InvalidSpecError, match=r"no such slice; it has v5e-1, v5e-4, v5e-8"):
+        resolve_system("v5e-12")
+    with pytest.raises(InvalidSpecError, match=r"named by their topology, as tpu7x-4x4x4"):
+        resolve_system("tpu7x-128")
+
+
+def test_a_step_has_the_speed_of_the_calibration_and_the_errors_of_models_left_out() -> None:
+    found = find_schedule(resolve_system("v5p-128").device)
+    assert found is not None
+    fields: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "v5p-128",
+        "engine": "maxtext",
+    }
+    step = perfatlas.train(**fields, gpus=64, global_batch=64).results
+    with without_devices(TPUS):
+        faster = perfatlas.train(**fields, gpus=64, global_batch=64).results
+    speed = found.calibration.parameters["efficiency_kernels"]
+    assert faster["step_time_s"] == pytest.approx(step["step_time_s"] * speed, rel=0.1)
+    assert step["step_time_s_low"] < step["step_time_s"] < step["step_time_s_high"]
+    assert faster["step_time_s_high"] is None
+
+
+def test_slices_wait_for_each_other_and_chips_do_not() -> None:
+    fields: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "engine": "maxtext",
+        "recompute": "full",
+    }
+    one = perfatlas.train(**fields, system="v5p-128", gpus=64, global_batch=64).results
+    many = perfatlas.train(
+        **fields, system="v5p-128", gpus=256, global_batch=256, sharding_replicas=4
+    ).results
+    assert one["waterfall"]["jitter"] == 0.0
+    assert many["waterfall"]["jitter"] > 0.0
+    assert many["mfu"] < one["mfu"]
+
+
+def test_engines_of_other_machines_are_refused() -> None:
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 64, "global_batch": 64}
+    with pytest.raises(
+        UnsupportedError, match="megatron does not run on tpu_v5p, a device of kind"
+    ):
+        perfatlas.train(**fields, system="v5p-128")
+    with pytest.raises(
+        UnsupportedError, match="maxtext does not run on h100_sxm, a device of kind"
+    ):
+        perfatlas.train(**fields, system="h100_sxm", engine="maxtext")
+    with pytest.raises(UnsupportedError, match="jetstream runs on devices of Google"):
+        perfatlas.estimate(
+            model="meta-llama/Llama-3.1-8B", system="h100_sxm", engine="jetstream", batch=1
+        )
+
+
+def test_a_service_says_that_it_is_not_validated() -> None:
+    answer = perfatlas.estimate(
+        model="meta-llama/Llama-3.1-8B", system="v6e-8", engine="vllm_tpu", tp=8, batch=64
+    )
+    results = answer.results
+    assert results["tpot_s_high"] > 2.5 * results["tpot_s"]
+    assert any("not validated" in note for note in answer.evidence.assumptions)

@@ -1,0 +1,313 @@
+"""Training steps on TPUs against published ones, each model left out of the fit.
+
+Two numbers are fitted for all generations: the speed of kernels over their tiles, and how much the
+times of slices that wait for each other spread.
+
+Shape legend: R runs, G values of the speed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.measurements.calibrations import (
+    DIGITS,
+    EFFICIENCY_KERNELS,
+    Calibration,
+    calibration_folder,
+    without_devices,
+)
+from perfatlas.sampling import expected_slowdown
+from perfatlas.scenario.training_steps import question_of, read_training
+from perfatlas.training.step import training_steps
+from validation.machines.tpu_runs import NAMES, published_runs, recipes
+from validation.machines.tpu_services import validate_tpu_services
+from validation.runs.model_spread import unfitted_model_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.operators import FloatArray
+    from validation.machines.tpu_runs import Run
+
+SPEEDS: Final = np.linspace(0.6, 1.0, 41)
+SPREADS: Final = np.linspace(0.0, 0.08, 81)
+COVERED: Final = 0.9
+QUANTILES: Final = {"q05": -1.0, "q25": -0.41, "q50": 0.0, "q75": 0.41, "q95": 1.0}  # of a normal
+COMMAND: Final = "python -c 'from validation.machines import write_tpu; write_tpu()'"
+HEADER: Final = "# Fitted to published training steps. Written by the command in the entry.\n\n"
+PROTOCOL: Final = (
+    "published steps of MaxText on TPU v4 to v7 with the recipes of validation/data/tpu_runs.toml;"
+    " one speed for all generations; errors are those of models left out, of all generations"
+)
+
+
+def measured_s(run: Run) -> float:
+    """Return the published step time of a run [s]."""
+    tokens = run.fields["global_batch"] * run.fields["sequence_length"]
+    return float(tokens / run.chips / run.tokens_per_s)
+
+
+@cache
+def _steady() -> FloatArray:
+    """Return the steps of all runs at each speed, without waiting of slices (G, R) [s]."""
+    found = np.empty((SPEEDS.size, len(published_runs())))
+    with without_devices(NAMES.values()):
+        for at, run in enumerate(published_runs()):
+            asked = question_of([read_training(run.fields)])
+            for place, speed in enumerate(SPEEDS.tolist()):
+                engine = replace(asked.engine, efficiency_compute=speed, jitter=0.0)
+                found[place, at] = training_steps(replace(asked, engine=engine)).step_s_C[0]
+    return found
+
+
+@cache
+def _least_s() -> FloatArray:
+    """Return the model FLOP of a step of each run over the dense peak of its chips (R,) [s]."""
+    steps = [training_steps(question_of([read_training(run.fields)])) for run in published_runs()]
+    return np.array(
+        [
+            one.model_flop_C[0] / one.peak_flop_per_s_C[0] / run.chips
+            for one, run in zip(steps, published_runs(), strict=True)
+        ]
+    )
+
+
+def predicted_s(runs: Sequence[int], speed: float, spread: float) -> FloatArray:
+    """Return the steps of some runs with numbers of a fit (R,) [s].
+
+    Args:
+        runs: Positions in `published_runs` (R,).
+        speed: Of kernels over their tiles.
+        spread: Standard deviation of the step of a slice over its mean.
+    """
+    steady_R = np.array([np.interp(speed, SPEEDS, _steady()[:, at]) for at in runs])
+    longer_R: FloatArray = steady_R * (1.0 + spread * _waits()[list(runs)])
+    return longer_R
+
+
+@cache
+def _waits() -> FloatArray:
+    """Return how long the slices of each run wait for the slowest, at a spread of 1 (R,)."""
+    slices_R = np.array([run.slices for run in published_runs()], np.int64)
+    return expected_slowdown("exponential", np.ones(slices_R.size), slices_R)
+
+
+def fitted(runs: Sequence[int]) -> tuple[float, float]:
+    """Return the speed of kernels and the spread of slices, fitted to some runs.
+
+    The spread has the least mean |ln(measured/predicted)| of runs that differ in slices alone, each
+    relative to the mean of its group; then the speed that of all runs, models counting alike.
+
+    Args:
+        runs: Positions in `published_runs`.
+    """
+    places, every = list(runs), published_runs()
+    named = [(every[at].machine, every[at].model) for at in places]
+    weight_R = np.array([1.0 / named.count(one) for one in named])
+    measured_R = np.array([measured_s(every[at]) for at in places])
+    longer_FR = 1.0 + SPREADS[:, None] * _waits()[places]
+    missed_GFR = np.log(measured_R / (_steady()[:, None, places] * longer_FR))
+    speed = int((np.abs(missed_GFR[:, 0]) @ weight_R).argmin())
+    apart = [_from_mean(missed_GFR[speed], one) for one in _scaled(places)]
+    spread = int(np.sum(apart, axis=0).argmin())
+    speed = int((np.abs(missed_GFR[:, spread]) @ weight_R).argmin())
+    return float(SPEEDS[speed]), float(SPREADS[spread])
+
+
+def _from_mean(missed_FR: FloatArray, group: list[int]) -> FloatArray:
+    """Return the sum over a group of the distances from its mean, for each spread (F,)."""
+    own_FR = missed_FR[:, group]
+    apart_F: FloatArray = np.abs(own_FR - own_FR.mean(axis=1, keepdims=True)).sum(axis=1)
+    return apart_F
+
+
+def _scaled(places: Sequence[int]) -> list[list[int]]:
+    """Return groups of runs that differ in slices alone, as positions in `places`."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for at, place in enumerate(places):
+        groups.setdefault(_same_slice(published_runs()[place]), []).append(at)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _same_slice(run: Run) -> tuple[Any, ...]:
+    """Return what runs share that differ in slices alone."""
+    return run.machine, run.model, run.format, run.chips // run.slices
+
+
+@cache
+def left_out() -> tuple[dict[str, Any], ...]:
+    """Return every run, predicted with numbers fitted to all other models."""
+    every, rows = published_runs(), {}
+    for model in dict.fromkeys(run.model for run in every):
+        own = [at for at, run in enumerate(every) if run.model == model]
+        others = [at for at in range(len(every)) if at not in own]
+        speed, spread = fitted(others)
+        for at, step_s in zip(own, predicted_s(own, speed, spread).tolist(), strict=True):
+            run, real_s = every[at], measured_s(every[at])
+            rows[at] = {
+                "machine": run.machine,
+                "model": run.model,
+                "format": run.format,
+                "chips": run.chips,
+                "slices": run.slices,
+                "measured_s": real_s,
+                "predicted_s": step_s,
+                "error": step_s / real_s - 1.0,
+                "baseline_error": _share(run) / _constant_share(at) - 1.0,
+                "speed": speed,
+                "spread": spread,
+            }
+    found = [rows[at] for at in range(len(every))]
+    residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in found])
+    for row in found:
+        others = [at for at, one in enumerate(found) if one["model"] != row["model"]]
+        low, high = unfitted_model_interval(
+            residual_R[others], [found[at]["model"] for at in others], COVERED
+        )
+        row["low_s"], row["high_s"] = (row["predicted_s"] * np.exp(end) for end in (low, high))
+        row["inside_90"] = bool(row["low_s"] <= row["measured_s"] <= row["high_s"])
+    return tuple(found)
+
+
+def _share(run: Run) -> float:
+    """Return the measured model FLOP utilization of a run."""
+    return float(_least_s()[published_runs().index(run)]) / measured_s(run)
+
+
+def _constant_share(at: int) -> float:
+    """Return the mean utilization of the other models of a generation and format."""
+    every = published_runs()
+    own = every[at]
+    others = [
+        run
+        for run in every
+        if run.machine == own.machine and run.model != own.model and run.format == own.format
+    ] or [run for run in every if run.machine == own.machine and run.model != own.model]
+    return float(np.mean([_share(run) for run in others]))
+
+
+def falls() -> list[dict[str, Any]]:
+    """Return how utilization falls with more slices, measured and predicted [points].
+
+    Each run is compared with that of the same model on the fewest slices of as many chips.
+    """
+    found, every, rows = [], published_runs(), left_out()
+    for group in _scaled(range(len(every))):
+        first = min(group, key=lambda at: every[at].slices)
+        for at in group:
+            if every[at].slices == every[first].slices:
+                continue
+            fall = {
+                name: 100.0
+                * (
+                    _least_s()[first] / rows[first][f"{name}_s"]
+                    - _least_s()[at] / rows[at][f"{name}_s"]
+                )
+                for name in ("measured", "predicted")
+            }
+            found.append(
+                {
+                    "machine": every[at].machine,
+                    "model": every[at].model,
+                    "from_slices": every[first].slices,
+                    "slices": every[at].slices,
+                    "measured_fall": fall["measured"],
+                    "predicted_fall": fall["predicted"],
+                    "difference": fall["predicted"] - fall["measured"],
+                }
+            )
+    return found
+
+
+def validate_tpu() -> dict[str, list[dict[str, Any]]]:
+    """Return what is fitted, errors of steps by generation, falls over slices, and inference."""
+    steps = list(left_out())
+    speed, spread = fitted(range(len(steps)))
+    fits = [
+        {"left_out": "nothing", "runs": len(steps), "speed": speed, "spread": spread},
+        *(
+            {
+                "left_out": row["model"],
+                "runs": sum(one["model"] != row["model"] for one in steps),
+                "speed": row["speed"],
+                "spread": row["spread"],
+            }
+            for row in {one["model"]: one for one in steps}.values()
+        ),
+    ]
+    return {
+        "fits": fits,
+        "generations": [_of_generation(machine) for machine in NAMES],
+        "steps": steps,
+        "slices": falls(),
+        "services": validate_tpu_services(),
+        "declined": [{"model": name, "reason": why} for name, why in recipes()["declined"].items()],
+    }
+
+
+def _of_generation(machine: str) -> dict[str, Any]:
+    """Return the errors of the runs of a generation, beside a constant utilization."""
+    own = [row for row in left_out() if row["machine"] == machine]
+    return {
+        "machine": machine,
+        "runs": len(own),
+        "models": len({row["model"] for row in own}),
+        "median_error": float(np.median([abs(row["error"]) for row in own])),
+        "baseline_error": float(np.median([abs(row["baseline_error"]) for row in own])),
+        "inside_90": float(np.mean([row["inside_90"] for row in own])),
+    }
+
+
+def cells() -> list[Calibration]:
+    """Return the calibration of each generation: one speed, and the errors of models left out."""
+    rows = list(left_out())
+    speed, _ = fitted(range(len(rows)))
+    residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in rows])
+    low, high = unfitted_model_interval(residual_R, [row["model"] for row in rows], COVERED)
+    found = []
+    for machine, device in NAMES.items():
+        own = np.array([row["machine"] == machine for row in rows])
+        error_R = np.abs(np.array([row["error"] for row in rows])[own])
+        found.append(
+            Calibration(
+                id=f"{device}/schedule/systolic/any",
+                device=device,
+                operator="schedule",
+                family="systolic",
+                format="any",
+                parameters={EFFICIENCY_KERNELS: _rounded(speed)},
+                rows=int(own.sum()),
+                mape=_rounded(float(error_R.mean())),
+                median_error=_rounded(float(np.median(error_R))),
+                p90_error=_rounded(float(np.quantile(error_R, 0.9))),
+                bias=_rounded(-float(residual_R[own].mean())),
+                residual_quantiles={
+                    name: _rounded(abs(low if part < 0.0 else high) * part)
+                    for name, part in QUANTILES.items()
+                },
+                baselines={"constant_median": _of_generation(machine)["baseline_error"]},
+                protocol=PROTOCOL,
+                data_hash=content_hash(repr([row["measured_s"] for row in rows]))[:23],
+                data_version="published 2023 to 2026-08",
+                fitted="2026-11-26",
+                command=COMMAND,
+            )
+        )
+    return found
+
+
+def write_tpu() -> None:
+    """Write the calibration of each generation."""
+    for cell in cells():
+        path = calibration_folder() / f"{cell.device}.toml"
+        write_atomic(path, HEADER + format_toml({"calibration": [asdict(cell)]}))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
