@@ -87,6 +87,21 @@ def find_slice(name: str) -> Slice | None:
     return Slice(text, system, chips, note, str(row["ref"]))
 
 
+def slice_chips(system: object) -> int | None:
+    """Return the chips of the slice that a system names, None for other systems.
+
+    Args:
+        system: As a user wrote it, with changes in braces or without.
+
+    Example:
+        >>> from perfatlas.hardware import slice_chips
+        >>> slice_chips("v5p-128{device.tdp=300W}"), slice_chips("tpu_v5p")
+        (64, None)
+    """
+    found = find_slice(system.partition("{")[0]) if isinstance(system, str) else None
+    return found and found.chips
+
+
 @cache
 def slice_shape(chips: int, axes: int) -> tuple[int, ...]:
     """Return the lengths of the axes of a slice, ascending: those nearest to each other.

@@ -215,3 +215,21 @@ def test_a_service_says_that_it_is_not_validated() -> None:
     results = answer.results
     assert results["tpot_s_high"] > 2.5 * results["tpot_s"]
     assert any("not validated" in note for note in answer.evidence.assumptions)
+
+
+def test_a_slice_states_its_chips_unless_a_field_does() -> None:
+    fields = {"model": "meta-llama/Llama-3.1-8B", "engine": "vllm_tpu", "batch": 8}
+    asked: list[dict[str, Any]] = [
+        {"system": "v5e-8"},
+        {"system": "v5e-16", "tp": 8},
+        {"system": "v5e-8", "gpus": 4},
+        {"system": "v5e-8", "tp": 2, "dp": 1},
+    ]
+    alone = [perfatlas.estimate(**fields, **one).results for one in asked]
+    assert [one["gpus"] for one in alone] == [8, 16, 4, 2]
+    names = ("system", "tp", "dp", "gpus")
+    table = {name: [one.get(name) for one in asked] for name in names}
+    table |= {name: [value] * len(asked) for name, value in fields.items()}
+    rows = perfatlas.estimate_table(table).columns
+    assert rows["gpus"] == [8, 16, 4, 2]
+    assert rows["tpot_s"] == [one["tpot_s"] for one in alone]

@@ -6,6 +6,7 @@ import math
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.hardware import slice_chips
 from perfatlas.quantities import counted
 from perfatlas.report.text.quantities import format_number, format_value
 from perfatlas.report.text.replica_kinds import kind_name, kinds_of
@@ -56,7 +57,8 @@ def headline(answer: Mapping[str, Any]) -> str:
         return f"{answer.get('command', '')}{where}: {asked}"
     results = answer.get("results") or {}
     gpus = results.get("gpus") or scenario.get("gpus")
-    count = f"{gpus:g} x " if gpus else ""
+    words = " chips of " if slice_chips(scenario.get("system")) else " x "
+    count = f"{gpus:g}{words}" if gpus else ""
     kinds = [kind_name(kind) for kind in kinds_of(results).values()]
     where = " and ".join(kinds) or f"{count}{_systems(scenario)}"
     words = [f"{scenario['model']} on {where}"]

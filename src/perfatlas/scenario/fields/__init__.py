@@ -24,7 +24,10 @@ if TYPE_CHECKING:
         resolved_name as resolved_name,
         resolved_names as resolved_names,
     )
-    from perfatlas.scenario.fields.input_fields import InputFields as InputFields
+    from perfatlas.scenario.fields.input_fields import (
+        GPUS_STATED as GPUS_STATED,
+        InputFields as InputFields,
+    )
     from perfatlas.scenario.fields.operation import shared_fields as shared_fields
     from perfatlas.scenario.fields.replica_kinds import (
         ReplicaKind as ReplicaKind,

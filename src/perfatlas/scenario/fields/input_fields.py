@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from perfatlas.hardware import slice_chips
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import canonical_name, fields_of
 
@@ -33,6 +34,10 @@ _KINDS: Final = {
     "bool": "expected true or false",
     "dict": "expected a table",
 }
+# fields that state the GPUs, so that the name of a slice does not
+GPUS_STATED: Final = frozenset(
+    ("gpus", "max_gpus", "nodes", "dp", "prefill_workers", "decode_workers")
+)
 
 
 class InputFields(BaseModel):
@@ -51,6 +56,8 @@ class InputFields(BaseModel):
     def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
         """Return the typed fields; None and empty text count as unset.
 
+        A system that names a slice, such as v5p-128, states the GPUs too.
+
         Args:
             others: Further names to suggest for a misspelt one.
 
@@ -68,6 +75,8 @@ class InputFields(BaseModel):
             for name, field in _with_choices(cls).items()
             if name in given
         }
+        if "gpus" in cls.model_fields and given.keys().isdisjoint(GPUS_STATED):
+            given |= {"gpus": chips} if (chips := slice_chips(given.get("system"))) else {}
         try:
             return cls.model_validate(given)
         except ValidationError as error:

@@ -17,8 +17,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
 from perfatlas.files import DictionaryCells
+from perfatlas.hardware import slice_chips
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.scenario.fields import FIELD_NAMES, Scenario
+from perfatlas.scenario.fields import FIELD_NAMES, GPUS_STATED, Scenario
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
 
 if TYPE_CHECKING:
@@ -209,6 +210,8 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
     raw = {name: _distinct(table[name]) for name in table if name in FIELD_NAMES}
     if {"mode", "prefill_system", "decode_system"} <= raw.keys():
         raw["system"] = _system_of_pools(raw)
+    if "system" in raw and any(map(slice_chips, raw["system"].values)):
+        raw["gpus"] = _gpus_of_slices(raw, size)
     broken_N = np.zeros(size, np.bool_)
     fields = {}
     for name, column in raw.items():
@@ -288,6 +291,20 @@ def _system_of_pools(raw: Mapping[str, FieldColumn]) -> FieldColumn:
     named_N = raw["mode"].equals("disaggregated") & prefill.is_set & decode.is_set
     codes_N = np.where(named_N & ~system.is_set, prefill.codes_N, NOT_GIVEN)
     return system.overridden_by(replace(prefill, codes_N=codes_N))
+
+
+def _gpus_of_slices(raw: Mapping[str, FieldColumn], size: int) -> FieldColumn:
+    """Return the column of GPUs, with the chips of slices where no field states them."""
+    system, unset_N = raw["system"], np.full(size, NOT_GIVEN, np.int64)
+    chips = [slice_chips(name) for name in system.values]
+    stated = [raw[name].is_set for name in GPUS_STATED if name in raw]
+    named_N = np.array([one is not None for one in chips])[system.codes_N]
+    free_N = named_N & ~np.logical_or.reduce([np.zeros(size, np.bool_), *stated])
+    given = raw.get("gpus", FieldColumn(values=(None,), codes_N=unset_N))
+    of_slice = FieldColumn(
+        values=(None, *chips), codes_N=np.where(free_N, system.codes_N + 1, NOT_GIVEN)
+    )
+    return given.overridden_by(of_slice)
 
 
 def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:

@@ -370,7 +370,8 @@ def _resolved(fields: dict[str, Any], *, pooled: bool) -> Candidates:
         PerfatlasError: A field is invalid or unsupported.
     """
     exchanges = any(fields.get(name) is not None for name in EXCHANGE)
-    plan = {"attention_dp": 2} if exchanges else {}  # replaced by the plans of the search
+    # replaced by the plans of the search
+    plan = {"dp": 1} | ({"attention_dp": 2} if exchanges else {})
     question, errors = resolve_scenarios([read_scenario({**fields, **plan})], pooled=pooled)
     if question is None:
         raise next(error for error in errors if error is not None)
