@@ -218,7 +218,11 @@ def test_a_service_says_that_it_is_not_validated() -> None:
 
 
 def test_a_slice_states_its_chips_unless_a_field_does() -> None:
-    fields = {"model": "meta-llama/Llama-3.1-8B", "engine": "vllm_tpu", "batch": 8}
+    fields: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "engine": "vllm_tpu",
+        "batch": 8,
+    }
     asked: list[dict[str, Any]] = [
         {"system": "v5e-8"},
         {"system": "v5e-16", "tp": 8},
@@ -228,7 +232,7 @@ def test_a_slice_states_its_chips_unless_a_field_does() -> None:
     alone = [perfatlas.estimate(**fields, **one).results for one in asked]
     assert [one["gpus"] for one in alone] == [8, 16, 4, 2]
     names = ("system", "tp", "dp", "gpus")
-    table = {name: [one.get(name) for one in asked] for name in names}
+    table: dict[str, Any] = {name: [one.get(name) for one in asked] for name in names}
     table |= {name: [value] * len(asked) for name, value in fields.items()}
     rows = perfatlas.estimate_table(table).columns
     assert rows["gpus"] == [8, 16, 4, 2]

@@ -57,8 +57,8 @@ def headline(answer: Mapping[str, Any]) -> str:
         return f"{answer.get('command', '')}{where}: {asked}"
     results = answer.get("results") or {}
     gpus = results.get("gpus") or scenario.get("gpus")
-    words = " chips of " if slice_chips(scenario.get("system")) else " x "
-    count = f"{gpus:g}{words}" if gpus else ""
+    of = "chips of" if slice_chips(scenario.get("system")) else "x"
+    count = f"{gpus:g} {of} " if gpus else ""
     kinds = [kind_name(kind) for kind in kinds_of(results).values()]
     where = " and ".join(kinds) or f"{count}{_systems(scenario)}"
     words = [f"{scenario['model']} on {where}"]
