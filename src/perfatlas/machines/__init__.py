@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         price_operators as price_operators,
         register as register,
         repriced as repriced,
+        spreads_vocabulary as spreads_vocabulary,
     )
     from perfatlas.machines.gpu.pipeline import (
         AttentionWork as AttentionWork,

@@ -82,6 +82,7 @@ class MemoryInputs:
         load: The load (C,).
         overheads: Memory used by the engine itself.
         memory_bytes: Memory of the device (C,).
+        spread_vocabulary: Whether embedding and head are divided over all stages (C,).
     """
 
     network: Network
@@ -90,6 +91,7 @@ class MemoryInputs:
     load: MemoryLoad
     overheads: MemoryOverheads
     memory_bytes: FloatArray
+    spread_vocabulary: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +179,13 @@ def _weights_bytes(question: MemoryInputs) -> FloatArray:
     """Return the weights with the padding of expert kernels (C,) [bytes], once for each plan."""
     plan = question.plan
     sizes = (plan.tp, plan.pp, plan.cp, plan.attention_dp, plan.ep, plan.moe_tp)
-    first_U, place_C = unique_rows(np.column_stack(sizes))
+    spread_C = np.broadcast_to(question.spread_vocabulary, plan.tp.shape)
+    first_U, place_C = unique_rows(np.column_stack((*sizes, spread_C)))
     some = PlanColumns(**{name: values[first_U] for name, values in vars(plan).items()})
     of_model = question.network, question.formats, some
     padding_U = expert_padding_bytes(*of_model, question.overheads.expert_multiples)
-    weights_C: FloatArray = (weight_columns(*of_model).stage_bytes + padding_U)[place_C]
+    stage_U = weight_columns(*of_model, spread_C[first_U]).stage_bytes
+    weights_C: FloatArray = (stage_U + padding_U)[place_C]
     return weights_C
 
 

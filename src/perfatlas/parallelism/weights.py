@@ -19,6 +19,8 @@ Multiples = tuple[int, int]
 """Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.networks import ModelFormats, Network
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.parallelism.plan import PlanColumns
@@ -46,16 +48,23 @@ class WeightColumns:
     stage_bytes: FloatArray
 
 
-def weight_columns(network: Network, formats: ModelFormats, plan: PlanColumns) -> WeightColumns:
+def weight_columns(
+    network: Network,
+    formats: ModelFormats,
+    plan: PlanColumns,
+    spread_vocabulary_C: NDArray[np.bool_] | None = None,
+) -> WeightColumns:
     """Return the weight bytes of one rank, including scales.
 
     Linear layers are divided as in `shard_operators`: experts over ep x moe_tp, heads and widths
     over tp, key-value heads replicated beyond their number; MLA down projections, routers and
     sparse indexers are replicated. Norms, biases and convolutions are replicated, in 16 bits. The
-    fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head.
+    fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head, or its
+    share of both.
 
     Args:
         plan: The plans (C,).
+        spread_vocabulary_C: Whether embedding and head are divided over all stages (C,).
 
     Source: MLA: engines hold the absorbed matrices in 16 bits beside a quantized kv_b_projection
         (vLLM v1/attention/backends/mla/common.py, process_weights_after_loading); an
@@ -98,6 +107,9 @@ def weight_columns(network: Network, formats: ModelFormats, plan: PlanColumns) -
     if network.tie_word_embeddings:
         head_bytes = np.where(single, 0.0, head_bytes)
     ends = np.where(single, embedding_bytes + head_bytes, np.maximum(embedding_bytes, head_bytes))
+    if spread_vocabulary_C is not None:
+        of_head = 0.0 if network.tie_word_embeddings else head_bytes
+        ends = np.where(spread_vocabulary_C, (embedding_bytes + of_head) / plan.pp, ends)
     return WeightColumns(
         layers_bytes=layers_bytes,
         embedding_bytes=embedding_bytes,

@@ -189,8 +189,17 @@ def test_weights_must_fit_in_sram() -> None:
     with pytest.raises(InfeasibleError, match=r"with 230\.7 MB"):
         perfatlas.estimate(**GROQ, tp=8, pp=4, gpus=32)
     assert perfatlas.estimate(**GROQ, tp=8, pp=11, gpus=88).results["memory"]["fits"]
-    with pytest.raises(InfeasibleError, match="set gpus = 256, the fewest whole domains"):
+    with pytest.raises(InfeasibleError, match="set gpus = 88, the fewest whole domains"):
         perfatlas.estimate(**GROQ | {"format": None}, gpus=8)
+
+
+def test_embedding_and_head_are_spread_over_all_chips() -> None:
+    asked = GROQ | {"model": "meta-llama/Llama-3.1-70B"}
+    with pytest.raises(InfeasibleError, match=r"set gpus = 640, the fewest .*tp = 8, pp = 80"):
+        perfatlas.estimate(**asked)
+    memory = perfatlas.estimate(**asked, gpus=640).results["memory"]
+    layers, vocabulary = 68.45e9, 2 * 128_256 * 8192 * 2
+    assert memory["weights_bytes"] == pytest.approx((layers + vocabulary) / 640, rel=0.01)
 
 
 def test_the_confidence_names_published_steps_and_not_kernels() -> None:

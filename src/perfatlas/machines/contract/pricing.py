@@ -19,6 +19,8 @@ from perfatlas.pricing import following_clock, merge, take
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.hardware import Device
     from perfatlas.machines.contract.devices import DeviceColumns
     from perfatlas.machines.contract.gathered import KernelFamily
@@ -119,6 +121,13 @@ def communication_share(devices: DeviceColumns, multiprocessors: float) -> Float
 def issuing_units(device: Device) -> float:
     """Return the units of a device that issue instructions, as SMs of a GPU."""
     return find_machine(device.kind).issuing_units(device)
+
+
+def spreads_vocabulary(devices: DeviceColumns) -> NDArray[np.bool_]:
+    """Return whether embedding and head are divided over all pipeline stages (C,)."""
+    spread_D = [find_machine(device.kind).spreads_vocabulary for device in devices.devices]
+    spread_C: NDArray[np.bool_] = np.array(spread_D)[devices.index_C]
+    return spread_C
 
 
 def _kinds(devices: DeviceColumns) -> dict[str, IntArray]:

@@ -45,9 +45,12 @@ class Machine:
             multiprocessors of a GPU they occupy.
         issuing_units: (device): units that issue instructions, in proportion to which a device
             draws power while it computes.
+        spreads_vocabulary: Whether the rows of embedding and head are divided over the chips of
+            all pipeline stages, not only over those of the first and last.
     """
 
     name: str
     gather: Callable[[Sequence[Operator], DeviceColumns, KernelChoice], tuple[KernelFamily, ...]]
     communication_share: Callable[[DeviceColumns, float], FloatArray]
     issuing_units: Callable[[Device], float]
+    spreads_vocabulary: bool = False

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 NOTE: Final = (
     "statically scheduled: an operator takes the slowest of SRAM, streams, weight feed (bound:"
-    " memory) and arithmetic, after its pipeline fills and chips synchronise (bound: latency)"
+    " memory) and arithmetic, after its pipeline fills and chips synchronise (bound: latency);"
+    " embedding and head are spread over the chips of all stages"
 )
 
 
@@ -183,4 +184,5 @@ MACHINE: Final = Machine(
     gather=gather,
     communication_share=_communication_share,
     issuing_units=_issuing_units,
+    spreads_vocabulary=True,
 )

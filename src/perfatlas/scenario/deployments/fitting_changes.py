@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PLAN: Final = ("tp", "dp", "ep", "moe_tp")
 GROWN: Final = ("tp", "pp", "attention_dp")
-MOST_DOMAINS: Final = 64
+MOST_DOMAINS: Final = 256
 FIRST_NUMBERS: Final = 8  # numbers of GPUs resolved at once at first
 
 
