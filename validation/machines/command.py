@@ -93,6 +93,7 @@ TPU_COLUMNS: Final = {
         "median_error": "median",
         "baseline_error": "constant MFU",
         "inside_90": "in 90%",
+        "fits": "fit in memory",
     },
     "steps": {
         "machine": "",
@@ -104,6 +105,8 @@ TPU_COLUMNS: Final = {
         "predicted_s": "predicted [s]",
         "error": "error",
         "inside_90": "in 90%",
+        "memory_bytes": "memory [bytes]",
+        "capacity_bytes": "of device [bytes]",
     },
     "slices": {
         "machine": "",

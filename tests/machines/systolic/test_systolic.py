@@ -15,7 +15,7 @@ from perfatlas.hardware import resolve_system, slice_shape
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, Gemm, Phase
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 TPUS = ("tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7")
 
@@ -190,6 +190,22 @@ def test_slices_wait_for_each_other_and_chips_do_not() -> None:
     assert one["waterfall"]["jitter"] == 0.0
     assert many["waterfall"]["jitter"] > 0.0
     assert many["mfu"] < one["mfu"]
+
+
+def test_steps_that_a_compiler_may_fit_are_answered_and_others_refused() -> None:
+    fields: dict[str, Any] = {
+        "model": "google/gemma-3-12b-it",
+        "system": "tpu_v6e",
+        "engine": "maxtext",
+        "gpus": 256,
+        "recompute": "full",
+        "sequence_length": 32768,
+    }
+    answer = perfatlas.train(**fields, global_batch=256)
+    assert any("memory is an upper estimate" in one for one in answer.warnings)
+    assert not answer.results["memory"]["fits"]
+    with pytest.raises(InfeasibleError, match="activations"):
+        perfatlas.train(**fields, global_batch=2560, micro_batch=10)
 
 
 def test_engines_of_other_machines_are_refused() -> None:
