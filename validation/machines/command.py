@@ -1,4 +1,4 @@
-"""`python -m validation machines`, `amd` and `tpu`."""
+"""`python -m validation machines`, `amd`, `tpu` and `accelerators`."""
 
 from __future__ import annotations
 
@@ -82,6 +82,32 @@ AMD_COLUMNS: Final = {
 AMD_TITLES: Final = {
     "products": "products of AMD GPUs, network left out of the fit, and roofline times a constant",
     "services": "services on AMD GPUs, nothing fitted to them",
+}
+
+_ERRORS: Final = {
+    "runs": "runs",
+    "median_error": "median",
+    "error": "signed",
+    "inside_90": "in 90%",
+    "roofline_share": "of roofline",
+    "least_share": "least",
+    "most_share": "most",
+}
+ACCELERATOR_COLUMNS: Final = {
+    "fits": {
+        "family": "",
+        "runs": "runs",
+        "models": "models",
+        "speed": "speed in prompts",
+        "point_s": "point [s]",
+    },
+    "machines": {"machine": "", "result": "result", **_ERRORS},
+    "models": {"machine": "", "model": "model", **_ERRORS},
+}
+ACCELERATOR_TITLES: Final = {
+    "fits": "speed of units in prompts and time of a synchronisation point, by family",
+    "machines": "latencies of services, model left out, and measured shares of the roofline",
+    "models": "the same by model",
 }
 
 TPU_COLUMNS: Final = {
@@ -178,6 +204,21 @@ def tpu(*, json: Annotated[bool, SWITCH] = False) -> int:
     if not folder.is_dir():
         raise InvalidSpecError(missing_data(folder))
     return _show("tpu", validate_tpu(), (TPU_COLUMNS, TPU_TITLES), json=json)
+
+
+def accelerators(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare services on Gaudi, Trainium and Inferentia with published speeds.
+
+    Args:
+        json: Print one JSON object.
+    """
+    from validation.machines import validate_accelerators
+
+    folder = shared_folder() / FOLDER
+    if not folder.is_dir():
+        raise InvalidSpecError(missing_data(folder))
+    shown = (ACCELERATOR_COLUMNS, ACCELERATOR_TITLES)
+    return _show("accelerators", validate_accelerators(), shown, json=json)
 
 
 def _show(

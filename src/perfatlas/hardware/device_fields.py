@@ -15,7 +15,7 @@ FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
 MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
 LINK_KINDS: Final = (
     *("nvlink", "nvlink_mesh", "pcie", "infinity_fabric", "ici", "upi"),
-    *("c2c", "c2c_mesh"),
+    *("c2c", "c2c_mesh", "neuronlink", "roce_mesh"),
 )
 
 # Consumers of a field.

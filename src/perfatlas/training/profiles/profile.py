@@ -106,6 +106,7 @@ class TrainingEngine:
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
         kinds: Kinds of machines that it runs on, as `device.kind`; empty for all.
+        vendors: Vendors of the devices; empty for all.
         formats: Number formats of matrix products that the release runs; empty for all.
         experts: Whether it runs MoE models.
         most_zero: The highest `zero` that it runs.
@@ -170,6 +171,7 @@ class TrainingEngine:
     jitter_unit: str = "rank"
     planned_memory: bool = False
     kinds: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     experts: bool = True
     most_zero: int = 3
@@ -340,6 +342,7 @@ _FIELDS["recipe"] = Field(RECIPES, into="recipes")
 _FIELDS["jitter_unit"] = Field(Text(choices=("rank", "domain")))
 _FIELDS["planned_memory"] = Field(Flag())
 _FIELDS["kinds"] = Field(Array(of=Text(empty=False)))
+_FIELDS["vendors"] = Field(Array(of=Text(empty=False)))
 
 
 _RELEASE: Final[dict[str, Field[Any]]] = {
