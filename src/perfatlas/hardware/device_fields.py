@@ -214,7 +214,12 @@ BOARD: Final[Mapping[str, SpecField]] = {
         count("devices of a scale-up domain, such as one NVLink domain", *BETWEEN)
     ),
     "device.scale_up.links": primary(
-        number("scale-up links of one device", ("whole", ""), (0, 1e6))
+        number(
+            "scale-up links of one device; their bandwidth follows unless it is set",
+            ("whole", ""),
+            (0, 1e6),
+            *COLLECTIVES,
+        )
     ),
     "device.scale_up.bandwidth": primary(
         rate("bandwidth of all scale-up links, per direction", *COLLECTIVES)
