@@ -258,7 +258,8 @@ def test_prompts_and_synchronisation_have_the_constants_of_services() -> None:
 def test_few_rows_occupy_a_unit_that_changes_its_shape_for_fewer_clocks() -> None:
     """8192 x 8192 weights for 64 rows: 2 x 64 x 8192^2 / 432 TFLOP/s is less than their bytes."""
     time_s, bound = price_s(replace(gemm(8, 8192, 8192), phase=Phase.DECODE), "gaudi2")
-    assert (time_s, bound) == (pytest.approx(2 * 8192**2 / 2.46e12), "memory")
+    assert time_s == pytest.approx(2 * 8192**2 / 2.46e12)
+    assert bound == "memory"
     rigid = "gaudi2{device.fewest_rows=256}"
     time_s, bound = price_s(replace(gemm(8, 8192, 8192), phase=Phase.DECODE), rigid)
     assert time_s == pytest.approx(2 * 256 * 8192**2 / 432e12, rel=2e-3)
