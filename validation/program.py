@@ -69,6 +69,11 @@ COMMANDS: Final = (
         run="machines.command:tpu",
     ),
     Command(
+        name="accelerators",
+        help="Services on Gaudi, Trainium and Inferentia against published ones.",
+        run="machines.command:accelerators",
+    ),
+    Command(
         name="sources",
         help="Steps of other laboratories against intervals fitted to all others.",
         run="serving.sources_command:sources",

@@ -122,9 +122,10 @@ def test_the_ridge_is_the_published_one() -> None:
 def test_peaks_are_dense(name: str) -> None:
     # a sparse figure in one row shows as a factor of 4 between a format and the next wider one
     peaks = device(name).peak_flop_per_s
+    least = 0.99 if name == "gaudi3" else 1.5  # Gaudi 3 has one rate for both
     for narrow, wide in (("fp8", "bf16"), ("bf16", "tf32")):
         if narrow in peaks and wide in peaks:
-            assert 1.5 < peaks[narrow] / peaks[wide] < 2.6
+            assert least < peaks[narrow] / peaks[wide] < 2.6
     if "fp4" in peaks:
         # GeForce halves fp32 accumulation of fp8, not that of fp4: int8 has the full rate
         assert 1.9 < peaks["fp4"] / max(peaks["fp8"], peaks.get("int8", 0.0)) < 3.2

@@ -159,7 +159,7 @@ ELSEWHERE = {  # where the base does not state or read them
     "device.feed_bytes_per_clock": ("lpu", "100"),
     "device.vector_lanes": ("lpu", "100"),
     "device.fill_cycles": ("lpu", "1000"),
-    "device.scale_up.latency": ("lpu", "1 us"),
+    "device.fewest_rows": ("tpu_v5e", "10000"),
     "device.vmem": ("tpu_v5p", "10 KB"),
     "device.matrix_side": ("tpu_v5e", "10000"),
     "device.wraparound_multiple": ("v5e-8", "2"),
@@ -338,3 +338,61 @@ def test_kernels_under_design_read_the_fields_of_their_pipeline() -> None:
     told = perfatlas.kernel_design_gemm(system=system, m=4096, n=4096, k=4096).warnings
     (unread,) = [text for text in told if "no effect" in text]
     assert unread.startswith("device.exponentials_per_sm_clock has no effect")
+
+
+STEP: dict[str, Any] = {"model": LLAMA, "tp": 2, "batch": 64}
+UNBOUND = {  # read in the answer: limits that do not bind at its values
+    "device.vendor": "rules of engines have no other value for it",
+    "device.clock.boost": "the power limit holds the clock lower",
+    "device.memory.side_cache": "elementwise operators fit the L2",
+    "device.l2_bytes_per_clock": "a bound that measured kernels do not reach",
+    "device.scale_up.domain_size": "a plan of two GPUs stays inside",
+}
+
+
+def step(system: str) -> Any:  # noqa: ANN401 - an answer
+    return perfatlas.estimate(**STEP, system=system)
+
+
+@pytest.mark.parametrize("path", [path for path in CHANGED if path not in ELSEWHERE])
+def test_an_override_acts_on_an_estimate_or_the_answer_says_why_not(path: str) -> None:
+    base, system = bases(path)
+    try:
+        answer = step(system)
+    except PerfatlasError:  # refused, with a reason
+        return
+    acts = predicted(answer.results) != predicted(step(base).results)
+    assert acts or path in UNBOUND or any(path in text for text in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "number"),
+    [
+        ("device.shared_memory", "100 KiB", "efficiency_compute of h100_sxm/gemm"),
+        ("device.l2", "20 MiB", "efficiency_bandwidth of h100_sxm/gemm"),
+    ],
+)
+def test_fitted_numbers_that_contain_an_override_are_named(
+    path: str, value: str, number: str
+) -> None:
+    (said,) = [text for text in step(f"h100_sxm{{{path}={value}}}").warnings if path in text]
+    assert number in said
+    assert "faster with a larger one" in said
+
+
+def test_hops_and_links_of_todays_gpus_act() -> None:
+    """A custom all-reduce of one shot has one hop: 4.4 us more than the 0.6 us of NVLink."""
+
+    def reduce_s(overrides: str) -> float:
+        system = f"h100_sxm{{{overrides}}}" if overrides else "h100_sxm"
+        fields: dict[str, Any] = {"op": "all_reduce", "bytes": 2**14, "gpus": 4}
+        return float(
+            perfatlas.collective(**fields, system=system, kernel_family="vllm").results["time_s"]
+        )
+
+    more_s = reduce_s("device.scale_up.latency=5us") - reduce_s("")
+    assert more_s == pytest.approx(4.4e-6)
+    links = resolve_system("h100_sxm{device.scale_up.links=9}").device.scale_up
+    assert links.bandwidth == pytest.approx(450e9 / 2)
+    set_too = "h100_sxm{device.scale_up.links=9, device.scale_up.bandwidth=450GB/s}"
+    assert resolve_system(set_too).device.scale_up.bandwidth == 450e9

@@ -107,3 +107,24 @@ def test_what_cannot_be_written_or_checked_is_refused(
     assert main(["catalog", *words]) != 0
     assert reason in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "fresh.toml").exists()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "cpu"])
+def test_a_template_of_a_kind_lists_its_fields_with_their_meaning_and_readers(kind: str) -> None:
+    schema = KINDS["gpu" if kind == "cpu" else kind]
+    text = system_template(kind=kind)
+    written = [line.removeprefix("# ").partition(" = ")[0] for line in text.splitlines()]
+    for path, field in schema.fields.items():
+        assert written.count(path) == 1
+        assert f"# {field.meaning}\n" in text or f"# {path} = " not in text
+        if field.default is not None:
+            assert f"by default {field.default:g}\n" in text
+    assert ('device.kind = "' in text) == (schema.name != "gpu")
+    assert ('device.architecture = "cpu"' in text) == (kind == "cpu")
+
+
+def test_unknown_kinds_and_bases_of_another_kind_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match=r"kind = 'tpu' is not known; use .*systolic"):
+        system_template(kind="tpu")
+    with pytest.raises(InvalidSpecError, match="base = h100_sxm is of kind gpu"):
+        system_template("h100_sxm", "dataflow")

@@ -52,6 +52,40 @@ def test_a_layer_of_llama_keeps_34_bytes_per_token_and_hidden() -> None:
     assert steps.costs.saved_bytes_LUG[0, 0, 1] == pytest.approx(8192 * each, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("modules", "width"),
+    [
+        # input, queries and keys and values, output of attention, gate and up projection
+        (("core_attn",), 4096 + 6144 + 4096 + 2 * 14336),
+        (("core_attn", "mlp"), 4096 + 6144 + 4096),
+        # the input of the output projection, and the statistics of the softmax in 4 bytes
+        (("mlp",), 4096 + 6144 + 4096 + 4096 + 2 * 32),
+    ],
+)
+@pytest.mark.parametrize("tp", [1, 4])
+def test_maxtext_keeps_named_projections(modules: tuple[str, ...], width: int, tp: int) -> None:
+    engine = replace(resolve_training_engine("maxtext"), recompute_modules=modules)
+    sizes = replace(layouts(tp=tp, sequence_length=8192), recompute=np.array([1]))
+    steps = training_steps(question(sizes, engine=engine))
+    kept = steps.costs.saved_bytes_LUG[1, 0, 1]
+    assert kept == pytest.approx(2.0 * 8192 * width / tp, rel=1e-12)
+
+
+def test_planned_memory_holds_two_products_and_frees_the_logits() -> None:
+    # the layer that is computed again without its input, less the logits, which are larger
+    engine = resolve_training_engine("maxtext")
+    sizes = replace(layouts(dp=8, zero=3, global_batch=8), recompute=np.array([2]))
+    steps = training_steps(question(sizes, engine=engine))
+    memory = steps.memory
+    gathered = 2 * 4096 * 14336 * (2.0 + 4.0)
+    assert memory.other_bytes[0] == pytest.approx(gathered + engine.context_bytes, rel=1e-12)
+    kept = float(steps.costs.saved_bytes_LUG[2, 0] @ [1.0, 32.0, 1.0])
+    assert memory.activations_bytes[0] == pytest.approx(kept, rel=1e-12)
+    logits = float(sizes.tokens[0]) * 128256 * 4.0
+    unknown = logits + memory.other_bytes[0]
+    assert memory.least_bytes[0] == pytest.approx(memory.total_bytes[0] - unknown, rel=1e-12)
+
+
 def test_model_states_are_those_of_zero() -> None:
     # 2 bytes of weights, 4 of gradients, 12 of states; each divided by 8 ranks from its stage on
     memory = training_steps(question(layouts(dp=8, zero=[0, 1, 2, 3], global_batch=8))).memory

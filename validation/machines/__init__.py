@@ -1,4 +1,4 @@
-"""Statically scheduled machines against published decode speeds."""
+"""Machines that are not NVIDIA GPUs against published speeds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from perfatlas.interface import lazy_names
 
 if TYPE_CHECKING:
+    from validation.machines.accelerators import (
+        validate_accelerators as validate_accelerators,
+        write_accelerators as write_accelerators,
+    )
     from validation.machines.amd import validate_amd as validate_amd, write_amd as write_amd
     from validation.machines.amd_services import validate_services as validate_services
     from validation.machines.schedules import (

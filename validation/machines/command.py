@@ -1,4 +1,4 @@
-"""`python -m validation machines`, `amd` and `tpu`."""
+"""`python -m validation machines`, `amd`, `tpu` and `accelerators`."""
 
 from __future__ import annotations
 
@@ -84,6 +84,32 @@ AMD_TITLES: Final = {
     "services": "services on AMD GPUs, nothing fitted to them",
 }
 
+_ERRORS: Final = {
+    "runs": "runs",
+    "median_error": "median",
+    "error": "signed",
+    "inside_90": "in 90%",
+    "roofline_share": "of roofline",
+    "least_share": "least",
+    "most_share": "most",
+}
+ACCELERATOR_COLUMNS: Final = {
+    "fits": {
+        "family": "",
+        "runs": "runs",
+        "models": "models",
+        "speed": "speed in prompts",
+        "point_s": "point [s]",
+    },
+    "machines": {"machine": "", "result": "result", **_ERRORS},
+    "models": {"machine": "", "model": "model", **_ERRORS},
+}
+ACCELERATOR_TITLES: Final = {
+    "fits": "speed of units in prompts and time of a synchronisation point, by family",
+    "machines": "latencies of services, model left out, and measured shares of the roofline",
+    "models": "the same by model",
+}
+
 TPU_COLUMNS: Final = {
     "fits": {"left_out": "left out", "runs": "runs", "speed": "speed", "spread": "spread"},
     "generations": {
@@ -93,6 +119,7 @@ TPU_COLUMNS: Final = {
         "median_error": "median",
         "baseline_error": "constant MFU",
         "inside_90": "in 90%",
+        "fits": "fit in memory",
     },
     "steps": {
         "machine": "",
@@ -104,6 +131,8 @@ TPU_COLUMNS: Final = {
         "predicted_s": "predicted [s]",
         "error": "error",
         "inside_90": "in 90%",
+        "memory_bytes": "memory [bytes]",
+        "capacity_bytes": "of device [bytes]",
     },
     "slices": {
         "machine": "",
@@ -175,6 +204,21 @@ def tpu(*, json: Annotated[bool, SWITCH] = False) -> int:
     if not folder.is_dir():
         raise InvalidSpecError(missing_data(folder))
     return _show("tpu", validate_tpu(), (TPU_COLUMNS, TPU_TITLES), json=json)
+
+
+def accelerators(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare services on Gaudi, Trainium and Inferentia with published speeds.
+
+    Args:
+        json: Print one JSON object.
+    """
+    from validation.machines import validate_accelerators
+
+    folder = shared_folder() / FOLDER
+    if not folder.is_dir():
+        raise InvalidSpecError(missing_data(folder))
+    shown = (ACCELERATOR_COLUMNS, ACCELERATOR_TITLES)
+    return _show("accelerators", validate_accelerators(), shown, json=json)
 
 
 def _show(

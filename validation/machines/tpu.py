@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import FloatArray
+    from perfatlas.training.step import TrainingSteps
     from validation.machines.tpu_runs import Run
 
 SPEEDS: Final = np.linspace(0.6, 1.0, 41)
@@ -67,13 +68,20 @@ def _steady() -> FloatArray:
 
 
 @cache
+def _shipped() -> tuple[TrainingSteps, ...]:
+    """Return the steps of all runs as shipped (R)."""
+    return tuple(
+        training_steps(question_of([read_training(run.fields)])) for run in published_runs()
+    )
+
+
+@cache
 def _least_s() -> FloatArray:
     """Return the model FLOP of a step of each run over the dense peak of its chips (R,) [s]."""
-    steps = [training_steps(question_of([read_training(run.fields)])) for run in published_runs()]
     return np.array(
         [
             one.model_flop_C[0] / one.peak_flop_per_s_C[0] / run.chips
-            for one, run in zip(steps, published_runs(), strict=True)
+            for one, run in zip(_shipped(), published_runs(), strict=True)
         ]
     )
 
@@ -162,6 +170,8 @@ def left_out() -> tuple[dict[str, Any], ...]:
                 "baseline_error": _share(run) / _constant_share(at) - 1.0,
                 "speed": speed,
                 "spread": spread,
+                "memory_bytes": float(_shipped()[at].memory.total_bytes[0]),
+                "capacity_bytes": float(_shipped()[at].memory.capacity_bytes[0]),
             }
     found = [rows[at] for at in range(len(every))]
     residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in found])
@@ -261,6 +271,7 @@ def _of_generation(machine: str) -> dict[str, Any]:
         "median_error": float(np.median([abs(row["error"]) for row in own])),
         "baseline_error": float(np.median([abs(row["baseline_error"]) for row in own])),
         "inside_90": float(np.mean([row["inside_90"] for row in own])),
+        "fits": sum(row["memory_bytes"] <= row["capacity_bytes"] for row in own),
     }
 
 

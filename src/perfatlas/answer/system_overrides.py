@@ -10,6 +10,7 @@ import numpy as np
 from perfatlas.collectives import HOST_LINK
 from perfatlas.formats import get_format
 from perfatlas.hardware import FIELDS
+from perfatlas.measurements.calibrations import find_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -21,6 +22,12 @@ POWER: Final = "power and energy"
 OFFLOADING: Final = "KV cache offloading"
 IN_DOMAIN: Final = "collectives inside a scale-up domain"
 BETWEEN_NODES: Final = "collectives between nodes"
+PRODUCTS: Final = "matrix products"
+# Numbers of the calibrations of products that contain a field.
+CONTAINED: Final = {
+    "device.shared_memory": "efficiency_compute",
+    "device.l2": "efficiency_bandwidth",
+}
 DOMAINS: Final = frozenset(("device.scale_up.domain_size", "node", "node.devices"))
 STEPS: Final = (
     *("matrix products", "attention", "experts", "elementwise operators"),
@@ -44,6 +51,9 @@ def unread_overrides(system: System, readers: Collection[str]) -> list[str]:
     """
     found = []
     for path in system.overridden:
+        if said := _contained(system, path, readers):
+            found.append(said)
+            continue
         read_by = FIELDS[path].read_by
         if set(readers).isdisjoint(read_by):
             *most, last = read_by or ("",)
@@ -51,6 +61,23 @@ def unread_overrides(system: System, readers: Collection[str]) -> list[str]:
             why = f"it applies to {listed}" if listed else "no prediction uses it"
             found.append(f"{path} has no effect on this answer: {why}")
     return found
+
+
+def _contained(system: System, path: str, readers: Collection[str]) -> str:
+    """Return a sentence on an override that the fitted numbers of products contain, else ""."""
+    if path not in CONTAINED or PRODUCTS not in readers:
+        return ""
+    match = find_calibration(system.device, "gemm", "", "bf16")
+    if match is None:
+        return ""
+    name, cell = CONTAINED[path], match.calibration
+    share = cell.parameters[name]
+    acts = ", ".join(FIELDS[path].read_by)
+    return (
+        f"{path} does not change fitted products and attention, only {acts}: {name} of {cell.id}"
+        f" ({share:.2f}) contains it, so that products could be at most {1.0 - share:.0%} faster"
+        " with a larger one; the interval is wider"
+    )
 
 
 def format_readers(*names: str) -> set[str]:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 # Scale-up networks without a switch between devices.
-POINT_TO_POINT: Final = ("infinity_fabric", "ici", "nvlink_mesh", "c2c_mesh")
+POINT_TO_POINT: Final = (
+    *("infinity_fabric", "ici", "nvlink_mesh", "c2c_mesh"),
+    *("neuronlink", "roce_mesh"),
+)
 # Scale-up network that is the host link, which also carries the traffic of the NICs.
 HOST_LINK: Final = "pcie"
 

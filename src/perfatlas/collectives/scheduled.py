@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray
 
-LINK_TYPE: Final = "c2c"
+LINK_TYPES: Final = ("c2c", "roce")
 DIRECT: Final = "scheduled_direct"  # name of the algorithm
 TWO_PHASES: Final = "all_reduce"  # every chip sums its share, then sends the sum to all others
 
 
 def are_scheduled(systems: Sequence[System]) -> NDArray[np.bool_]:
     """Return whether a compiler schedules the transfers of each system (S,)."""
-    return np.array([one.device.scale_up.link_type == LINK_TYPE for one in systems], np.bool_)
+    return np.array([one.device.scale_up.link_type in LINK_TYPES for one in systems], np.bool_)
 
 
 def scheduled_levels(

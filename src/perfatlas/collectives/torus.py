@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device, System
     from perfatlas.operators import FloatArray, IntArray
 
-LINK_TYPE: Final = "ici"
+LINK_TYPES: Final = ("ici", "neuronlink")
 TORUS: Final = "torus"  # name of the algorithm
 # A ring sends half of an all-to-all each way, each part over a quarter of the ring on average.
 # Source: github.com/jax-ml/scaling-book, sharding.md: a quarter of an all-gather.
@@ -64,7 +64,7 @@ def are_tori(systems: Sequence[System]) -> NDArray[np.bool_]:
     """Return whether the chips of each system form a torus or a mesh (S,)."""
     return np.array(
         [
-            one.device.scale_up.kind == LINK_TYPE and "wraparound_multiple" in one.device.further
+            one.device.scale_up.kind in LINK_TYPES and "wraparound_multiple" in one.device.further
             for one in systems
         ],
         np.bool_,

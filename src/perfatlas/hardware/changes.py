@@ -78,11 +78,17 @@ def _rescale(
     new: dict[str, Entry],
     changed: frozenset[str],
 ) -> None:
-    """Keep peak = units x clock x FLOP per clock and unit, without changing what the user set.
+    """Keep peak = units x clock x FLOP per clock and unit, and bandwidth = links x rate of a link.
+
+    What the user set is not changed.
 
     Units, tensor clock and FLOP per clock scale the peaks that the user did not set. Changing only
     a peak changes the FLOP per clock. The tensor clock scales the boost and sustained clocks.
     """
+    links, bandwidth = "device.scale_up.links", "device.scale_up.bandwidth"
+    linked = links in old and number(old, links) > 0.0 and bandwidth in new
+    if linked and bandwidth not in changed and _ratio(links, old, new) != 1.0:
+        new[bandwidth] = _scaled(new[bandwidth], _ratio(links, old, new), f"{links} changed")
     clock = _ratio("device.clock.peak", old, new)
     for path in ("device.clock.boost", "device.clock.sustained"):
         if clock != 1.0 and path not in changed and path in new:

@@ -15,7 +15,7 @@ FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
 MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
 LINK_KINDS: Final = (
     *("nvlink", "nvlink_mesh", "pcie", "infinity_fabric", "ici", "upi"),
-    *("c2c", "c2c_mesh"),
+    *("c2c", "c2c_mesh", "neuronlink", "roce_mesh"),
 )
 
 # Consumers of a field.
@@ -214,7 +214,12 @@ BOARD: Final[Mapping[str, SpecField]] = {
         count("devices of a scale-up domain, such as one NVLink domain", *BETWEEN)
     ),
     "device.scale_up.links": primary(
-        number("scale-up links of one device", ("whole", ""), (0, 1e6))
+        number(
+            "scale-up links of one device; their bandwidth follows unless it is set",
+            ("whole", ""),
+            (0, 1e6),
+            *COLLECTIVES,
+        )
     ),
     "device.scale_up.bandwidth": primary(
         rate("bandwidth of all scale-up links, per direction", *COLLECTIVES)

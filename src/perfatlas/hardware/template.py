@@ -8,12 +8,13 @@ from perfatlas.files import Flag, Number, Text, format_toml
 from perfatlas.hardware.description import field_values
 from perfatlas.hardware.resolve import resolve_system
 from perfatlas.hardware.schema import DEFAULT_KIND, KINDS, fields_of, unit_of
-from perfatlas.quantities import format_quantity
+from perfatlas.quantities import InvalidSpecError, format_quantity, repr_for_error
 
 if TYPE_CHECKING:
     from perfatlas.files import Value
     from perfatlas.hardware.device_fields import SpecField
 
+CPU: Final = "cpu"  # processors are described as GPUs of this architecture
 DIGITS: Final = 12  # of a value of the base
 HEADER: Final = """\
 # A hardware file of perfatlas; --system takes its path. Lines that start with "#" are not read:
@@ -31,14 +32,15 @@ BASED: Final = """\
 SOURCE: Final = {"kind": "assumed", "ref": "name the document that the values come from"}
 
 
-def system_template(base: str | None = None) -> str:
+def system_template(base: str | None = None, kind: str | None = None) -> str:
     r"""Return the text of a hardware file with all fields as comments, primary fields first.
 
     Args:
         base: System whose values the file starts from; None for a file without values.
+        kind: Kind of machine, as in `device.kind`, or "cpu"; None for that of the base.
 
     Raises:
-        InvalidSpecError: There is no such system.
+        InvalidSpecError: There is no such system or kind, or the base is of another kind.
 
     Example:
         >>> from perfatlas.hardware import system_template
@@ -48,16 +50,28 @@ def system_template(base: str | None = None) -> str:
     system = None if base is None else resolve_system(base)
     values: dict[str, Value] = {} if system is None else field_values(system)
     head = {} if system is None else {"base": system.name}
-    kind = KINDS[DEFAULT_KIND if system is None else system.device.kind]
-    parts = [HEADER.format(count=kind.count, width=kind.width)]
-    parts += [*([BASED.format(unit=kind.unit)] if head else []), "\n"]
+    asked = {CPU: DEFAULT_KIND}.get(kind or "", kind)
+    if asked not in (None, *KINDS):
+        known = ", ".join((*KINDS, CPU))
+        raise InvalidSpecError(f"kind = {repr_for_error(kind)} is not known; use {known}")
+    if system is not None and asked not in (None, system.device.kind):
+        raise InvalidSpecError(
+            f"base = {system.name} is of kind {system.device.kind}; leave out kind, or use"
+            f" another base"
+        )
+    schema = KINDS[asked or (DEFAULT_KIND if system is None else system.device.kind)]
+    parts = [HEADER.format(count=schema.count, width=schema.width)]
+    parts += [*([BASED.format(unit=schema.unit)] if head else []), "\n"]
     parts += [format_toml(head), _inline_source()]
+    set_here = {} if head or schema.name == DEFAULT_KIND else {"device.kind": schema.name}
+    set_here |= {"device.architecture": CPU} if kind == CPU and not head else {}
+    parts += [f'{path} = "{value}"\n' for path, value in set_here.items()]
     for title, primary in (("Primary fields", True), ("Further fields", False)):
         parts.append(f"\n# ---- {title} ----\n")
         parts += [
             _field(path, field, values.get(path))
-            for path, field in fields_of(kind).items()
-            if field.primary is primary
+            for path, field in fields_of(schema).items()
+            if field.primary is primary and path not in set_here
         ]
     return "".join(parts)
 
@@ -70,6 +84,8 @@ def _inline_source() -> str:
 def _field(path: str, field: SpecField, value: Value | None) -> str:
     """Return the comments of a field, and its line."""
     need = "required without a base" if field.required and field.default is None else "optional"
+    if field.default is not None:
+        need += f", by default {field.default:g}"
     effect = f"changes {', '.join(field.read_by)}" if field.read_by else "descriptive"
     rule = "; ".join((*_bounds(path, field), need))
     return f"\n# {field.meaning}\n# {rule}\n# {effect}\n# {path} = {_value_text(path, value)}\n"

@@ -224,3 +224,31 @@ def test_the_confidence_names_published_steps_and_not_kernels() -> None:
 def test_engines_of_gpus_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="set engine = ideal"):
         perfatlas.estimate(**{**GROQ, "engine": "vllm"}, gpus=128)
+
+
+def test_gpus_prefill_for_statically_scheduled_decode() -> None:
+    """The cache of 1,024 tokens, 80 layers of 8 heads of 128, crosses the NICs of 2 GPUs."""
+    fields: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-70B",
+        "format": "fp8",
+        "isl": 1024,
+    }
+    pooled = perfatlas.estimate(
+        **fields,
+        mode="disaggregated",
+        prefill_system="b200_sxm",
+        prefill_engine="vllm",
+        prefill_tp=2,
+        decode_system="groq_3_lpu",
+        decode_engine="ideal",
+        decode_tp=64,
+        decode_pp=4,
+    ).results
+    nic = resolve_system("b200_sxm").node.nic_bandwidth
+    cache = 1024 * 80 * 2 * 8 * 128 * 2
+    assert pooled["kv_transfer_s"] == pytest.approx(cache / (2 * nic), rel=0.01)
+    alone = perfatlas.estimate(
+        **fields, system="groq_3_lpu", engine="ideal", tp=64, pp=4, batch=1
+    ).results
+    assert pooled["tpot_s"] == pytest.approx(alone["tpot_s"], rel=0.01)
+    assert pooled["tpot_s_high"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from perfatlas.hardware import resolve_system, slice_shape
 from perfatlas.machines import DeviceColumns, price_operators
 from perfatlas.measurements.calibrations import find_schedule, without_devices
 from perfatlas.operators import BOUND_NAMES, NAMED_BOUNDS, Gemm, Phase
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 TPUS = ("tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7")
+OTHERS = ("gaudi2", "gaudi3", "trainium1", "trainium2", "inferentia2")
 
 
 def gemm(m: float, n: float, k: float, format_name: str = "bf16") -> Gemm:
@@ -36,7 +38,7 @@ def gemm(m: float, n: float, k: float, format_name: str = "bf16") -> Gemm:
 
 def price_s(operator: Gemm, system: str = "tpu_v5e") -> tuple[float, str]:
     devices = DeviceColumns(devices=(resolve_system(system).device,), index_C=np.zeros(1, np.int64))
-    with without_devices(TPUS):
+    with without_devices((*TPUS, *OTHERS)):
         prices = price_operators([operator], devices, family="", tier="auto")
     return float(prices.time_s_CO[0, 0]), BOUND_NAMES[NAMED_BOUNDS[int(prices.code_CO[0, 0])]]
 
@@ -85,7 +87,7 @@ def test_wider_units_pad_more() -> None:
     m=st.integers(1, 4096),
     n=st.integers(1, 4096),
     k=st.integers(1, 4096),
-    system=st.sampled_from(TPUS),
+    system=st.sampled_from((*TPUS, *OTHERS)),
 )
 def test_more_work_is_not_faster(m: int, n: int, k: int, system: str) -> None:
     time_s = price_s(gemm(m, n, k), system)[0]
@@ -192,6 +194,22 @@ def test_slices_wait_for_each_other_and_chips_do_not() -> None:
     assert many["mfu"] < one["mfu"]
 
 
+def test_steps_that_a_compiler_may_fit_are_answered_and_others_refused() -> None:
+    fields: dict[str, Any] = {
+        "model": "google/gemma-3-12b-it",
+        "system": "tpu_v6e",
+        "engine": "maxtext",
+        "gpus": 256,
+        "recompute": "full",
+        "sequence_length": 32768,
+    }
+    answer = perfatlas.train(**fields, global_batch=256)
+    assert any("memory is an upper estimate" in one for one in answer.warnings)
+    assert not answer.results["memory"]["fits"]
+    with pytest.raises(InfeasibleError, match="activations"):
+        perfatlas.train(**fields, global_batch=2560, micro_batch=10)
+
+
 def test_engines_of_other_machines_are_refused() -> None:
     fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 64, "global_batch": 64}
     with pytest.raises(
@@ -237,3 +255,54 @@ def test_a_slice_states_its_chips_unless_a_field_does() -> None:
     rows = perfatlas.estimate_table(table).columns
     assert rows["gpus"] == [8, 16, 4, 2]
     assert rows["tpot_s"] == [one["tpot_s"] for one in alone]
+
+
+def test_prompts_and_synchronisation_have_the_constants_of_services() -> None:
+    """Prompts: 2 x 4096^3 / 432 TFLOP/s / 0.76, and a point after a product of a row division."""
+    found = find_schedule(resolve_system("gaudi2").device)
+    assert found is not None
+    constants = found.calibration.parameters
+    devices = DeviceColumns(
+        devices=(resolve_system("gaudi2").device,), index_C=np.zeros(1, np.int64)
+    )
+    product = replace(gemm(4096, 4096, 4096), phase=Phase.PREFILL)
+    divided = replace(product, shard="row")
+    prices = price_operators([product, divided], devices, family="", tier="auto")
+    whole_s = 2 * 4096**3 / 432e12 / constants["efficiency_prefill"]
+    apart_s = prices.time_s_CO[0] - whole_s
+    assert apart_s == pytest.approx([0.0, constants["synchronisation_s"]], abs=1e-6)
+    # a decode step of the same work has units at full speed
+    decodes = replace(product, phase=Phase.DECODE)
+    (time_s,) = price_operators([decodes], devices, family="", tier="auto").time_s_CO[0]
+    assert time_s == pytest.approx(2 * 4096**3 / 432e12, rel=2e-3)
+
+
+def test_few_rows_occupy_a_unit_that_changes_its_shape_for_fewer_clocks() -> None:
+    """8192 x 8192 weights for 64 rows: 2 x 64 x 8192^2 / 432 TFLOP/s is less than their bytes."""
+    time_s, bound = price_s(replace(gemm(8, 8192, 8192), phase=Phase.DECODE), "gaudi2")
+    assert time_s == pytest.approx(2 * 8192**2 / 2.46e12)
+    assert bound == "memory"
+    rigid = "gaudi2{device.fewest_rows=256}"
+    time_s, bound = price_s(replace(gemm(8, 8192, 8192), phase=Phase.DECODE), rigid)
+    assert time_s == pytest.approx(2 * 256 * 8192**2 / 432e12, rel=2e-3)
+
+
+def test_direct_ports_send_shares_and_tori_of_chips_ring() -> None:
+    # Gaudi 2, all-reduce over 8: 2 x (2 us + 1/8 of the bytes over 7 pairs of 37.5 GB/s)
+    assert collective_s("gaudi2", "all_reduce", 1e9, 8) == pytest.approx(
+        2 * (2e-6 + 7 / 8 * 1e9 / 262.5e9), rel=1e-3
+    )
+    # Trainium: a gather over the 4x4 torus, 192 GB/s in and out: V / (2 x 192 GB/s)
+    assert collective_s("trainium1", "all_gather", 1e9, 16) == pytest.approx(1e9 / 192e9)
+
+
+def test_training_on_devices_of_services_is_a_lower_limit() -> None:
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "gpus": 16, "global_batch": 16}
+    answer = perfatlas.train(**fields, tp=4, system="trainium1", engine="generic")
+    assert answer.results["step_time_s_high"] is None
+    with pytest.raises(UnsupportedError, match="maxtext runs on devices of Google"):
+        perfatlas.train(**fields, system="trainium1", engine="maxtext")
+    with pytest.raises(UnsupportedError, match="neuronx runs on devices of Amazon"):
+        perfatlas.estimate(
+            model="meta-llama/Llama-3.1-8B", system="gaudi3", engine="neuronx", batch=1
+        )

@@ -18,6 +18,7 @@ from perfatlas.hardware.device_fields import (
     count,
     factor,
     identity,
+    number,
     optional,
     primary,
     ratio,
@@ -27,7 +28,7 @@ from perfatlas.hardware.device_fields import (
 KIND: Final = DeviceKind(
     name="systolic",
     fields={
-        **identity("tpu"),
+        **identity("tpu", "gaudi", "neuron"),
         "device.matrix_units": primary(count("matrix units", *OPERATORS, *POWER)),
         "device.flop_per_clock_per_unit": primary(
             optional(
@@ -44,6 +45,15 @@ KIND: Final = DeviceKind(
                 *OPERATORS,
             )
         ),
+        "device.fewest_rows": primary(
+            number(
+                "rows for which a square of weights occupies a matrix unit at least; 0: its side",
+                ("whole", ""),
+                (0, 1e9),
+                *OPERATORS,
+                default=0.0,
+            )
+        ),
         "device.vector_lanes": primary(
             count("elements per clock of the vector units", "elementwise operators")
         ),
@@ -52,7 +62,13 @@ KIND: Final = DeviceKind(
             size("vector memory that software manages", *KERNELS, into="vmem_bytes"),
         ),
         "device.wraparound_multiple": primary(
-            count("lengths of torus axes whose ends are linked are multiples of this", *INSIDE)
+            number(
+                "lengths of torus axes whose ends are linked are multiples of this",
+                ("whole", ""),
+                (1, 1e9),
+                *INSIDE,
+                default=1.0,
+            )
         ),
         **PACKAGES,
         **CLOCKS,

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
         Machine as Machine,
         Tier as Tier,
     )
-    from perfatlas.machines.contract.step_errors import with_step_errors as with_step_errors
+    from perfatlas.machines.contract.step_errors import (
+        synchronisations as synchronisations,
+        with_step_errors as with_step_errors,
+    )
     from perfatlas.machines.contract.table import register as register
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Errors of machines whose calibration is one cell, fitted to whole steps.
+"""Machines whose calibration is one cell, fitted to whole steps: errors and fixed waits.
 
 Shape legend: C candidates, O operators.
 """
@@ -13,7 +13,7 @@ from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import Schedules
-    from perfatlas.operators import IntArray
+    from perfatlas.operators import IntArray, Operator
     from perfatlas.pricing import PricedOperators
 
 
@@ -35,3 +35,21 @@ def with_step_errors(
         matches=fitted.matches,
         notes=(*prices.notes, *(note for one in fitted.matches for note in one.notes)),
     )
+
+
+def synchronisations(operator: Operator) -> float:
+    """Return the synchronisation points of an operator: two of a dense layer.
+
+    Args:
+        operator: Columns over candidates.
+
+    Products whose sums are needed whole before the next operator have one: the output of attention
+    and that of the feed-forward. Routed experts have two, since their inputs are gathered by a
+    choice that no compiler knows.
+
+    Source: assumption; published decode steps of mixtures of experts take 1.5 times as long per
+        layer as those of dense models.
+    """
+    if operator.routed:
+        return 2.0
+    return 1.0 if operator.multiplies and operator.shard == "row" else 0.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.contract import Machine, repriced, with_step_errors
+from perfatlas.machines.contract import Machine, repriced, synchronisations, with_step_errors
 from perfatlas.measurements.calibrations import SYNCHRONISATION, find_schedules
 from perfatlas.operators import (
     ACTIVATION_BYTES,
@@ -151,21 +151,6 @@ def vector_cycles(operator: Operator, devices: DeviceColumns) -> FloatArray:
     lanes_C = devices.gather("vector_lanes")
     elements_C = work.activation_bytes / ACTIVATION_BYTES
     return np.where(work.flop > 0.0, 0.0, elements_C / lanes_C)
-
-
-def synchronisations(operator: Operator) -> float:
-    """Return the synchronisation points of an operator.
-
-    Products whose sums are needed whole before the next operator have one: the output of attention
-    and that of the feed-forward. Routed experts have two, since their inputs are gathered by a
-    choice that no compiler knows.
-
-    Source: assumption; published decode steps of mixtures of experts take 1.5 times as long per
-        layer as those of dense models.
-    """
-    if operator.routed:
-        return 2.0
-    return 1.0 if operator.multiplies and operator.shard == "row" else 0.0
 
 
 def _communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.machines.contract import Machine, repriced, with_step_errors
+from perfatlas.machines.contract import Machine, repriced, synchronisations, with_step_errors
 from perfatlas.machines.systolic.work import executed
-from perfatlas.measurements.calibrations import EFFICIENCY_KERNELS, find_schedules
+from perfatlas.measurements.calibrations import (
+    EFFICIENCY_KERNELS,
+    EFFICIENCY_PREFILL,
+    SYNCHRONISATION,
+    find_schedules,
+)
 from perfatlas.operators import (
     BOUND_COMPUTE,
+    BOUND_LATENCY,
     BOUND_MEMORY,
     BOUND_PADDING,
     Phase,
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device
     from perfatlas.machines.contract import DeviceColumns, KernelChoice, KernelFamily
+    from perfatlas.measurements.calibrations import Schedules
     from perfatlas.operators import FloatArray, Operator
 
 NOTE: Final = (
@@ -42,6 +49,8 @@ NOTE: Final = (
 # (AI-Hypercomputer/tpu-recipes) are 1.9 and 2.3 times those of its bytes at the full bandwidth.
 SERVED: Final = (Phase.PREFILL, Phase.DECODE)
 SLOWER_SERVICE: Final = 3.0
+# Of a device without a calibration: no loss.
+CONSTANTS: Final = {EFFICIENCY_KERNELS: 1.0, EFFICIENCY_PREFILL: 1.0, SYNCHRONISATION: 0.0}
 SERVICE_NOTE: Final = (
     "steps of services on systolic machines are not validated: the speed of kernels is that of"
     " published training steps, and the upper end of the interval three times as high"
@@ -129,27 +138,49 @@ def tiled(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperat
             matrix_s_CO[:, place] = own.padded_flop / peak_C
         vector_s_CO[:, place] = own.elements / (lanes_C * devices.clock_ratio())
         memory_s_CO[:, place] = own.memory_bytes / devices.gather("memory_bandwidth")
+    serves_O = np.array([one.phase in SERVED for one in operators])
+    fitted = find_schedules(devices.devices)
+    if not serves_O.any():
+        fitted = _of_training(fitted)
+    constants = [one.calibration.parameters for one in fitted.matches]
+    own_M3 = [tuple(one.get(name, known) for name, known in CONSTANTS.items()) for one in constants]
+    # the last one without a calibration
+    all_D3 = np.array([*own_M3, tuple(CONSTANTS.values())])[fitted.match_D]
+    speed_C, prefill_C, point_s_C = all_D3[devices.index_C].T
+    prompts_O = np.array([one.phase is Phase.PREFILL for one in operators])
+    units_CO = np.where(prompts_O, prefill_C[:, None], 1.0)
+    matrix_s_CO, vector_s_CO = matrix_s_CO / units_CO, vector_s_CO / units_CO
     slowest_CO = np.maximum(np.maximum(matrix_s_CO, vector_s_CO), memory_s_CO)
     code_CO = np.where(memory_s_CO == slowest_CO, BOUND_MEMORY, BOUND_COMPUTE)
-    padded_CO = (matrix_s_CO == slowest_CO) & (slowest_CO > prices.bound_s_CO)
+    padded_CO = (matrix_s_CO == slowest_CO) & (slowest_CO * units_CO > prices.bound_s_CO)
     code_CO = np.where(padded_CO, BOUND_PADDING, code_CO)
-    fitted = find_schedules(devices.devices)
-    speeds = [one.calibration.parameters[EFFICIENCY_KERNELS] for one in fitted.matches]
-    speed_D = np.array([*speeds, 1.0])[fitted.match_D]  # the last one without a calibration
-    time_s_CO = slowest_CO / speed_D[devices.index_C][:, None]
-    serves_O = np.array([one.phase in SERVED for one in operators])
+    points_O = np.array([synchronisations(one) for one in operators])
+    waits_CO = point_s_C[:, None] * points_O
+    running_CO = np.maximum(slowest_CO / speed_C[:, None], prices.bound_s_CO)
+    code_CO = np.where(waits_CO > running_CO, BOUND_LATENCY, code_CO)
+    unknown_CO = (point_s_C == 0.0)[:, None] & serves_O
     found = with_step_errors(
         with_fields(
             prices,
-            time_s_CO=np.maximum(time_s_CO, prices.bound_s_CO),
+            time_s_CO=running_CO + waits_CO,
             code_CO=code_CO.astype(np.int8),
-            notes=(NOTE, SERVICE_NOTE) if serves_O.any() else (NOTE,),
+            notes=(NOTE, SERVICE_NOTE) if unknown_CO.any() else (NOTE,),
         ),
         fitted,
         devices.index_C,
     )
-    slower_O = np.where(serves_O, SLOWER_SERVICE, 1.0)
-    return with_fields(found, high_s_CO=found.high_s_CO * slower_O)
+    slower_CO = np.where(unknown_CO, SLOWER_SERVICE, 1.0)
+    return with_fields(found, high_s_CO=found.high_s_CO * slower_CO)
+
+
+def _of_training(fitted: Schedules) -> Schedules:
+    """Return calibrations without those that are fitted to services: they have synchronisation."""
+    serves_M = [SYNCHRONISATION in one.calibration.parameters for one in fitted.matches]
+    serves_D = np.array([*serves_M, False])[fitted.match_D]
+    return fitted._replace(
+        match_D=np.where(serves_D, -1, fitted.match_D),
+        tails_D2=np.where(serves_D[:, None], 0.0, fitted.tails_D2),
+    )
 
 
 def _communication_share(devices: DeviceColumns, multiprocessors: float) -> FloatArray:

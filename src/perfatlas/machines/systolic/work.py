@@ -86,6 +86,8 @@ def product_flop(
 
         2 max(rows, s) s^2 ceil(k / s) ceil(n / s)
 
+    Devices may state fewer rows, where units change their shape.
+
     Args:
         rows: Rows that pass each square (C,).
         weights: Rows k and columns n of the weights (C,), (C,).
@@ -117,10 +119,16 @@ def product_flop(
     """
     side_C = devices.gather("matrix_side")
     packed = SUBLANES * WORD_BYTES / get_format(operator.format).activation_bytes
-    passing_C = np.maximum(np.ceil(rows / packed) * packed, side_C)
+    passing_C = np.maximum(np.ceil(rows / packed) * packed, _fewest_rows(devices))
     k_C, n_C = (np.ceil(one / side_C) * side_C for one in weights)
     flop_C: FloatArray = 2.0 * passing_C * k_C * n_C
     return flop_C
+
+
+def _fewest_rows(devices: DeviceColumns) -> FloatArray:
+    """Return the rows for which a square of weights occupies a matrix unit (C,)."""
+    stated_C = devices.gather("fewest_rows")
+    return np.where(stated_C > 0.0, stated_C, devices.gather("matrix_side"))
 
 
 def _read_again(operator: Gemm, vmem_C: FloatArray) -> FloatArray:
@@ -163,7 +171,8 @@ def _attention(operator: Attention, devices: DeviceColumns) -> tuple[FloatArray,
     pairs_C = np.minimum(pairs_C, operator.q_len * operator.kv_len)
     heads_C = operator.batch * operator.num_heads
     rows_C = operator.q_len * shared_C
-    fed_C = np.maximum(rows_C, side_C) / np.maximum(rows_C, 1.0)  # squares that few rows pass
+    occupied_C = np.maximum(rows_C, _fewest_rows(devices))
+    fed_C = occupied_C / np.maximum(rows_C, 1.0)  # squares that few rows pass
     widths = (operator.head_dim, operator.value_head_dim)
     width_C = sum((np.ceil(one / side_C) * side_C for one in widths), np.zeros_like(side_C))
     return 2.0 * heads_C * pairs_C * fed_C * width_C, heads_C * pairs_C * SCORE_OPERATIONS

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations.schedules import (
         EFFICIENCY_KERNELS as EFFICIENCY_KERNELS,
         EFFICIENCY_LINKS as EFFICIENCY_LINKS,
+        EFFICIENCY_PREFILL as EFFICIENCY_PREFILL,
         SYNCHRONISATION as SYNCHRONISATION,
         Schedules as Schedules,
         find_schedule as find_schedule,

@@ -215,6 +215,19 @@ KERNEL_FIELDS: Final = (
     "device.overhead_ratio",
 )
 KEPT: Final = 4096  # matches of devices, of which a study of changed hardware has many
+LATENCY: Final = "device.scale_up.latency"
+_RING: Final = ("overhead_rank_s", "overhead_bulk_rank_s")
+_PAIRS: Final = {"overhead_s": 1.0, "overhead_bulk_s": 1.0}
+# Hops of a fitted time that follow each other, by operator: of a further rank in a ring, or once.
+SERIAL_HOPS: Final[Mapping[str, Mapping[str, float]]] = {
+    "all_reduce": dict.fromkeys(_RING, 2.0),
+    "all_gather": dict.fromkeys(_RING, 1.0),
+    "reduce_scatter": dict.fromkeys(_RING, 1.0),
+    "all_to_all": _PAIRS,
+    "dispatch": _PAIRS,
+    "combine": _PAIRS,
+    "custom_all_reduce": {**_PAIRS, "overhead_two_shot_s": 1.0},
+}
 LINK_FIELDS: Final = ("device.scale_up.", "device.overhead_ratio", "node.", "fabric")
 # Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
 
@@ -314,7 +327,7 @@ def _of_device(
     if found is None:
         return None
     adapted = replace(found, calibration=with_tensor_rate(found.calibration, device))
-    return with_overheads(adapted, device)
+    return with_hops(with_overheads(adapted, device), device)
 
 
 @cache
@@ -366,6 +379,31 @@ def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
         scaled["overhead_ramp_s"] *= ratio ** -fitted["ramp_exponent"]
     calibration = replace(match.calibration, parameters={**fitted, **scaled})
     return replace(match, calibration=calibration)
+
+
+def with_hops(match: CalibrationMatch, device: Device) -> CalibrationMatch:
+    """Return a match of a collective with the hops of a device whose latency the user changed.
+
+    Fitted times contain the hops of the measured device. The difference to them is added for each
+    hop that follows another: a ring passes the other ranks twice to reduce for all and once to
+    gather, pairs exchange at once, and two shots pass the switch twice.
+
+    Source: algorithms of NCCL and of custom all-reduces, as in `collectives.physics`.
+    """
+    cell = match.calibration
+    hops = SERIAL_HOPS.get(cell.operator, {})
+    measured = _catalog_device(cell.device)
+    if not hops or measured is None or LATENCY not in device.overridden:
+        return match
+    more_s = device.scale_up.latency_s - measured.scale_up.latency_s
+    longer = {name: max(cell.parameters[name] + more_s * hops[name], 0.0) for name in hops}
+    known_us, more_us = measured.scale_up.latency_s * 1e6, more_s * 1e6
+    note = (
+        f"{LATENCY}: {cell.id} was measured with hops of {known_us:.3g} µs; its fitted times change"
+        f" by {more_us:+.3g} µs for each hop"
+    )
+    calibration = replace(cell, parameters={**cell.parameters, **longer})
+    return replace(match, calibration=calibration, notes=(*match.notes, note))
 
 
 def relatives_of(device: Device) -> tuple[str, ...]:

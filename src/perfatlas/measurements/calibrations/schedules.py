@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 SCHEDULE: Final = "schedule"  # operator of the cell; its family is the kind of machine
 ANY_FORMAT: Final = "any"
-SYNCHRONISATION: Final = "synchronisation_s"  # of a statically scheduled machine
+SYNCHRONISATION: Final = "synchronisation_s"  # of a statically scheduled or systolic machine
 EFFICIENCY_KERNELS: Final = "efficiency_kernels"  # of a systolic machine: speed over its tiles
+EFFICIENCY_PREFILL: Final = "efficiency_prefill"  # of its units with the rows of prompts
 EFFICIENCY_LINKS: Final = "efficiency_links"  # of its links over their closed forms
 
 

@@ -29,6 +29,7 @@ OTHER_KIND: Final = 2
 STEPS: Final = (SAME_ARCHITECTURE, SAME_KIND, OTHER_KIND)
 # Shared memory per SM [bytes] that separates graphics dies (100 KiB) from data centre dies (164 KiB
 # and more); it limits the tiles of kernels.
+CPU: Final = "cpu"  # architecture
 LARGE_TILES: Final = 128 * 1024
 # Quantiles of Student's t with 1, 2, ... degrees of freedom; the last one is used beyond.
 # Source: Student, The probable error of a mean, 1908; any table of the distribution.
@@ -45,7 +46,8 @@ class Silicon(NamedTuple):
         vendor: Manufacturer.
         architecture: As in `Device`.
         kind: Type of its links for collectives; otherwise large or small tiles.
-        machine: Kind of machine, as in `Device`; kernels of one do not run on another.
+        machine: Kind of machine, as in `Device`, or "cpu" of processors, which are described as
+            GPUs; kernels of one do not run on another.
     """
 
     name: str
@@ -92,7 +94,8 @@ def silicon_of(device: Device, *, links: bool) -> Silicon:
     kind = "large tiles" if tiles > LARGE_TILES else "small tiles"
     if links:
         kind = device.scale_up.link_type
-    return Silicon(device.name, device.vendor, device.architecture, kind, device.kind)
+    machine = CPU if device.architecture == CPU else device.kind
+    return Silicon(device.name, device.vendor, device.architecture, kind, machine)
 
 
 def catalog_silicon(names: Iterable[str], *, links: bool) -> tuple[Silicon, ...]:

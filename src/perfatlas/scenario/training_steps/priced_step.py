@@ -93,7 +93,7 @@ def _priced(
     warnings = training_warnings(inputs, question, steps)
     power, results = power_rows(inputs, question, steps), training_results(question, steps)
     for at, one in enumerate(inputs):
-        if not steps.memory.fits[at]:
+        if steps.memory.too_large[at]:
             yield does_not_fit(one, question, steps.memory, at)
         elif (error := broken_limit(question, steps, at)) is not None:
             yield error

@@ -32,6 +32,7 @@ from perfatlas.vocabulary.fields import Missing, UnevenStages, fields_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.hardware import Device
     from perfatlas.training.profiles import TrainingEngine
 
 # current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
@@ -190,14 +191,26 @@ def _check_release(inputs: TrainInputs) -> None:
 def _check_kind(inputs: TrainInputs, engine: TrainingEngine) -> None:
     """Refuse an engine that does not run on a kind of machine."""
     device = resolve_system(inputs.system).device
-    if not engine.kinds or device.kind in engine.kinds:
+    if _runs_on(engine, device):
         return
-    others = [one.name for one in training_engines().values() if device.kind in one.kinds]
+    every = training_engines().values()
+    others = [one.name for one in every if one.kinds and _runs_on(one, device)]
     named = ", ".join(dict.fromkeys((*others, "generic", "ideal")))
+    if device.kind in engine.kinds:
+        raise UnsupportedError(
+            f"{engine.name} runs on devices of {', '.join(engine.vendors)}, and {device.name} is of"
+            f" {device.vendor}; set engine = {named}"
+        )
     raise UnsupportedError(
         f"{engine.name} does not run on {device.name}, a device of kind {device.kind}; set engine ="
         f" {named}"
     )
+
+
+def _runs_on(engine: TrainingEngine, device: Device) -> bool:
+    """Return whether an engine runs on a device."""
+    kinds, vendors = engine.kinds or (device.kind,), engine.vendors or (device.vendor,)
+    return device.kind in kinds and device.vendor in vendors
 
 
 def data_parallel(inputs: TrainInputs) -> int:

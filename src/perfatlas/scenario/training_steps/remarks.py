@@ -24,6 +24,11 @@ ABOVE_MEASURED: Final = (
     " {run}; {source})"
 )
 
+UPPER_MEMORY: Final = (
+    "memory is an upper estimate, and exceeds that of the device: what the compiler frees inside a"
+    " layer is not known, so the step may still fit"
+)
+
 
 def training_warnings(
     inputs: Sequence[TrainInputs], question: TrainingQuestion, steps: TrainingSteps
@@ -35,7 +40,8 @@ def training_warnings(
     """
     above, power = above_measured(question, steps), power_remarks(inputs, question, steps)
     unused = [unused_warnings(vars(one), fields_of(type(one))) for one in inputs]
-    return [tuple(chain(*notes)) for notes in zip(above, power, unused, strict=True)]
+    memory = [() if fits else (UPPER_MEMORY,) for fits in steps.memory.fits]
+    return [tuple(chain(*notes)) for notes in zip(above, power, unused, memory, strict=True)]
 
 
 def above_measured(question: TrainingQuestion, steps: TrainingSteps) -> list[tuple[str, ...]]:

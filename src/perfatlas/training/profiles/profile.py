@@ -58,9 +58,10 @@ class TrainingEngine:
             as the weights themselves, which are cast when they are gathered; or "none", where the
             optimizer updates 16-bit weights.
         selective_recompute: What selective recomputation keeps: all but the scores of "attention",
-            or the outputs of attention and of every second product ("operators").
-        recompute_modules: Modules that selective recomputation runs again, if it is that of
-            "attention", by the names of Megatron-LM.
+            the outputs of attention and of every second product ("operators"), or the outputs of
+            products and attention outside of the modules ("projections").
+        recompute_modules: Modules that selective recomputation runs again, unless it is that of
+            "operators", by the names of Megatron-LM.
         quantized_activations: Whether the backward pass reads the quantized inputs of products,
             instead of 16-bit ones.
         logit_copies: fp32 tensors of the size of the logits at the peak of the loss.
@@ -99,9 +100,13 @@ class TrainingEngine:
         drift_moe: The same of MoE models.
         fitted_dense: Architectures of devices with runs of dense models among the fitted ones.
         fitted_moe: The same of MoE models.
+        planned_memory: Whether a step is one compiled program: weights are gathered for a product
+            at a time, and all that is not kept shares memory. How well is unknown: the memory of
+            such engines is an upper estimate.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
         kinds: Kinds of machines that it runs on, as `device.kind`; empty for all.
+        vendors: Vendors of the devices; empty for all.
         formats: Number formats of matrix products that the release runs; empty for all.
         experts: Whether it runs MoE models.
         most_zero: The highest `zero` that it runs.
@@ -164,7 +169,9 @@ class TrainingEngine:
     source: str
     fit: str
     jitter_unit: str = "rank"
+    planned_memory: bool = False
     kinds: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     experts: bool = True
     most_zero: int = 3
@@ -299,7 +306,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),
         ("moment_format", Text(choices=("fp32", "bf16", "fp8")), ""),
         ("master_weights", Text(choices=("separate", "stored", "none")), ""),
-        ("selective_recompute", Text(choices=("attention", "operators")), ""),
+        ("selective_recompute", Text(choices=("attention", "operators", "projections")), ""),
         ("recompute_modules", Array(of=Text(choices=RECOMPUTE_MODULES)), ""),
         ("quantized_activations", Flag(), ""),
         ("logit_copies", Number(least=1.0, most=10.0), ""),
@@ -333,7 +340,9 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
 }
 _FIELDS["recipe"] = Field(RECIPES, into="recipes")
 _FIELDS["jitter_unit"] = Field(Text(choices=("rank", "domain")))
+_FIELDS["planned_memory"] = Field(Flag())
 _FIELDS["kinds"] = Field(Array(of=Text(empty=False)))
+_FIELDS["vendors"] = Field(Array(of=Text(empty=False)))
 
 
 _RELEASE: Final[dict[str, Field[Any]]] = {

@@ -43,6 +43,8 @@ class TrainingMemory:
             unused or that is outside of it.
         capacity_bytes: Memory of the device.
         rank: Pipeline rank of the peak.
+        least_bytes: What is needed however well the engine plans its memory, with the loss in
+            small parts; the whole of engines that do not.
     """
 
     weights_bytes: FloatArray
@@ -52,6 +54,7 @@ class TrainingMemory:
     other_bytes: FloatArray
     capacity_bytes: FloatArray
     rank: NDArray[np.int64]
+    least_bytes: FloatArray
 
     @property
     def total_bytes(self) -> FloatArray:
@@ -69,6 +72,11 @@ class TrainingMemory:
         """Whether the peak is within the capacity (C,)."""
         return self.total_bytes <= self.capacity_bytes
 
+    @property
+    def too_large(self) -> NDArray[np.bool_]:
+        """Whether even the least memory exceeds the capacity (C,)."""
+        return self.least_bytes > self.capacity_bytes
+
 
 def training_memory(
     question: TrainingQuestion, stages: StageColumns, activations_CR: FloatArray
@@ -83,17 +91,18 @@ def training_memory(
         optimizer; activations: Korthikanti et al. 2022 (arXiv 2205.05198); gathered weights and
         the loss: PyTorch FSDP2 and torchtitan, as `_others` and `_transient` state.
     Limits: Quantized copies of weights are not counted. The reserved memory of an allocator is a
-        factor of the engine.
+        factor of the engine. What a compiler frees inside a layer is not known.
     """
     layouts = question.layouts
     dense_CR = stages.over_ranks(stages.trained_dense_CS)
     expert_CR = stages.over_ranks(stages.trained_expert_CS)
     on_device = 1.0 - question.recipe.optimizer_offload
+    transient_CR = _transient(question, stages)
     parts_CR = {
         "weights_bytes": stored_weights(question, stages),
         "gradients_bytes": question.gradient_bytes * sharded_sum(question, dense_CR, expert_CR, 2),
         "optimizer_bytes": on_device * optimizer_states(question, stages),
-        "activations_bytes": activations_CR + _transient(question, stages),
+        "activations_bytes": activations_CR + transient_CR,
         "other_bytes": _others(question, stages),
     }
     used_CR = sum(parts_CR.values(), np.zeros_like(activations_CR))
@@ -101,10 +110,14 @@ def training_memory(
     parts_CR["other_bytes"] = parts_CR["other_bytes"] + unused_CR + question.engine.context_bytes
     rank_C = sum(parts_CR.values(), np.zeros_like(activations_CR)).argmax(axis=1)
     at = np.arange(layouts.size)
+    parts = {name: part_CR[at, rank_C] for name, part_CR in parts_CR.items()}
+    planned_C = (transient_CR + _logits(question, stages))[at, rank_C] + parts["other_bytes"]
+    whole_C = sum(parts.values(), np.zeros(layouts.size))
     return TrainingMemory(
-        **{name: part_CR[at, rank_C] for name, part_CR in parts_CR.items()},
+        **parts,
         capacity_bytes=question.devices().gather("memory_bytes"),
         rank=rank_C,
+        least_bytes=whole_C - planned_C * question.engine.planned_memory,
     )
 
 
@@ -138,12 +151,25 @@ def _transient(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     layouts, engine = question.layouts, question.engine
     full_C = layouts.recompute == RECOMPUTE_LEVELS.index("full")
     again_C = np.where(full_C, stages.layer_saved_LC[0], 0.0)
+    if engine.planned_memory:
+        kept_C = stages.layer_saved_LC[layouts.recompute, np.arange(layouts.size)]
+        again_C = stages.layer_saved_LC[0] - kept_C
     # a layer that leaves for the host and the next one are on the device
     again_C = again_C + _BUFFERS * offloaded_bytes(question, stages)
-    logits_C = layouts.tokens * question.network.vocab_size / layouts.tp * LOGIT_BYTES
     copies_C = np.where(layouts.tp > 1, engine.logit_copies_parallel, engine.logit_copies)
-    loss_CR = stages.over_ranks(stages.last_CS) * ((copies_C - 1.0) * logits_C)[:, None]
-    return np.maximum(again_C[:, None], loss_CR)
+    logits_CR = _logits(question, stages)
+    loss_CR = logits_CR * (copies_C - 1.0)[:, None]
+    if not engine.planned_memory:
+        return np.maximum(again_C[:, None], loss_CR)
+    # the logits, which are counted as kept, are freed before a layer is computed again
+    return np.maximum(again_C[:, None] - logits_CR, loss_CR)
+
+
+def _logits(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the logits of a micro-batch on the rank with the head (C, R) [bytes]."""
+    layouts = question.layouts
+    logits_C = layouts.tokens * question.network.vocab_size / layouts.tp * LOGIT_BYTES
+    return stages.over_ranks(stages.last_CS) * logits_C[:, None]
 
 
 def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
@@ -152,6 +178,7 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     Those of two layers at a time, and the weights of the embedding and the head all the time; those
     of all stages of a rank where weights are gathered and gradients are reduced once per step, in
     the precision of the reduction. Experts that only expert parallelism divides are not gathered.
+    Engines that plan memory hold the product that runs and the next one, the largest at most.
 
     Source: torchtitan, `apply_fsdp`: no resharding after the forward pass with pipelines; PyTorch,
         `FSDPParam.to_accumulated_grad_if_needed`.
@@ -169,6 +196,9 @@ def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
     ends_CR = np.where(once_C[:, None], 0.0, ends_CR)
     sharded_C = (layouts.zero >= 3) & (dense_C > 1)
     share_C1 = (trained_C / layer_C)[:, None]
+    largest_C1 = stages.largest_C[:, None]
     each_C1 = state_bytes(question).gathered + question.gradient_bytes * share_C1
     gathered_CR = held_CR * each_C1 + ends_CR * WEIGHT_BYTES
+    if engine.planned_memory:
+        gathered_CR = np.where(once_C[:, None], gathered_CR, 2.0 * largest_C1 * each_C1)
     return np.where(sharded_C[:, None], gathered_CR, 0.0)

@@ -108,11 +108,10 @@ class TrainingQuestion:
     @property
     def modules(self) -> RecomputedModules:
         """What selective recomputation runs again."""
-        own = self.recipe.recompute_modules
-        if own:
+        own, kept = self.recipe.recompute_modules, self.engine.selective_recompute
+        if own and kept == "operators":
             return RecomputedModules(own)
-        operators = self.engine.selective_recompute == "operators"
-        return RecomputedModules(self.engine.recompute_modules, operators)
+        return RecomputedModules(own or self.engine.recompute_modules, kept)
 
     @property
     def moment_format(self) -> str:

@@ -42,6 +42,7 @@ class StageColumns:
         layer_expert_C: `expert_CS` of a mean layer (C,).
         layer_trained_dense_C: `trained_dense_CS` of a mean layer (C,).
         layer_trained_expert_C: `trained_expert_CS` of a mean layer (C,).
+        largest_C: Parameters of the largest product of a layer (C,).
         layer_saved_LC: Activations of a mean layer, by recompute level (L, C) [bytes].
     """
 
@@ -59,6 +60,7 @@ class StageColumns:
     layer_expert_C: FloatArray
     layer_trained_dense_C: FloatArray
     layer_trained_expert_C: FloatArray
+    largest_C: FloatArray
     layer_saved_LC: FloatArray
 
     def spread(self, values_G: FloatArray, weights_G: FloatArray) -> FloatArray:
@@ -158,6 +160,7 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
     shares_G, at = group_shares(network), costs.index_C
     saved_LCG = costs.saved_bytes_LUG[:, at]
     held = {name: values[at] for name, values in costs.parameters._asdict().items()}
+    largest_C = held.pop("largest_CG")[:, 1:-1].max(axis=1)
     ends_CG = np.zeros_like(held["dense_CG"])
     ends_CG[:, [0, -1]] = held["dense_CG"][:, [0]]
     copies_C = _embeddings_of_head(question, held["dense_CG"][:, 0])
@@ -183,6 +186,7 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
             f"layer_{name.replace('_CG', '_C')}": (values[:, 1:-1] * shares_G).sum(axis=1)
             for name, values in held.items()
         },
+        largest_C=largest_C,
         layer_saved_LC=(saved_LCG[..., 1:-1] * shares_G).sum(axis=-1),
     )
     filled: dict[str, Any] = {

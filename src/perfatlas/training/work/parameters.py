@@ -5,7 +5,7 @@ Shape legend: C candidates, G segments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from perfatlas.training.layouts import Layouts
     from perfatlas.training.work.operators import Row
 
+_FUSED: Final = {"gate_up_projection": 2.0}  # products of the same input that are stored as one
+
 
 class RankParameters(NamedTuple):
     """Parameters of one rank, per layer of each segment.
@@ -28,12 +30,14 @@ class RankParameters(NamedTuple):
         expert_CG: Parameters of routed experts (C, G).
         trained_dense_CG: The part of `dense_CG` that has gradients, and low-rank adapters (C, G).
         trained_expert_CG: The part of `expert_CG` that has gradients (C, G).
+        largest_CG: Parameters of the largest product, of fused ones each its own (C, G).
     """
 
     dense_CG: FloatArray
     expert_CG: FloatArray
     trained_dense_CG: FloatArray
     trained_expert_CG: FloatArray
+    largest_CG: FloatArray
 
 
 def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> RankParameters:
@@ -47,7 +51,7 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
         every tensor-parallel rank (below 0.2% of the weights).
     """
     segments = len(network.layers) + 2
-    dense_CG, expert_CG, adapters_CG = np.zeros((3, layouts.size, segments))
+    dense_CG, expert_CG, adapters_CG, largest_CG = np.zeros((4, layouts.size, segments))
     whole_C = np.zeros(layouts.size)  # of all layers in products, on one GPU
     for row in rows:
         operator = row.operator
@@ -59,6 +63,11 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
             adapters_CG[:, row.segment] += held_C
             continue
         layers = network.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
+        fused = _FUSED.get(operator.name, 1.0)
+        matrix_C = (
+            np.max([one.elements() / one.fused for one in operator.weights()], axis=0) / fused
+        )
+        largest_CG[:, row.segment] = np.maximum(largest_CG[:, row.segment], matrix_C)
         if operator.routed:
             expert_CG[:, row.segment] += held_C
             ranks_C = layouts.ep * layouts.expert_tp
@@ -73,6 +82,6 @@ def rank_parameters(network: Network, rows: Sequence[Row], layouts: Layouts) -> 
     dense_CG[:, 1:-1] += small_C[:, None] / network.num_layers
     if any(row.role == "adapter" for row in rows):
         return RankParameters(
-            dense_CG + adapters_CG, expert_CG, adapters_CG, np.zeros_like(expert_CG)
+            dense_CG + adapters_CG, expert_CG, adapters_CG, np.zeros_like(expert_CG), largest_CG
         )
-    return RankParameters(dense_CG, expert_CG, dense_CG, expert_CG)
+    return RankParameters(dense_CG, expert_CG, dense_CG, expert_CG, largest_CG)

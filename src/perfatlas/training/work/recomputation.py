@@ -37,12 +37,11 @@ class RecomputedModules(NamedTuple):
 
     Args:
         modules: Modules of `RECOMPUTE_MODULES`.
-        operators: Whether it keeps the outputs of attention and of every second product, and runs
-            all else again, instead of modules.
+        kept: What it keeps, as `TrainingEngine.selective_recompute`.
     """
 
     modules: tuple[str, ...] = CORE
-    operators: bool = False
+    kept: str = "attention"
 
     @property
     def expert_activations(self) -> bool:
@@ -62,12 +61,26 @@ def repetition(
     Source: modules: Megatron-LM, `TransformerConfig.recompute_modules`; operators:
         pytorch/torchtitan@9dec370, `_save_list`: outputs of attention and of every second product
         of a layer are kept. Of queries, keys, values, output, gate, up and down projection these
-        are keys, output and up projection that run again.
+        are keys, output and up projection that run again. Projections:
+        AI-Hypercomputer/maxtext@e591f30c, `get_remat_policy`: outputs of named products are kept.
     """
-    if modules.operators:
+    if modules.kept == "projections":
+        return (FULL_RECOMPUTE if keeps_output(operator, modules) else SELECTIVE), 1.0
+    if modules.kept == "operators":
         share = _share_of_operator(operator, key_share)
         return (SELECTIVE, share) if share > 0.0 else (FULL_RECOMPUTE, 1.0)
     return (SELECTIVE if _module(operator) in modules.modules else FULL_RECOMPUTE), 1.0
+
+
+def keeps_output(operator: Operator, modules: RecomputedModules) -> bool:
+    """Return whether selective recomputation of all but projections keeps what an operator returns.
+
+    Args:
+        operator: The operator of a layer.
+        modules: What selective recomputation runs again.
+    """
+    attends = operator.work_class == "attention"
+    return (operator.multiplies or attends) and _module(operator) not in modules.modules
 
 
 def _share_of_operator(operator: Operator, key_share: float) -> float:

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import ACTIVATION_BYTES, MASK_BYTES, STATISTICS_BYTES, GroupedGemm, Saving
+from perfatlas.operators import (
+    ACTIVATION_BYTES,
+    MASK_BYTES,
+    STATISTICS_BYTES,
+    GroupedGemm,
+    Saving,
+)
 from perfatlas.training.work.operators import Part
 from perfatlas.training.work.recomputation import (
     NEVER,
     SAME_INPUT,
     RecomputedModules,
     dropped_share,
+    keeps_output,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
     from perfatlas.training.work.operators import Row
 
 JOINING: Final = "joining_projection"  # one of each layer of multi-token prediction
+OUTPUT: Final = "output_projection"
+LAST: Final = "down_projection"
 # products of which selective recomputation of operators keeps a share of the columns
 _KEPT_SHARES: Final = {"gate_up_projection": 0.5, "up_projection": 1.0}
 
@@ -45,8 +54,9 @@ def saved_bytes(
     and the statistics of its softmax, since the output is the input of the next product. Selective
     recomputation drops the statistics, and the scores of an attention that is not fused; full
     recomputation keeps only the input of the layer. Selective recomputation of operators keeps that
-    input, the output of attention and those of every second product; that of modules drops what
-    `dropped_share` says. Frozen layers keep no inputs, but their adapters do.
+    input, the output of attention and those of every second product; that of all but projections
+    keeps that input and the outputs of products and attention outside of the modules; that of
+    modules drops what `dropped_share` says. Frozen layers keep no inputs, but their adapters do.
 
     Args:
         rows: The operators, from `model_operators`.
@@ -55,10 +65,12 @@ def saved_bytes(
 
     Source: Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 to 4, for the rules; without
         dropout, and with the widths of the model's own blocks. Llama-3-8B: 34.0 s b h per layer.
-        Operators: pytorch/torchtitan@9dec370, `_save_list`.
-    Limits: Selective recomputation of operators keeps no outputs of experts and of latent
-        attention. Of quantized products, engines with `quantized_activations` keep the quantized
-        input instead of the 16-bit one; transposed copies are made when they are needed.
+        Operators: pytorch/torchtitan@9dec370, `_save_list`. Projections:
+        AI-Hypercomputer/maxtext@e591f30c, `get_remat_policy`.
+    Limits: Selective recomputation of operators and of all but projections keeps no outputs of
+        experts, that of operators none of latent attention. Of quantized products, engines with
+        `quantized_activations` keep the quantized input instead of the 16-bit one; transposed
+        copies are made when they are needed.
     """
     segments = len(network.layers) + 2
     kept_CG, attention_CG, dropped_CG, ends_CG = np.zeros((4, layouts.size, segments))
@@ -79,11 +91,15 @@ def saved_bytes(
     full_CG = ends_CG + (width_C / layouts.token_ranks)[:, None] * _inputs(rows, segments)
     kept_scores_CG = 0.0 if "core_attn" in modules.modules else attention_CG
     selective_CG = kept_CG - dropped_CG + kept_scores_CG
-    if modules.operators:
+    if modules.kept != "attention":
+        named = modules.kept == "projections"
         selective_CG = full_CG.copy()
         for row in rows:
             if row.part == Part.FORWARD and row.recomputed_at != NEVER:
-                selective_CG[:, row.segment] += _kept_outputs(row.operator)
+                kept_C = _kept_outputs(row.operator)
+                if named:
+                    kept_C = _kept_named(row, layouts, engine, modules)
+                selective_CG[:, row.segment] += kept_C
     return np.stack([kept_CG + attention_CG, selective_CG, full_CG])
 
 
@@ -125,6 +141,27 @@ def _kept_outputs(operator: Operator) -> FloatArray | float:
     """
     share = _KEPT_SHARES.get(operator.name, 0.0 if operator.multiplies else 1.0)
     return share * operator.kept_outputs()
+
+
+def _kept_named(
+    row: Row, layouts: Layouts, engine: TrainingEngine, modules: RecomputedModules
+) -> FloatArray | float:
+    """Return the outputs that selective recomputation of all but projections keeps (C,) [bytes].
+
+    Those of the last product of a layer are not kept, since no gradient needs them. Attention that
+    does not run again keeps its output, the input of the next product, and the statistics of its
+    softmax.
+    """
+    operator, attends = row.operator, "core_attn" not in modules.modules
+    own_C: FloatArray | float = 0.0
+    if attends and operator.name == OUTPUT:
+        own_C = _kept_by_row(row, layouts, engine)
+    if operator.name == LAST or not keeps_output(operator, modules):
+        return own_C
+    if operator.multiplies:  # ranks that add to one output keep a share of it each
+        ranks_C = layouts.token_ranks if operator.shard == "row" else 1.0
+        return own_C + operator.count * operator.kept_outputs() / ranks_C
+    return operator.count * operator.softmax_rows() * STATISTICS_BYTES
 
 
 def _scores(operator: Operator, engine: TrainingEngine) -> FloatArray | float:

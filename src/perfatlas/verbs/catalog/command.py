@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from cyclopts import Parameter
 
 from perfatlas.commands.flags import SWITCH
 from perfatlas.commands.output import envelope, print_json
@@ -17,15 +20,29 @@ Action = Literal["list", "show", "new", "check"]
 DETAILS: Final = ("parameter_parts", "checkpoint", "notes")  # of a model
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a new file starts from.
+
+    Args:
+        base: Entry whose values a new file starts from.
+        kind: Kind of machine of a new system: gpu, systolic, dataflow or cpu.
+    """
+
+    base: str | None = None
+    kind: str | None = None
+
+
 def catalog(
-    kind: Kind,
+    entries: Kind,
     action: Action = "list",
     name: str | None = None,
     /,
     *,
     json: Annotated[bool, SWITCH] = False,
     verbose: Annotated[bool, SWITCH] = False,
-    base: str | None = None,
+    start: Start | None = None,
 ) -> int:
     """List a catalog, show one entry, or write and check a file of one; return the exit code.
 
@@ -36,37 +53,37 @@ def catalog(
             the file.
         json: Print one JSON object.
         verbose: Show every value of an entry with its source.
-        base: Entry whose values a new file starts from.
+        start: What a new file starts from.
     """
+    start = start or Start()
     if action in ("new", "check"):
-        return _file(kind, action, name, base)
-    if base is not None:
-        raise UsageError(f"--base applies only to perfatlas catalog {kind} new")
+        return _file(entries, action, name, start)
+    _only_new(entries, start)
     from perfatlas.verbs.catalog.facts import CATALOGS
 
-    chosen = CATALOGS[kind]
+    chosen = CATALOGS[entries]
     if action == "show" and name is None:
         raise UsageError(
-            f"missing name; for example: perfatlas catalog {kind} show {chosen.example}"
+            f"missing name; for example: perfatlas catalog {entries} show {chosen.example}"
         )
     if action == "list" and name is not None:
-        raise UsageError(f"did you mean: perfatlas catalog {kind} show {name}")
+        raise UsageError(f"did you mean: perfatlas catalog {entries} show {name}")
     if name is None:
         rows = chosen.rows()
         if json:
-            print_json(envelope(f"catalog {kind}", results={kind: rows}))
+            print_json(envelope(f"catalog {entries}", results={entries: rows}))
         else:
             _print_list(rows, chosen.columns)
         return 0
     facts = chosen.facts(name)
     if json:
-        print_json(envelope(f"catalog {kind}", results=facts, scenario={"name": name}))
+        print_json(envelope(f"catalog {entries}", results=facts, scenario={"name": name}))
     else:
-        _print_entry(kind, facts, verbose=verbose)
+        _print_entry(entries, facts, verbose=verbose)
     return 0
 
 
-def _file(kind: Kind, action: Action, name: str | None, base: str | None) -> int:
+def _file(kind: Kind, action: Action, name: str | None, start: Start) -> int:
     """Write a new file of a catalog, or check one; return the exit code."""
     from pathlib import Path
 
@@ -84,18 +101,33 @@ def _file(kind: Kind, action: Action, name: str | None, base: str | None) -> int
             f" catalog {kind} {action} {chosen.example}"
         )
     if action == "check":
-        if base is not None:
-            raise UsageError(f"--base applies only to perfatlas catalog {kind} new")
+        _only_new(kind, start)
         sys.stdout.write(f"{name}: {chosen.checked(name)} is complete and consistent\n")
         return 0
     check_writable(name)
     if Path(name).is_symlink() or Path(name).exists():
         raise UsageError(f"{name} exists and is not overwritten; give another name")
-    write_atomic(name, chosen.text(base))
+    write_atomic(name, chosen.text(**_given(kind, start)))
     sys.stdout.write(
         f"{name} written; set its fields, then run: perfatlas catalog {kind} check {name}\n"
     )
     return 0
+
+
+def _only_new(entries: Kind, start: Start) -> None:
+    """Refuse what only a new file starts from."""
+    for name, value in vars(start).items():
+        if value is not None:
+            raise UsageError(f"--{name} applies only to perfatlas catalog {entries} new")
+
+
+def _given(entries: Kind, start: Start) -> dict[str, str | None]:
+    """Return what a new file starts from; only systems have kinds."""
+    if entries == "systems":
+        return vars(start)
+    if start.kind is not None:
+        raise UsageError("--kind applies only to perfatlas catalog systems new")
+    return {"base": start.base}
 
 
 def _print_list(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> None:

@@ -369,12 +369,13 @@ class FileKind:
 
     Args:
         example: Name of such a file.
-        text: Returns the text of a new one, which starts from an entry of the catalog.
+        text: Returns the text of a new one, which starts from `base`, an entry of the catalog, and
+            of systems from a `kind`.
         checked: Reads one and returns what it describes.
     """
 
     example: str
-    text: Callable[[str | None], str]
+    text: Callable[..., str]
     checked: Callable[[str], str]
 
 
@@ -396,7 +397,7 @@ FILES: Final[Mapping[str, FileKind]] = {
     ),
     "models": FileKind(
         example="model.json",
-        text=lambda base: model_config(base or MODEL),
+        text=lambda base=None: model_config(base or MODEL),
         checked=_model_type,
     ),
 }

@@ -1,0 +1,53 @@
+"""Gaudi, Trainium and Inferentia: shipped constants are those of the published runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements.calibrations import find_schedule
+from validation.machines.accelerators import (
+    FILE,
+    POINTS_S,
+    SPEEDS,
+    fitted,
+    published_runs,
+    run_of,
+)
+from validation.runs.shared_data import missing_data, shared_folder
+
+NEEDS_DATA = pytest.mark.skipif(
+    not (shared_folder() / FILE).is_file(), reason=missing_data(shared_folder() / FILE)
+)
+ROW = {
+    "machine": "Gaudi3",
+    "chips": "2",
+    "model": "Llama-2-70B",
+    "precision": "fp8",
+    "isl": "2048",
+    "osl": "128",
+    "batch": "231",
+    "metric": "static_batch_tokens_per_s",
+    "value": "498",
+    "speculative": "no",
+}
+
+
+def test_a_rate_of_a_static_batch_is_the_latency_of_its_requests() -> None:
+    run = run_of(ROW)
+    assert run is not None
+    assert run.measured_s == pytest.approx(231 * 128 / 498)
+    assert (run.fields["tp"], run.fields["kv_format"]) == (2, "fp8")
+    assert run_of(ROW | {"speculative": "yes: a draft model"}) is None
+    assert run_of(ROW | {"machine": "MI300X"}) is None
+
+
+@NEEDS_DATA
+def test_shipped_constants_are_those_of_the_published_runs() -> None:
+    found = find_schedule(resolve_system("gaudi3").device)
+    assert found is not None
+    places = [at for at, run in enumerate(published_runs()) if run.machine == "Gaudi3"]
+    speed, point = fitted([at for at in places if "7b" not in published_runs()[at].model])
+    constants = found.calibration.parameters
+    assert SPEEDS[speed] == pytest.approx(constants["efficiency_prefill"], abs=0.1)
+    assert POINTS_S[point] == pytest.approx(constants["synchronisation_s"], rel=0.5)

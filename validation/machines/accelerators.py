@@ -1,0 +1,367 @@
+"""Services on Gaudi, Trainium and Inferentia against published ones, each model left out.
+
+Two numbers are fitted for each family: the speed of units in prompts, and the fixed time of a
+synchronisation point, two of which a dense layer has.
+
+Shape legend: R runs, G speeds, E speeds that are asked, F times of a point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+import perfatlas
+from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements.calibrations import (
+    EFFICIENCY_PREFILL,
+    SYNCHRONISATION,
+    Calibration,
+    calibration_folder,
+    without_devices,
+)
+from perfatlas.networks import resolve_model
+from perfatlas.quantities import PerfatlasError
+from validation.machines.schedules import DENSE_POINTS, DIGITS, QUANTILES
+from validation.runs.model_spread import unfitted_model_interval
+from validation.runs.shared_data import read_table, shared_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
+
+FILE: Final = "machines/inference_measured.csv"
+# By machine: device, and the machines to whose runs its numbers are fitted
+MACHINES: Final = {
+    "Gaudi2": ("gaudi2", "gaudi2"),
+    "Gaudi3": ("gaudi3", "gaudi3"),
+    "Trainium1": ("trainium1", "neuron"),
+    "Inferentia2": ("inferentia2", "neuron"),
+    "Trainium2": ("trainium2", "neuron"),
+}
+FAMILIES: Final = {
+    "gaudi2": ("Gaudi2",),
+    "gaudi3": ("Gaudi3",),
+    "neuron": ("Trainium1", "Trainium2", "Inferentia2"),
+}
+# 64 heads are not divided by 12: a node is asked as 8 chips of 1.5 times the units and memory.
+AS_EIGHT: Final = {
+    "inferentia2": (
+        "device.matrix_units=3,device.vector_lanes=2379,device.memory.bandwidth=1.32 TB/s,"
+        "device.memory.capacity=48 GiB,device.scale_up.domain_size=8"
+    )
+}
+EIGHT: Final = 8
+MODELS: Final = {
+    "Llama-2-7B": "meta-llama/Llama-2-7b-hf",
+    "Llama-2-7b": "meta-llama/Llama-2-7b-hf",
+    "Llama-2-13b": "meta-llama/Llama-2-13b-hf",
+    "CodeLlama-13b-hf": "meta-llama/Llama-2-13b-hf",  # of the same sizes
+    "Llama-2-70B": "meta-llama/Llama-2-70b-hf",
+    "Llama-2-70b": "meta-llama/Llama-2-70b-hf",
+    "Llama-3-8B": "meta-llama/Meta-Llama-3-8B",
+    "Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
+    "Llama-3-70B": "meta-llama/Meta-Llama-3-70B",
+    "Llama-3.1-70B": "meta-llama/Llama-3.1-70B",
+    "Llama-3.3-70B-Instruct": "meta-llama/Llama-3.3-70B-Instruct",
+    "Mistral-7B": "mistralai/Mistral-7B-v0.1",
+    "Mistral-7B-Instruct-v0.2": "mistralai/Mistral-7B-Instruct-v0.2",
+    "meta-llama/Meta-Llama-3-70B": "meta-llama/Meta-Llama-3-70B",
+}
+FORMATS: Final = {"fp16/bf16": "bf16", "bf16": "bf16", "fp8": "fp8", "int8": "int8_wo"}
+METRICS: Final = {
+    "batch_e2e_latency": "request_latency_s",
+    "static_batch_tokens_per_s": "request_latency_s",
+    "ttft_batch1": "ttft_s",
+    "ttft_p50": "ttft_s",
+    "tpot_p50": "tpot_s",
+}
+SPEEDS: Final = np.linspace(0.1, 1.0, 91)
+ASKED: Final = 1.0 / np.array([10.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.7, 1.4, 1.2, 1.0])
+POINTS_S: Final = np.concatenate([[0.0], np.geomspace(1e-6, 3e-4, 120)])
+COVERED: Final = 0.9
+COMMAND: Final = (
+    "python -c 'from validation.machines import write_accelerators; write_accelerators()'"
+)
+PROTOCOL: Final = (
+    "published latencies of services on {} at stated deployments, with engine ideal; errors are"
+    " those of models left out, the interval that of the whole family"
+)
+HEADER: Final = "# Fitted to published services. Written by the command in the entry.\n\n"
+
+
+class Run(NamedTuple):
+    """A published latency.
+
+    Args:
+        machine: Machine.
+        model: Network, which several names may share.
+        metric: Result of `estimate`.
+        measured_s: Published latency [s].
+        fields: Its fields of `estimate`.
+    """
+
+    machine: str
+    model: str
+    metric: str
+    measured_s: float
+    fields: dict[str, Any]
+
+
+@cache
+def published_runs() -> tuple[Run, ...]:
+    """Return the published latencies whose deployment is stated."""
+    rows = read_table(shared_folder() / FILE)
+    return tuple(run for row in rows if (run := run_of(row)) is not None)
+
+
+def run_of(row: Mapping[str, str]) -> Run | None:
+    """Return the run of a row, None if it is not compared.
+
+    Args:
+        row: A row of `machines/inference_measured.csv`.
+    """
+    compared = row["machine"] in MACHINES and row["metric"] in METRICS
+    if not compared or row["speculative"] != "no":
+        return None
+    name = row["model"]
+    model = MODELS.get(name, name)
+    isl, osl, batch = (int(row[name]) for name in ("isl", "osl", "batch"))
+    value = float(row["value"])
+    measured_s = {
+        "static_batch_tokens_per_s": batch * osl / value,
+        "batch_e2e_latency": value,
+    }.get(row["metric"], value / 1e3)
+    number_format = FORMATS[row["precision"].split()[0]]
+    fields: dict[str, Any] = {
+        "model": model,
+        "system": MACHINES[row["machine"]][0],
+        "engine": "ideal",
+        "tp": EIGHT if MACHINES[row["machine"]][0] in AS_EIGHT else int(row["chips"]),
+        "batch": batch,
+        "isl": isl,
+        "osl": osl,
+        "format": number_format,
+    }
+    if number_format == "fp8":  # at 128 + 128 tokens a batch of 1,230 fits in no wider cache
+        fields["kv_format"] = "fp8"
+    return Run(row["machine"], model, METRICS[row["metric"]], measured_s, fields)
+
+
+class Parts(NamedTuple):
+    """What a run takes.
+
+    Args:
+        time_s_E: Time without synchronisation, by the speed of units in prompts (E,) [s].
+        points: Synchronisation points.
+    """
+
+    time_s_E: FloatArray
+    points: float
+
+
+@cache
+def _parts(at: int) -> Parts | None:
+    """Return the parts of a run, None if it is refused."""
+    run = published_runs()[at]
+    try:
+        each = [_asked(run, one) for one in ASKED.tolist()]
+    except PerfatlasError:
+        return None
+    whole = each[-1]
+    prompt_s_E = np.array([one["ttft_s"] for one in each])
+    layers = resolve_model(run.model).network.num_layers
+    if run.metric == "tpot_s":
+        return Parts(np.full_like(prompt_s_E, whole["tpot_s"]), DENSE_POINTS * layers)
+    after_s = whole[run.metric] - whole["ttft_s"]
+    steps = 1.0 if run.metric == "ttft_s" else float(run.fields["osl"])
+    return Parts(prompt_s_E + after_s, DENSE_POINTS * layers * steps)
+
+
+def _asked(run: Run, speed: float) -> Mapping[str, Any]:
+    """Return the results of a run without calibrations, with units at a part of their clock."""
+    name = run.fields["system"]
+    clock_hz = resolve_system(name).device.sustained_clock_hz * speed
+    clocks = [f"device.clock.{one}={clock_hz:.6g} Hz" for one in ("peak", "boost", "sustained")]
+    overrides = ",".join([*clocks, *([AS_EIGHT[name]] if name in AS_EIGHT else [])])
+    with without_devices([name]):
+        answer = perfatlas.estimate(**run.fields | {"system": f"{name}{{{overrides}}}"})
+    return dict(answer.results)
+
+
+def _predicted_s(places: Sequence[int]) -> FloatArray:
+    """Return the latencies of runs at each speed and time of a point (G, F, R) [s]."""
+    parts = [part for at in places if (part := _parts(at))]
+    points_R = np.array([part.points for part in parts])
+    running_GR = np.stack(
+        [np.interp(-1.0 / SPEEDS, -1.0 / ASKED, part.time_s_E) for part in parts], axis=1
+    )
+    predicted_GFR: FloatArray = running_GR[:, None] + POINTS_S[:, None] * points_R
+    return predicted_GFR
+
+
+def fitted(places: Sequence[int]) -> tuple[int, int]:
+    """Return the positions of speed and time of a point with the least mean |ln| (G, F).
+
+    Models count alike.
+
+    Args:
+        places: Positions in `published_runs`.
+    """
+    runs = [published_runs()[at] for at in places]
+    names = [run.model for run in runs]
+    weight_R = np.array([1.0 / names.count(name) for name in names])
+    measured_R = np.array([run.measured_s for run in runs])
+    missed_GF = np.abs(np.log(measured_R / _predicted_s(places))) @ weight_R
+    speed, point = np.unravel_index(int(missed_GF.argmin()), missed_GF.shape)
+    return int(speed), int(point)
+
+
+_fitted = cache(fitted)
+
+
+def _of_family(family: str) -> list[int]:
+    """Return the positions of the runs of a family that are answered."""
+    runs = enumerate(published_runs())
+    return [at for at, run in runs if MACHINES[run.machine][1] == family and _parts(at)]
+
+
+@cache
+def left_out() -> tuple[dict[str, Any], ...]:
+    """Return every run with numbers and interval of the other models of its family."""
+    found: list[dict[str, Any]] = []
+    for family in FAMILIES:
+        rows = []
+        own = _of_family(family)
+        for at in own:
+            run = published_runs()[at]
+            others = tuple(one for one in own if published_runs()[one].model != run.model)
+            speed, point = _fitted(others)
+            predicted_s = float(_predicted_s([at])[speed, point, 0])
+            rows.append(
+                {
+                    "machine": run.machine,
+                    "model": run.model,
+                    "result": run.metric,
+                    **{name: run.fields[name] for name in ("tp", "batch", "isl", "osl")},
+                    "measured_s": run.measured_s,
+                    "predicted_s": predicted_s,
+                    "error": predicted_s / run.measured_s - 1.0,
+                    "roofline_share": float(_predicted_s([at])[-1, 0, 0]) / run.measured_s,
+                }
+            )
+        for row in rows:
+            low, high = _interval([one for one in rows if one["model"] != row["model"]])
+            row["low_s"], row["high_s"] = (row["predicted_s"] * np.exp(end) for end in (low, high))
+            row["inside_90"] = bool(row["low_s"] <= row["measured_s"] <= row["high_s"])
+        found += rows
+    return tuple(found)
+
+
+def _interval(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the 90% interval of ln(measured / predicted) of a further model."""
+    residual_R = np.log([row["measured_s"] / row["predicted_s"] for row in rows])
+    return unfitted_model_interval(residual_R, [row["model"] for row in rows], COVERED)
+
+
+def validate_accelerators() -> dict[str, list[dict[str, Any]]]:
+    """Return what is fitted, and the errors of models left out by machine and by model."""
+    fits = []
+    for family in FAMILIES:
+        own = _of_family(family)
+        speed, point = _fitted(tuple(own))
+        fits.append(
+            {
+                "family": family,
+                "runs": len(own),
+                "models": len({published_runs()[at].model for at in own}),
+                "speed": float(SPEEDS[speed]),
+                "point_s": float(POINTS_S[point]),
+            }
+        )
+    machines = [
+        {"machine": name, "result": result, **_errors(name, "result", result)}
+        for name in MACHINES
+        for result in sorted({one["result"] for one in left_out() if one["machine"] == name})
+    ]
+    models = [
+        {"machine": name, "model": model, **_errors(name, "model", model)}
+        for name in MACHINES
+        for model in sorted({one["model"] for one in left_out() if one["machine"] == name})
+    ]
+    return {"fits": fits, "machines": machines, "models": models}
+
+
+def _errors(machine: str, column: str, value: str) -> dict[str, Any]:
+    """Return the errors of the runs of a machine with a value."""
+    own = [one for one in left_out() if one["machine"] == machine and one[column] == value]
+    share_R = [one["roofline_share"] for one in own]
+    return {
+        "runs": len(own),
+        "median_error": float(np.median([abs(one["error"]) for one in own])),
+        "error": float(np.median([one["error"] for one in own])),
+        "inside_90": float(np.mean([one["inside_90"] for one in own])),
+        "roofline_share": float(np.median(share_R)),
+        "least_share": float(np.min(share_R)),
+        "most_share": float(np.max(share_R)),
+    }
+
+
+def cells() -> list[Calibration]:
+    """Return the calibration of each device: numbers of its family, errors of models left out."""
+    found = []
+    for machine, (device, family) in MACHINES.items():
+        rows = [one for one in left_out() if MACHINES[one["machine"]][1] == family]
+        own = [one for one in rows if one["machine"] == machine]
+        speed, point = _fitted(tuple(_of_family(family)))
+        low, high = _interval(rows)
+        error_R = np.abs([one["error"] for one in own])
+        found.append(
+            Calibration(
+                id=f"{device}/schedule/systolic/any",
+                device=device,
+                operator="schedule",
+                family="systolic",
+                format="any",
+                parameters={
+                    EFFICIENCY_PREFILL: _rounded(float(SPEEDS[speed])),
+                    SYNCHRONISATION: _rounded(float(POINTS_S[point])),
+                },
+                rows=len(own),
+                mape=_rounded(float(error_R.mean())),
+                median_error=_rounded(float(np.median(error_R))),
+                p90_error=_rounded(float(np.quantile(error_R, 0.9))),
+                bias=_rounded(float(np.mean([np.log1p(one["error"]) for one in own]))),
+                residual_quantiles={
+                    name: _rounded(abs(low if part < 0.0 else high) * part)
+                    for name, part in QUANTILES.items()
+                },
+                baselines={"roofline_share": _rounded(_share(own))},
+                protocol=PROTOCOL.format(", ".join(FAMILIES[family])),
+                data_hash=content_hash(repr([one["measured_s"] for one in rows]))[:23],
+                data_version="published 2024 to 2025",
+                fitted="2026-11-26",
+                command=COMMAND,
+            )
+        )
+    return found
+
+
+def write_accelerators() -> None:
+    """Write the calibration of each device."""
+    for cell in cells():
+        path = calibration_folder() / f"{cell.device}.toml"
+        write_atomic(path, HEADER + format_toml({"calibration": [asdict(cell)]}))
+
+
+def _share(rows: Sequence[Mapping[str, Any]]) -> float:
+    return float(np.median([one["roofline_share"] for one in rows]))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
